@@ -1,0 +1,1 @@
+//! What Bundles manifests say and what changed between two of them.

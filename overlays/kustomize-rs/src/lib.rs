@@ -1,0 +1,1 @@
+//! The `kustomize build` pipeline in Rust.

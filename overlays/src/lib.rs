@@ -1,0 +1,1 @@
+//! From a fleet repository and a bundle to rendered trees of files.

@@ -1,0 +1,1 @@
+//! Plans, stages, gates and the step function of a rollout.

@@ -1,0 +1,1 @@
+//! A cluster and a Flux in memory under a virtual clock.

@@ -1,0 +1,1 @@
+//! The reconciler: everything with input and output.

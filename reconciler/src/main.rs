@@ -1,0 +1,3 @@
+//! The `stepgate` program.
+
+fn main() {}
