@@ -1,3 +1,7 @@
 //! The `stepgate` program.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    stepgate::cli::main(std::env::args_os())
+}

@@ -1,0 +1,171 @@
+//! One way to print what a read verb found: `-o table|json|yaml|markdown`, data on standard output.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::error::CommandError;
+
+/// The form of the data on standard output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Columns for people; colours on a terminal only.
+    #[default]
+    Table,
+    /// One JSON document, schema in `reconciler/schemas/`.
+    Json,
+    /// The same document as YAML.
+    Yaml,
+    /// The table for a pull request or a page.
+    Markdown,
+}
+
+/// A table: upper-case headers, rows of as many cells, and lines below for what does not fit a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Column names.
+    pub headers: Vec<&'static str>,
+    /// Cells, one row per thing.
+    pub rows: Vec<Vec<String>>,
+    /// Lines after the table: reasons, what to do next.
+    pub notes: Vec<String>,
+}
+
+/// What a read verb found: a document with a stable shape, and the same as tables for people.
+pub trait Report: Serialize {
+    /// The tables, each with an optional title.
+    fn tables(&self) -> Vec<(Option<String>, Table)>;
+}
+
+/// Prints the report in the form asked for.
+///
+/// # Errors
+/// When standard output cannot be written (a closed pipe is no error) or the report cannot be serialized.
+pub fn print<R: Report>(format: Format, report: &R) -> Result<(), CommandError> {
+    let text = match format {
+        Format::Json => {
+            let mut text = serde_json::to_string_pretty(report)?;
+            text.push('\n');
+            text
+        }
+        Format::Yaml => serde_yaml::to_string(report)?,
+        Format::Table => render(report, plain),
+        Format::Markdown => render(report, markdown),
+    };
+    print_text(&text)
+}
+
+/// Prints one JSON document on one line: for streams of documents.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_line<T: Serialize>(document: &T) -> Result<(), CommandError> {
+    print_text(&format!("{}\n", serde_json::to_string(document)?))
+}
+
+/// Prints text as it is.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_text(text: &str) -> Result<(), CommandError> {
+    let mut stdout = anstream::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        // `stepgate plan | head` is a normal thing to do.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+fn render<R: Report>(report: &R, write: fn(&Table) -> String) -> String {
+    let mut text = String::new();
+    for (index, (title, table)) in report.tables().iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        if let Some(title) = title {
+            text.push_str(title);
+            text.push_str("\n\n");
+        }
+        text.push_str(&write(table));
+    }
+    text
+}
+
+fn plain(table: &Table) -> String {
+    let width = |column: usize| {
+        let cells = table.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        let header = table.headers.get(column).map_or(0, |header| header.chars().count());
+        cells.chain([header]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..table.headers.len()).map(width).collect();
+    let mut text = String::new();
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut row = String::new();
+        for (cell, width) in cells.zip(&widths) {
+            row.push_str(&format!("{cell:<width$}  "));
+        }
+        text.push_str(row.trim_end());
+        text.push('\n');
+    };
+    if !table.rows.is_empty() {
+        line(&mut table.headers.iter().copied());
+        for row in &table.rows {
+            line(&mut row.iter().map(String::as_str));
+        }
+    }
+    for note in &table.notes {
+        text.push_str(note);
+        text.push('\n');
+    }
+    text
+}
+
+fn markdown(table: &Table) -> String {
+    let row = |cells: &mut dyn Iterator<Item = String>| format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "));
+    let mut text = String::new();
+    if !table.rows.is_empty() {
+        text.push_str(&row(&mut table.headers.iter().map(ToString::to_string)));
+        text.push_str(&row(&mut table.headers.iter().map(|_| "---".to_owned())));
+        for cells in &table.rows {
+            // A cell must not end the row or the column.
+            text.push_str(&row(&mut cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " "))));
+        }
+        text.push('\n');
+    }
+    for note in &table.notes {
+        text.push_str(&format!("- {note}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        Table {
+            headers: vec!["STAGE", "STATE"],
+            rows: vec![vec!["cert-manager".into(), "done".into()], vec!["capi".into(), "a|b".into()]],
+            notes: vec!["next: stepgate why demo".into()],
+        }
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_lines_have_no_trailing_space() {
+        assert_eq!(plain(&table()), "STAGE         STATE\ncert-manager  done\ncapi          a|b\nnext: stepgate why demo\n");
+    }
+
+    #[test]
+    fn markdown_escapes_what_would_end_a_cell() {
+        let text = markdown(&table());
+        assert!(text.contains("| capi | a\\|b |"), "{text}");
+        assert!(text.contains("- next: stepgate why demo"), "{text}");
+    }
+
+    #[test]
+    fn a_table_without_rows_prints_its_notes_alone() {
+        let table = Table { headers: vec!["STAGE"], rows: vec![], notes: vec!["nothing to do".into()] };
+        assert_eq!(plain(&table), "nothing to do\n");
+        assert_eq!(markdown(&table), "- nothing to do\n");
+    }
+}

@@ -1,0 +1,132 @@
+//! The house as the design draws it: arrows between packages, rooms that cannot reach I/O, a top level that stays
+//! as it is, and documents whose paths exist.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the workspace").to_owned()
+}
+
+fn metadata() -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
+}
+
+/// Package name → names of what it depends on, without what only its tests need.
+fn graph(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
+    let text = |value: &Value| value.as_str().expect("a string").to_owned();
+    let list = |value: &Value| value.as_array().expect("a list").clone();
+    let names: BTreeMap<String, String> =
+        list(&metadata["packages"]).iter().map(|package| (text(&package["id"]), text(&package["name"]))).collect();
+    let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for node in list(&metadata["resolve"]["nodes"]) {
+        let name = names[&text(&node["id"])].clone();
+        for dependency in list(&node["deps"]) {
+            if list(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"] != "dev") {
+                graph.entry(name.clone()).or_default().insert(names[&text(&dependency["pkg"])].clone());
+            }
+        }
+    }
+    graph
+}
+
+const OURS: [&str; 7] = ["bundles", "kustomize-rs", "overlays", "rollout", "simulator", "stepgate", "tests"];
+
+#[test]
+fn arrows_between_our_packages_are_the_ones_of_the_design() {
+    let graph = graph(&metadata());
+    let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("kustomize-rs", &[][..]),
+        ("bundles", &["kustomize-rs"]),
+        ("overlays", &["bundles", "kustomize-rs"]),
+        ("rollout", &["bundles"]),
+        ("simulator", &["rollout"]),
+        ("stepgate", &["bundles", "kustomize-rs", "overlays", "rollout", "simulator"]),
+        ("tests", &["bundles", "kustomize-rs", "overlays", "rollout", "simulator", "stepgate"]),
+    ]);
+    for package in OURS {
+        for dependency in graph.get(package).into_iter().flatten().filter(|name| OURS.contains(&name.as_str())) {
+            assert!(
+                allowed[package].contains(&dependency.as_str()),
+                "{package} depends on {dependency}: a new arrow needs its own commit and a line in reconciler/ARCHITECTURE.md"
+            );
+        }
+    }
+}
+
+#[test]
+fn pure_packages_cannot_reach_a_runtime_a_network_or_a_repository() {
+    let graph = graph(&metadata());
+    let forbidden = ["tokio", "kube", "kube-client", "git2", "libgit2-sys", "reqwest", "hyper", "notify", "axum", "mio"];
+    for package in ["bundles", "kustomize-rs", "overlays", "rollout", "simulator"] {
+        let mut reached = BTreeSet::new();
+        let mut queue = vec![package.to_owned()];
+        while let Some(name) = queue.pop() {
+            for dependency in graph.get(&name).into_iter().flatten() {
+                if reached.insert(dependency.clone()) {
+                    queue.push(dependency.clone());
+                }
+            }
+        }
+        for name in forbidden {
+            assert!(!reached.contains(name), "{package} reaches {name}");
+        }
+    }
+}
+
+#[test]
+fn every_pure_package_forbids_file_clock_and_environment_access_by_lint() {
+    for package in ["bundles", "overlays", "overlays/kustomize-rs", "reconciler/rollout", "reconciler/simulator"] {
+        let file = root().join(package).join("clippy.toml");
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        for method in ["std::fs::read", "std::env::var", "std::time::SystemTime::now", "std::time::Instant::now"] {
+            assert!(text.contains(method), "{}: {method} is not disallowed", file.display());
+        }
+    }
+}
+
+#[test]
+fn the_top_level_holds_what_the_design_names_and_nothing_else() {
+    let output = Command::new("git").args(["ls-files"]).current_dir(root()).output().expect("git runs");
+    let files = String::from_utf8(output.stdout).expect("paths are UTF-8");
+    let entries: BTreeSet<&str> = files.lines().filter_map(|line| line.split('/').next()).collect();
+    let rooms = ["Cargo.toml", "reconciler", "bundles", "overlays", "fixtures", "tests", "README.md"];
+    let configuration = [
+        ".cargo", ".ci", ".config", ".github", ".gitignore", ".gitattributes", "Cargo.lock", "LICENSE", "clippy.toml",
+        "deny.toml", "rust-toolchain.toml", "rustfmt.toml",
+    ];
+    for room in rooms {
+        assert!(entries.contains(room), "{room} is missing at the top level");
+    }
+    for entry in entries {
+        assert!(rooms.contains(&entry) || configuration.contains(&entry), "{entry} has no room at the top level");
+    }
+}
+
+#[test]
+fn paths_named_in_the_documents_exist() {
+    for document in ["README.md", "reconciler/ARCHITECTURE.md"] {
+        let text = std::fs::read_to_string(root().join(document)).expect("the document is there");
+        let mut named = 0;
+        for word in text.split('`').skip(1).step_by(2) {
+            let first = word.split('/').next().unwrap_or_default();
+            let rooms = ["reconciler", "bundles", "overlays", "fixtures", "tests"];
+            // `bundles/*.yaml` and `overlays/<component>` speak of a fleet repository, not of this one.
+            if !word.contains('/') || word.contains(['*', '<', ' ', '{']) || !rooms.contains(&first) {
+                continue;
+            }
+            named += 1;
+            assert!(root().join(word).exists(), "{document} names {word}, which is not there");
+        }
+        assert!(named > 0 || document == "README.md", "{document} names no path at all");
+    }
+}
