@@ -1,1 +1,20 @@
 //! From a fleet repository and a bundle to rendered trees of files.
+//!
+//! Everything here is pure: values in, values out. The files of the repository come through [`Files`], upstream
+//! manifests through [`Manifests`] and Helm charts through [`Charts`]; the implementations that read git, a mirror
+//! folder, the network or run `helm` live in the `stepgate` package.
+//!
+//! The way of one render: [`read_fleet`] finds bundles, clusters and policy in a commit; [`bundle_for`] picks the bundle
+//! of one cluster; `render` makes the tree of files that the cluster's directory on the deploy branch should hold.
+
+mod files;
+mod path;
+mod problem;
+mod source;
+mod tree;
+
+pub use files::{EntryKind, FileEntry, Files, MemoryFiles, ReadError};
+pub use path::{RepoPath, RepoPathError};
+pub use problem::{Problem, ProblemCode, Scope, Severity};
+pub use source::{ChartError, ChartRequest, Charts, FetchError, Manifests};
+pub use tree::{DeployedTree, FileChange, RenderedTree, TreeDifference, TreeDigest};

@@ -1,0 +1,89 @@
+//! Where upstream manifests and Helm charts come from.
+
+use std::sync::Arc;
+
+/// Why a manifest could not be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// No mirror has it, and fetching it is not allowed or not possible here.
+    #[error("no manifest for {uri}: {searched}")]
+    NotFound {
+        /// The address asked for.
+        uri: String,
+        /// Where it was looked for.
+        searched: String,
+    },
+    /// The allow-list of `stepgate.yaml` does not name its host.
+    #[error("{uri} is not on the allow-list")]
+    NotAllowed {
+        /// The address asked for.
+        uri: String,
+    },
+    /// Reading or fetching it failed.
+    #[error("cannot fetch {uri}: {message}")]
+    Failed {
+        /// The address asked for.
+        uri: String,
+        /// The cause.
+        message: String,
+    },
+}
+
+/// Upstream manifests by address. The digest in `bundles.lock` is checked by the caller, not by implementations.
+pub trait Manifests: Send + Sync {
+    /// The bytes at `uri`.
+    ///
+    /// # Errors
+    /// [`FetchError`] when there is none.
+    fn get(&self, uri: &str) -> Result<Arc<[u8]>, FetchError>;
+}
+
+/// What to render a Helm chart with; the same request gives the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ChartRequest {
+    /// OCI reference `repository:tag` as the bundle has it, such as `public.ecr.aws/eks/cilium/cilium:1.19.4-1`.
+    pub chart: String,
+    /// Digest of the chart `sha256:…`, when the bundle has one.
+    pub digest: Option<String>,
+    /// Release name.
+    pub name: String,
+    /// Namespace of the release.
+    pub namespace: String,
+    /// `--kube-version`, as `major.minor`.
+    pub kubernetes_version: String,
+    /// Values as one JSON object; keys sorted, so that equal values are equal text.
+    pub values: String,
+}
+
+/// Why a chart could not be rendered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChartError {
+    /// There is no `helm` program.
+    #[error("no helm program to render chart {chart} with: {message}")]
+    NoHelm {
+        /// The chart asked for.
+        chart: String,
+        /// Where it was looked for, and what to do.
+        message: String,
+    },
+    /// The chart could not be had.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// `helm template` failed.
+    #[error("helm template of {chart} failed: {message}")]
+    Failed {
+        /// The chart asked for.
+        chart: String,
+        /// What helm said.
+        message: String,
+    },
+}
+
+/// Helm charts, rendered by the `helm` program (design, decision 10).
+pub trait Charts: Send + Sync {
+    /// The manifest that `helm template` prints for `request`, custom resource definitions included.
+    ///
+    /// # Errors
+    /// [`ChartError`] when helm, the chart or the rendering fails.
+    fn template(&self, request: &ChartRequest) -> Result<Vec<u8>, ChartError>;
+}
