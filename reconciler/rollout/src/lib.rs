@@ -1,1 +1,47 @@
 //! Plans, stages, gates and the step function of a rollout.
+//!
+//! Everything here is a value or a pure function of values: no clock, no files, no network. The controller observes a
+//! cluster and two git trees, hands them over as a [`World`], and carries out the [`Effect`]s that come back.
+//!
+//! Architecture Invariant: this package decides and never acts. Time comes in as an argument.
+//!
+//! Architecture Invariant: what is unknown, stale, unreachable or from the future makes a gate wait, with a reason.
+
+mod change;
+mod effect;
+mod expectation;
+mod history;
+mod identifier;
+mod ledger;
+mod observation;
+mod plan;
+mod policy;
+mod stage;
+mod verdict;
+mod world;
+
+pub use change::{ArtifactChange, ChangeClass, ComponentChange};
+pub use effect::{ApprovalRequest, Effect, LedgerCommit, StageCommit};
+pub use expectation::{
+    ControlPlaneExpectation, Expectation, KubeVipExpectation, KubeletVersions, VerifiedExpectation, WorkersExpectation,
+};
+pub use history::{GateHistory, GateKey, Streak};
+pub use identifier::{ClusterName, CommitId, GroupName, InvalidIdentifier, PlanDigest, RolloutId, TreeDigest};
+pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
+pub use observation::{
+    BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition, DaemonSet, Deployment,
+    EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource, Machine, MachineDeployment, MachineSet,
+    MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod, Reachability, RunningImage,
+    VirtualAddress, WebhookOutcome, WebhookProbe, conditions,
+};
+pub use plan::{
+    Block, ClusterRole, Estimate, GroupVersions, Plan, PlanInput, ProviderContracts, SkewFacts, StageInput, StagePlan,
+    StageState, VersionStep,
+};
+pub use policy::{Approval, MaintenanceWindow, OnFailure, PlanPolicy, StagePolicy, Weekday};
+pub use stage::{InvalidStage, StageId, StageName};
+pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
+pub use world::{
+    ApprovalRecord, ApprovalScope, ApprovalState, DeployCommit, DeployHead, ForeignChange, Pause, Prerequisite,
+    StageTrailer, World,
+};

@@ -1,0 +1,116 @@
+//! What is to be done next.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
+use crate::ledger::Ledger;
+use crate::plan::Block;
+use crate::stage::StageId;
+use crate::verdict::Reason;
+use crate::world::ApprovalScope;
+
+/// One commit to the deploy branch that changes a stage's part and the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageCommit {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// The rollout, for the trailer.
+    pub rollout: RolloutId,
+    /// The plan, for the trailer.
+    pub plan: PlanDigest,
+    /// The stage, for the trailer and to find the rendered tree by.
+    pub stage: StageId,
+    /// Commit of the source branch that the tree is rendered from, for the trailer.
+    pub source: CommitId,
+    /// The deploy head this was decided on, which the push expects to find; none for an unborn branch.
+    pub parent: Option<CommitId>,
+    /// Digest of the stage's part before; whoever makes the commit refuses if it finds another.
+    pub before: TreeDigest,
+    /// Digest of the stage's part after; whoever makes the commit refuses if the rendered tree has another.
+    pub after: TreeDigest,
+    /// For a revert, the commit whose first parent holds the part to restore; none for a stage's own commit.
+    pub undoes: Option<CommitId>,
+    /// The ledger to write in the same commit, its `tree` still to be set (see [`Ledger::with_tree`]).
+    pub ledger: Ledger,
+}
+
+/// One commit to the deploy branch that changes the ledger alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerCommit {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// The deploy head this was decided on, which the push expects to find.
+    pub parent: Option<CommitId>,
+    /// The ledger to write.
+    pub ledger: Ledger,
+}
+
+/// A question to people: may this go on?
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalRequest {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// The rollout.
+    pub rollout: RolloutId,
+    /// The plan that the answer is bound to.
+    pub plan: PlanDigest,
+    /// What is asked for.
+    pub scope: ApprovalScope,
+}
+
+/// What is to be done next. A list of effects is carried out in order; each may be lost to a crash, and is then decided again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "effect")]
+pub enum Effect {
+    /// Read the cluster again.
+    Observe {
+        /// Whether every object has to be read afresh instead of from a watch's cache.
+        confirm: bool,
+        /// Not before this time.
+        at: Timestamp,
+    },
+    /// Save Cluster API objects and read them back.
+    Backup {
+        /// The cluster.
+        cluster: ClusterName,
+        /// The rollout that the report has to name.
+        rollout: RolloutId,
+    },
+    /// Ask people, once.
+    RequestApproval(ApprovalRequest),
+    /// Commit a stage.
+    Commit(StageCommit),
+    /// Commit a stage's previous tree back.
+    Revert(StageCommit),
+    /// Write the ledger of a finished rollout.
+    Close(LedgerCommit),
+    /// Nothing to do for now.
+    Wait {
+        /// The stage whose gate (or turn) is waited for; none where no stage is concerned.
+        stage: Option<StageId>,
+        /// What for.
+        reason: Reason,
+        /// When the wait ends by itself; none where no time is known.
+        until: Option<Timestamp>,
+    },
+    /// The rollout does not go on by itself, unless its gate passes after all.
+    Hold {
+        /// The stage that failed.
+        stage: StageId,
+        /// Why.
+        reasons: Vec<Reason>,
+        /// What a person can do.
+        help: String,
+    },
+    /// The plan is forbidden.
+    Blocked {
+        /// Why.
+        reasons: Vec<Block>,
+    },
+    /// Deploy equals target and the rollout is closed.
+    Done,
+}

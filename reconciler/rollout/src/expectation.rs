@@ -1,0 +1,166 @@
+//! What a stage's gate expects of the cluster, as data.
+
+use serde::{Deserialize, Serialize};
+
+use crate::identifier::GroupName;
+use crate::observation::ObjectReference;
+
+/// One thing that must hold before a stage counts as passed.
+///
+/// Image references are written as in the rendered manifest, `repository:tag@sha256:…`; where a digest is given the *running* digest
+/// has to be that one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "kind")]
+pub enum Expectation {
+    /// The cluster is healthy as it is: nodes ready, control planes, worker groups and Flux settled at what they declare.
+    ClusterHealthy {
+        /// Name of the Cluster API `Cluster`; none where the cluster has no Cluster API objects.
+        cluster: Option<String>,
+    },
+    /// Cluster API objects were saved for this rollout and read back.
+    BackupTaken,
+    /// The object exists and is not being deleted.
+    Object {
+        /// Which object.
+        object: ObjectReference,
+    },
+    /// The object does not exist (what an earlier version left behind, or a finished pre-pull).
+    Absent {
+        /// Which object.
+        object: ObjectReference,
+    },
+    /// The Deployment is rolled out with exactly these images.
+    Deployment {
+        /// Namespace.
+        namespace: String,
+        /// Name.
+        name: String,
+        /// Images that its template must hold.
+        images: Vec<String>,
+    },
+    /// The DaemonSet runs with exactly these images on every node it wants.
+    DaemonSet {
+        /// Namespace.
+        namespace: String,
+        /// Name.
+        name: String,
+        /// Images that its template must hold.
+        images: Vec<String>,
+    },
+    /// The `CustomResourceDefinition` is established, and nothing is stored at a version it no longer has.
+    CustomResourceDefinition {
+        /// Name, `<plural>.<group>`.
+        name: String,
+        /// Versions that must be served.
+        served: Vec<String>,
+        /// The storage version.
+        storage: String,
+    },
+    /// The webhook answers a dry-run request made after the commit.
+    Webhook {
+        /// Name of the probe.
+        name: String,
+    },
+    /// These Kustomizations have applied a commit of the stage's lineage and are Ready, and so is their source.
+    Flux {
+        /// Namespace of the Kustomizations.
+        namespace: String,
+        /// Their names.
+        kustomizations: Vec<String>,
+    },
+    /// The external etcd cluster has its members.
+    Etcd {
+        /// Namespace of the `EtcdadmCluster`.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its members.
+        replicas: u32,
+    },
+    /// The control plane is fully rolled out.
+    ControlPlane(ControlPlaneExpectation),
+    /// One worker group is fully rolled out.
+    Workers(WorkersExpectation),
+    /// The state before and after agrees with the plan and nothing is left over.
+    Verified(VerifiedExpectation),
+}
+
+/// Whether a kubelet's version has to be known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KubeletVersions {
+    /// A machine whose kubelet version is not reported makes the gate wait.
+    #[default]
+    Required,
+    /// A kubelet version is checked where it is reported (in-memory machines report none).
+    WhenReported,
+}
+
+/// A control plane fully rolled out (`facts/cluster-api.md` 2.5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ControlPlaneExpectation {
+    /// Namespace of the KubeadmControlPlane.
+    pub namespace: String,
+    /// Name of the Cluster API `Cluster` it belongs to.
+    pub cluster: String,
+    /// The version, as far as it is known: `1.35`, `v1.35.0` or `v1.35.0-eks-1-35-4`.
+    pub version: String,
+    /// Machines, where the cluster's own specification says how many.
+    #[serde(default)]
+    pub replicas: Option<u32>,
+    /// Whether etcd runs on the control-plane machines.
+    pub stacked_etcd: bool,
+    /// Whether kubelet versions have to be known.
+    #[serde(default)]
+    pub kubelet_versions: KubeletVersions,
+    /// kube-vip, where it carries the control plane's address.
+    #[serde(default)]
+    pub kube_vip: Option<KubeVipExpectation>,
+}
+
+/// kube-vip on each control-plane node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeVipExpectation {
+    /// Its image.
+    pub image: String,
+}
+
+/// One worker group fully rolled out (`facts/cluster-api.md` 2.5, `facts/test-servers.md` 5.6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkersExpectation {
+    /// Namespace of its `MachineDeployments`.
+    pub namespace: String,
+    /// Name of the Cluster API `Cluster` they belong to.
+    pub cluster: String,
+    /// The group.
+    pub group: GroupName,
+    /// The version, as far as it is known: `1.35`, `v1.35.0` or `v1.35.0-eks-1-35-4`.
+    pub version: String,
+    /// Machines, where the cluster's own specification says how many (none under an autoscaler).
+    #[serde(default)]
+    pub replicas: Option<u32>,
+    /// Whether kubelet versions have to be known.
+    #[serde(default)]
+    pub kubelet_versions: KubeletVersions,
+}
+
+/// The end of a rollout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VerifiedExpectation {
+    /// Name of the Cluster API `Cluster`; none where the cluster has no Cluster API objects.
+    #[serde(default)]
+    pub cluster: Option<String>,
+    /// Version that every node's kubelet must have; none where the rollout concerns no nodes.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// Whether kubelet versions have to be known.
+    #[serde(default)]
+    pub kubelet_versions: KubeletVersions,
+    /// Objects that must be gone.
+    #[serde(default)]
+    pub leftovers: Vec<ObjectReference>,
+}

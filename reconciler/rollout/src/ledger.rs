@@ -1,0 +1,117 @@
+//! The ledger: `clusters/<name>/rollout.yaml` on the deploy branch, written in the same commit as the stage it records.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
+use crate::stage::StageId;
+use crate::verdict::{Evidence, Reason};
+
+/// Whether the recorded rollout has reached its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LedgerState {
+    /// Stages may follow.
+    Running,
+    /// The rollout was verified and closed.
+    Done,
+}
+
+/// What a stage record stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StageRecordKind {
+    /// The stage's tree was committed.
+    #[default]
+    Commit,
+    /// The stage's previous tree was committed back.
+    Revert,
+}
+
+/// One commit of a stage, or of its undoing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageRecord {
+    /// The stage.
+    pub stage: StageId,
+    /// Whether it was committed or reverted.
+    #[serde(default)]
+    pub kind: StageRecordKind,
+    /// Which attempt at this stage it was, from 1.
+    pub attempt: u32,
+    /// When.
+    pub committed_at: Timestamp,
+    /// Digest of the stage's part before.
+    pub before: TreeDigest,
+    /// Digest of the stage's part after.
+    pub after: TreeDigest,
+    /// Evidence of the gate that opened this stage; none for a revert.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened_by: Option<Evidence>,
+    /// Why it was reverted; empty for a commit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Reason>,
+}
+
+/// The record of one rollout of one cluster.
+///
+/// What it does not hold is the id of the commit it lies in: that follows from the commit's trailers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ledger {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// Name of the rollout.
+    pub rollout: RolloutId,
+    /// Digest of the plan it carries out.
+    pub plan: PlanDigest,
+    /// Commit of the source branch the plan was made from.
+    pub source: CommitId,
+    /// Digest of the cluster's directory, without this file, before the rollout.
+    pub base: TreeDigest,
+    /// Digest of the cluster's directory, without this file, at the end of the rollout.
+    pub target: TreeDigest,
+    /// Digest of the cluster's directory, without this file, in this commit. Whoever makes the commit sets it, see [`Ledger::with_tree`]:
+    /// a different digest found later means that somebody else wrote to the directory.
+    pub tree: TreeDigest,
+    /// Whether it has reached its end.
+    pub state: LedgerState,
+    /// When its first stage was committed.
+    pub started_at: Timestamp,
+    /// When it was closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Timestamp>,
+    /// Its commits, oldest first.
+    pub stages: Vec<StageRecord>,
+    /// Evidence of the last gate; none until it is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Evidence>,
+    /// Versions by component, as of this commit.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub components: BTreeMap<String, String>,
+}
+
+impl Ledger {
+    /// The same ledger, recording that the cluster's directory has this digest in the commit being made.
+    #[must_use]
+    pub fn with_tree(mut self, tree: TreeDigest) -> Self {
+        self.tree = tree;
+        self
+    }
+
+    /// The last record of a stage; none where the rollout never committed it.
+    #[must_use]
+    pub fn last_record(&self, stage: &StageId) -> Option<&StageRecord> {
+        self.stages.iter().rev().find(|record| &record.stage == stage)
+    }
+
+    /// How many times a stage was committed, reverted attempts included.
+    #[must_use]
+    pub fn attempts(&self, stage: &StageId) -> u32 {
+        let commits =
+            self.stages.iter().filter(|record| &record.stage == stage && record.kind == StageRecordKind::Commit);
+        u32::try_from(commits.count()).unwrap_or(u32::MAX)
+    }
+}

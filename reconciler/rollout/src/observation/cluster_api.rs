@@ -1,0 +1,230 @@
+//! Cluster API objects, as far as gates read them (`facts/cluster-api.md` 2.1, 2.5).
+//!
+//! Field names are those of v1beta2. Where only v1beta1 is served, the reader translates.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Condition;
+use crate::identifier::GroupName;
+
+/// A KubeadmControlPlane.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ControlPlane {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Label `cluster.x-k8s.io/cluster-name`.
+    pub cluster: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `status.observedGeneration`; absent until the control plane is initialised.
+    #[serde(default)]
+    pub observed_generation: Option<i64>,
+    /// Annotation `cluster.x-k8s.io/paused`.
+    #[serde(default)]
+    pub paused: bool,
+    /// Whether `metadata.deletionTimestamp` is set.
+    #[serde(default)]
+    pub deleting: bool,
+    /// `spec.version`.
+    pub spec_version: String,
+    /// `status.version`: the lowest version of its machines.
+    #[serde(default)]
+    pub status_version: Option<String>,
+    /// `spec.replicas`.
+    #[serde(default)]
+    pub spec_replicas: Option<u32>,
+    /// `status.replicas`.
+    #[serde(default)]
+    pub replicas: Option<u32>,
+    /// `status.upToDateReplicas`.
+    #[serde(default)]
+    pub up_to_date_replicas: Option<u32>,
+    /// `status.readyReplicas`.
+    #[serde(default)]
+    pub ready_replicas: Option<u32>,
+    /// `status.availableReplicas`.
+    #[serde(default)]
+    pub available_replicas: Option<u32>,
+    /// Conditions by type.
+    #[serde(default)]
+    pub conditions: BTreeMap<String, Condition>,
+}
+
+/// A MachineDeployment.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineDeployment {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Label `cluster.x-k8s.io/cluster-name`.
+    pub cluster: String,
+    /// Worker group it carries: EKS-A's group, the topology's name, or its own name; none where none is a valid group name.
+    #[serde(default)]
+    pub group: Option<GroupName>,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `status.observedGeneration`.
+    #[serde(default)]
+    pub observed_generation: Option<i64>,
+    /// `spec.paused` or annotation `cluster.x-k8s.io/paused`.
+    #[serde(default)]
+    pub paused: bool,
+    /// Whether `metadata.deletionTimestamp` is set.
+    #[serde(default)]
+    pub deleting: bool,
+    /// `spec.template.spec.version`.
+    #[serde(default)]
+    pub spec_version: Option<String>,
+    /// `spec.replicas`.
+    #[serde(default)]
+    pub spec_replicas: Option<u32>,
+    /// `status.replicas`.
+    #[serde(default)]
+    pub replicas: Option<u32>,
+    /// `status.upToDateReplicas`.
+    #[serde(default)]
+    pub up_to_date_replicas: Option<u32>,
+    /// `status.readyReplicas`.
+    #[serde(default)]
+    pub ready_replicas: Option<u32>,
+    /// `status.availableReplicas`.
+    #[serde(default)]
+    pub available_replicas: Option<u32>,
+    /// Conditions by type.
+    #[serde(default)]
+    pub conditions: BTreeMap<String, Condition>,
+    /// Name of the infrastructure template that its machines are made from.
+    #[serde(default)]
+    pub infrastructure_template: Option<String>,
+}
+
+/// A `MachineSet`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineSet {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Owning MachineDeployment.
+    #[serde(default)]
+    pub machine_deployment: Option<String>,
+    /// `spec.template.spec.version`.
+    #[serde(default)]
+    pub spec_version: Option<String>,
+    /// Name of the infrastructure template of its machines.
+    #[serde(default)]
+    pub infrastructure_template: Option<String>,
+    /// `spec.replicas`.
+    #[serde(default)]
+    pub spec_replicas: Option<u32>,
+    /// `status.replicas`.
+    #[serde(default)]
+    pub replicas: Option<u32>,
+}
+
+/// A Machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Machine {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Label `cluster.x-k8s.io/cluster-name`.
+    pub cluster: String,
+    /// Whether it has the label `cluster.x-k8s.io/control-plane`.
+    #[serde(default)]
+    pub control_plane: bool,
+    /// Name of the KubeadmControlPlane or MachineDeployment (through its `MachineSet`) that owns it.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// Whether `metadata.deletionTimestamp` is set.
+    #[serde(default)]
+    pub deleting: bool,
+    /// `spec.version`.
+    #[serde(default)]
+    pub spec_version: Option<String>,
+    /// Name of the template its infrastructure was cloned from (annotation `cluster.x-k8s.io/cloned-from-name`).
+    #[serde(default)]
+    pub infrastructure_template: Option<String>,
+    /// `status.nodeRef.name`.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// `status.nodeInfo.kubeletVersion`; none where it is absent or empty.
+    #[serde(default)]
+    pub kubelet_version: Option<String>,
+    /// `status.phase`.
+    #[serde(default)]
+    pub phase: Option<String>,
+    /// Conditions by type.
+    #[serde(default)]
+    pub conditions: BTreeMap<String, Condition>,
+}
+
+/// An `EtcdadmCluster`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdadmCluster {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Label `cluster.x-k8s.io/cluster-name`.
+    pub cluster: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `status.observedGeneration`.
+    #[serde(default)]
+    pub observed_generation: Option<i64>,
+    /// Annotation `cluster.x-k8s.io/paused`.
+    #[serde(default)]
+    pub paused: bool,
+    /// Whether `metadata.deletionTimestamp` is set.
+    #[serde(default)]
+    pub deleting: bool,
+    /// `spec.replicas`.
+    #[serde(default)]
+    pub spec_replicas: Option<u32>,
+    /// `status.replicas`, which counts the *ready* members (a quirk of the provider).
+    #[serde(default)]
+    pub ready_replicas: Option<u32>,
+    /// `status.ready`. The `Ready` condition is not used: it turns true only after the control plane's rollout.
+    #[serde(default)]
+    pub ready: Option<bool>,
+    /// `status.creationComplete`.
+    #[serde(default)]
+    pub creation_complete: Option<bool>,
+    /// Conditions by type.
+    #[serde(default)]
+    pub conditions: BTreeMap<String, Condition>,
+}
+
+/// A Cluster API `Cluster`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineTopology {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// `spec.paused` or annotation `cluster.x-k8s.io/paused`.
+    #[serde(default)]
+    pub paused: bool,
+    /// Whether `metadata.deletionTimestamp` is set.
+    #[serde(default)]
+    pub deleting: bool,
+    /// `spec.topology.version`; none without a `ClusterClass`.
+    #[serde(default)]
+    pub topology_version: Option<String>,
+    /// Conditions by type.
+    #[serde(default)]
+    pub conditions: BTreeMap<String, Condition>,
+}

@@ -1,0 +1,78 @@
+//! `CustomResourceDefinitions`, webhooks and single objects, as far as gates read them.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::ObjectReference;
+
+/// A `CustomResourceDefinition`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CustomResourceDefinition {
+    /// Name, `<plural>.<group>`.
+    pub name: String,
+    /// Condition `Established`.
+    pub established: bool,
+    /// Condition `NamesAccepted`.
+    pub names_accepted: bool,
+    /// Whether it is being deleted.
+    #[serde(default)]
+    pub deleting: bool,
+    /// Every version in `spec.versions[].name`.
+    pub versions: Vec<String>,
+    /// Those with `served: true`.
+    pub served_versions: Vec<String>,
+    /// The one with `storage: true`.
+    #[serde(default)]
+    pub storage_version: Option<String>,
+    /// `status.storedVersions`.
+    #[serde(default)]
+    pub stored_versions: Vec<String>,
+    /// Whether a conversion webhook, where there is one, has its `caBundle`; none where there is no webhook.
+    #[serde(default)]
+    pub conversion_authority_injected: Option<bool>,
+}
+
+/// How an admission webhook answered a dry-run request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "result")]
+pub enum WebhookOutcome {
+    /// It answered: admitted, or refused for what the request says (which proves it works).
+    Answered,
+    /// It could not be called.
+    Unreachable {
+        /// The API server's words.
+        message: String,
+    },
+    /// It answered with an error of its own.
+    Refused {
+        /// The API server's words.
+        message: String,
+    },
+}
+
+/// One dry-run request that passes through a webhook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebhookProbe {
+    /// Name of the probe: the webhook configuration's name.
+    pub name: String,
+    /// When it was made.
+    pub probed_at: Timestamp,
+    /// What came back.
+    pub outcome: WebhookOutcome,
+}
+
+/// Whether one object exists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectPresence {
+    /// Which object.
+    #[serde(flatten)]
+    pub reference: ObjectReference,
+    /// Whether the API server found it; an object that was not asked for has no entry at all.
+    pub present: bool,
+    /// Whether it is being deleted.
+    #[serde(default)]
+    pub deleting: bool,
+}

@@ -1,0 +1,202 @@
+//! What was read from a cluster: the dozen fields that gates look at, as plain values.
+//!
+//! Absent is never the same as false: a field that the API server did not report is `None`, and a gate that needs it waits.
+
+mod cluster_api;
+mod extension;
+mod flux;
+mod node;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use cluster_api::{ControlPlane, EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
+pub use extension::{CustomResourceDefinition, ObjectPresence, WebhookOutcome, WebhookProbe};
+pub use flux::{FluxKustomization, FluxObservation, FluxSource};
+pub use node::{BackupReport, Node, VirtualAddress};
+pub use workload::{DaemonSet, Deployment, Pod, RunningImage};
+
+/// One reading of a cluster (and, for Cluster API objects, of the cluster that manages it).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Observation {
+    /// When the reading was finished, by the clock of the reader.
+    pub read_at: Timestamp,
+    /// Whether the API servers answered.
+    pub reachable: Reachability,
+    /// Whether every object in it comes from a fresh GET or LIST of the API server, not from a watch's cache.
+    #[serde(default)]
+    pub confirmed: bool,
+    /// Kinds whose reading failed, with the reason; what they hold is unknown, not absent. Keys are Kubernetes kinds.
+    #[serde(default)]
+    pub unread: BTreeMap<String, String>,
+    /// Flux sources and Kustomizations.
+    #[serde(default)]
+    pub flux: FluxObservation,
+    /// Deployments that gates name.
+    #[serde(default)]
+    pub deployments: Vec<Deployment>,
+    /// `DaemonSets` that gates name.
+    #[serde(default)]
+    pub daemon_sets: Vec<DaemonSet>,
+    /// `CustomResourceDefinitions` that gates name.
+    #[serde(default)]
+    pub custom_resource_definitions: Vec<CustomResourceDefinition>,
+    /// Answers of admission webhooks to dry-run requests.
+    #[serde(default)]
+    pub webhooks: Vec<WebhookProbe>,
+    /// Presence of single objects.
+    #[serde(default)]
+    pub objects: Vec<ObjectPresence>,
+    /// `KubeadmControlPlanes`.
+    #[serde(default)]
+    pub control_planes: Vec<ControlPlane>,
+    /// `MachineDeployments`.
+    #[serde(default)]
+    pub machine_deployments: Vec<MachineDeployment>,
+    /// `MachineSets`.
+    #[serde(default)]
+    pub machine_sets: Vec<MachineSet>,
+    /// Machines.
+    #[serde(default)]
+    pub machines: Vec<Machine>,
+    /// `EtcdadmClusters`.
+    #[serde(default)]
+    pub etcd_clusters: Vec<EtcdadmCluster>,
+    /// Cluster API `Cluster` objects: their own pause and topology version.
+    #[serde(default)]
+    pub clusters: Vec<MachineTopology>,
+    /// Nodes of the cluster itself.
+    #[serde(default)]
+    pub nodes: Vec<Node>,
+    /// Single pods that gates name (kube-vip).
+    #[serde(default)]
+    pub pods: Vec<Pod>,
+    /// Who holds the control plane's virtual address; none where it is not known.
+    #[serde(default)]
+    pub virtual_address: Option<VirtualAddress>,
+    /// The newest backup of Cluster API objects; none where there is none.
+    #[serde(default)]
+    pub backup: Option<BackupReport>,
+}
+
+impl Observation {
+    /// A reachable, confirmed reading in which nothing was found yet.
+    #[must_use]
+    pub fn empty(read_at: Timestamp) -> Self {
+        Self {
+            read_at,
+            reachable: Reachability::Reachable,
+            confirmed: true,
+            unread: BTreeMap::new(),
+            flux: FluxObservation::default(),
+            deployments: Vec::new(),
+            daemon_sets: Vec::new(),
+            custom_resource_definitions: Vec::new(),
+            webhooks: Vec::new(),
+            objects: Vec::new(),
+            control_planes: Vec::new(),
+            machine_deployments: Vec::new(),
+            machine_sets: Vec::new(),
+            machines: Vec::new(),
+            etcd_clusters: Vec::new(),
+            clusters: Vec::new(),
+            nodes: Vec::new(),
+            pods: Vec::new(),
+            virtual_address: None,
+            backup: None,
+        }
+    }
+}
+
+/// Whether the API servers answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "state")]
+pub enum Reachability {
+    /// They did.
+    Reachable,
+    /// They did not; why, in one line.
+    Unreachable {
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+/// A condition's status, as Kubernetes writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ConditionStatus {
+    /// `True`.
+    True,
+    /// `False`.
+    False,
+    /// `Unknown`.
+    Unknown,
+}
+
+impl fmt::Display for ConditionStatus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        })
+    }
+}
+
+/// One condition of an object's status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// Its status.
+    pub status: ConditionStatus,
+    /// Its machine-readable reason.
+    #[serde(default)]
+    pub reason: String,
+    /// Its text.
+    #[serde(default)]
+    pub message: String,
+    /// The generation it was computed from; none where the API version carries none (Cluster API v1beta1).
+    #[serde(default)]
+    pub observed_generation: Option<i64>,
+}
+
+/// Conditions by type, from `(type, status)` pairs without reason: for tests and simulations.
+pub fn conditions<'a>(pairs: impl IntoIterator<Item = (&'a str, ConditionStatus)>) -> BTreeMap<String, Condition> {
+    pairs
+        .into_iter()
+        .map(|(name, status)| {
+            (
+                name.to_owned(),
+                Condition { status, reason: String::new(), message: String::new(), observed_generation: None },
+            )
+        })
+        .collect()
+}
+
+/// Which object, in the words of `kubectl`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectReference {
+    /// Group and version, such as `anywhere.eks.amazonaws.com/v1alpha1`.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace; none for cluster-scoped objects.
+    #[serde(default)]
+    pub namespace: Option<String>,
+    /// Name.
+    pub name: String,
+}
+
+impl fmt::Display for ObjectReference {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(formatter, "{} {namespace}/{}", self.kind, self.name),
+            None => write!(formatter, "{} {}", self.kind, self.name),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Nodes, the virtual address and backups.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::ConditionStatus;
+use crate::identifier::RolloutId;
+
+/// A Node of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Node {
+    /// Name.
+    pub name: String,
+    /// Condition `Ready`.
+    pub ready: ConditionStatus,
+    /// `spec.unschedulable`.
+    #[serde(default)]
+    pub unschedulable: bool,
+    /// Whether it has the label `node-role.kubernetes.io/control-plane`.
+    #[serde(default)]
+    pub control_plane: bool,
+    /// `status.nodeInfo.kubeletVersion`; none where it is empty.
+    #[serde(default)]
+    pub kubelet_version: Option<String>,
+}
+
+/// The control plane's virtual address (kube-vip).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VirtualAddress {
+    /// Node that holds it (kube-vip's Lease `plndr-cp-lock`); none while nobody does.
+    #[serde(default)]
+    pub holder: Option<String>,
+    /// When the Lease was last renewed.
+    #[serde(default)]
+    pub renewed_at: Option<Timestamp>,
+}
+
+/// A backup of Cluster API objects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupReport {
+    /// The rollout it was taken for.
+    pub rollout: RolloutId,
+    /// When it was finished.
+    pub taken_at: Timestamp,
+    /// How many objects it holds.
+    pub objects: u32,
+    /// Whether it was read back and found equal.
+    pub read_back: bool,
+    /// Where it lies.
+    pub location: String,
+}

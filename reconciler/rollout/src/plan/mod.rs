@@ -1,0 +1,206 @@
+//! What a rollout is going to do, stage by stage.
+
+mod skew;
+
+use serde::{Deserialize, Serialize};
+
+use crate::change::ComponentChange;
+use crate::expectation::Expectation;
+use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
+use crate::ledger::Ledger;
+use crate::policy::{PlanPolicy, StagePolicy};
+use crate::stage::StageId;
+
+pub use skew::{GroupVersions, ProviderContracts, SkewFacts, VersionStep};
+
+/// What a cluster is to the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClusterRole {
+    /// It runs Cluster API, EKS Anywhere and Flux; all stages apply.
+    Management,
+    /// It is managed by another cluster: `preflight`, `backup`, `cilium` and everything from `etcd` on.
+    Workload,
+}
+
+/// Everything that a plan is made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanInput {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// What it is to the others.
+    pub role: ClusterRole,
+    /// Commit of the source branch.
+    pub source: CommitId,
+    /// Digest of the cluster's directory on the deploy branch, without `rollout.yaml`.
+    pub deployed: TreeDigest,
+    /// Digest of what that directory is to become.
+    pub target: TreeDigest,
+    /// The stages that have a part in git, in the order they are to run, cumulative parts (`etcd`, `control-plane`, `workers/…`) included:
+    /// each one's `deployed` is what it finds when the ones before it are committed.
+    pub stages: Vec<StageInput>,
+    /// Versions and contracts that the skew rules look at.
+    pub skew: SkewFacts,
+    /// The policy for the plan as a whole.
+    pub policy: PlanPolicy,
+    /// What the caller found that forbids the rollout (an unverified lock, a bad manifest).
+    pub blocked: Vec<Block>,
+    /// What the caller found that a person should know.
+    pub warnings: Vec<String>,
+    /// The ledger on the deploy branch.
+    pub ledger: Option<Ledger>,
+}
+
+/// One stage as the renderers see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StageInput {
+    /// The stage.
+    pub stage: StageId,
+    /// Digest of its part as deployed.
+    pub deployed: TreeDigest,
+    /// Digest of its part after the stage.
+    pub target: TreeDigest,
+    /// What changes, component by component.
+    pub changes: Vec<ComponentChange>,
+    /// Why it is part of the plan.
+    pub reasons: Vec<String>,
+    /// What could go wrong.
+    pub risks: Vec<String>,
+    /// What cannot be undone by committing the previous tree; empty where everything can.
+    pub one_way: Vec<String>,
+    /// What its gate expects once it is committed (or where it has no difference).
+    pub expectations: Vec<Expectation>,
+    /// What holds at the deployed tree: the gate after a revert.
+    pub deployed_expectations: Vec<Expectation>,
+    /// The policy in force for it.
+    pub policy: StagePolicy,
+    /// How many machines it replaces, as far as the specification tells.
+    pub machines: u32,
+    /// Why it could not be rendered.
+    pub render_error: Option<String>,
+}
+
+/// Something that forbids a rollout.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Block {
+    /// The rule, such as `kubernetes-minor-step`.
+    pub code: String,
+    /// The stage it concerns; none where it concerns the whole plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<StageId>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: String,
+}
+
+/// Where a stage stands with respect to git.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StageState {
+    /// It has no difference.
+    Skipped,
+    /// It was committed by this rollout.
+    Committed,
+    /// It is to be committed (or, for a stage without a part in git, to be passed).
+    Pending,
+    /// It cannot be committed.
+    Blocked,
+}
+
+/// One stage of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StagePlan {
+    /// The stage.
+    #[serde(rename = "name")]
+    pub stage: StageId,
+    /// Where it stands.
+    pub state: StageState,
+    /// What changes.
+    pub changes: Vec<ComponentChange>,
+    /// Why it is (or is not) part of the plan.
+    pub reasons: Vec<String>,
+    /// What could go wrong.
+    pub risks: Vec<String>,
+    /// What cannot be undone.
+    pub one_way: Vec<String>,
+    /// How many machines it replaces.
+    pub machines: u32,
+    /// Digest of its part before; none for a stage without a part in git.
+    pub before: Option<TreeDigest>,
+    /// Digest of its part after; none for a stage without a part in git.
+    pub after: Option<TreeDigest>,
+    /// What its gate expects.
+    pub expectations: Vec<Expectation>,
+    /// What holds after a revert.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deployed_expectations: Vec<Expectation>,
+    /// The policy in force for it.
+    pub policy: StagePolicy,
+}
+
+/// How much work a plan is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Estimate {
+    /// Stages still to be committed.
+    pub commits: u32,
+    /// Machines still to be replaced.
+    pub machines: u32,
+}
+
+/// What a rollout is going to do, and how far it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// What it is to the others.
+    pub role: ClusterRole,
+    /// Digest of what the rollout does: the same from its first commit to its last.
+    pub digest: PlanDigest,
+    /// Name of the rollout.
+    pub rollout_id: RolloutId,
+    /// Commit of the source branch.
+    pub source: CommitId,
+    /// Digest of the cluster's directory before the rollout.
+    pub base: TreeDigest,
+    /// Digest of the cluster's directory now.
+    pub deployed: TreeDigest,
+    /// Digest of the cluster's directory at the end.
+    pub target: TreeDigest,
+    /// Whether the ledger on the deploy branch records this very plan as running.
+    pub running: bool,
+    /// The stages in order, skipped ones included.
+    pub stages: Vec<StagePlan>,
+    /// What forbids the rollout; empty where nothing does.
+    pub blocked: Vec<Block>,
+    /// What a person should know.
+    pub warnings: Vec<String>,
+    /// What is left to do.
+    pub estimate: Estimate,
+}
+
+impl Plan {
+    /// Whether anything is left to be committed.
+    #[must_use]
+    pub fn has_differences(&self) -> bool {
+        self.next_stage().is_some()
+    }
+
+    /// The first stage that is to be committed.
+    #[must_use]
+    pub fn next_stage(&self) -> Option<&StagePlan> {
+        self.stages.iter().find(|stage| {
+            matches!(stage.state, StageState::Pending | StageState::Blocked) && !stage.stage.is_without_commit()
+        })
+    }
+
+    /// The plan of one stage.
+    #[must_use]
+    pub fn stage(&self, stage: &StageId) -> Option<&StagePlan> {
+        self.stages.iter().find(|plan| &plan.stage == stage)
+    }
+}

@@ -1,0 +1,226 @@
+//! The stages of a rollout and their order.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::identifier::GroupName;
+
+/// One stage of a rollout. The order of the variants is the default order of stages (design 5).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum StageName {
+    /// Nothing changes: the cluster is healthy as it is and the plan may start.
+    Preflight,
+    /// Cluster API objects are saved and read back.
+    Backup,
+    /// Bundles, `EKSARelease` and EKS-D release objects.
+    Bundle,
+    /// cert-manager.
+    CertManager,
+    /// Cluster API core and every provider, in one commit.
+    Capi,
+    /// EKS Anywhere CRDs and controller.
+    EksA,
+    /// The DaemonSet that pulls the next Cilium image on every node.
+    CiliumPreflight,
+    /// Cilium agent and operator.
+    Cilium,
+    /// Flux's own components.
+    Flux,
+    /// External etcd, apart from the control plane.
+    Etcd,
+    /// The control plane's Kubernetes version and templates.
+    ControlPlane,
+    /// One worker group.
+    Workers(GroupName),
+    /// Nothing changes: the state before and after is compared, then the rollout is closed.
+    Verify,
+}
+
+/// A text that names no stage.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no stage: expected preflight, backup, bundle, cert-manager, capi, eks-a, cilium-preflight, cilium, flux, etcd, control-plane, \
+     workers/<group> or verify, for an intermediate version followed by `@<version>`"
+)]
+pub struct InvalidStage(String);
+
+impl fmt::Display for StageName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Preflight => formatter.write_str("preflight"),
+            Self::Backup => formatter.write_str("backup"),
+            Self::Bundle => formatter.write_str("bundle"),
+            Self::CertManager => formatter.write_str("cert-manager"),
+            Self::Capi => formatter.write_str("capi"),
+            Self::EksA => formatter.write_str("eks-a"),
+            Self::CiliumPreflight => formatter.write_str("cilium-preflight"),
+            Self::Cilium => formatter.write_str("cilium"),
+            Self::Flux => formatter.write_str("flux"),
+            Self::Etcd => formatter.write_str("etcd"),
+            Self::ControlPlane => formatter.write_str("control-plane"),
+            Self::Workers(group) => write!(formatter, "workers/{group}"),
+            Self::Verify => formatter.write_str("verify"),
+        }
+    }
+}
+
+impl FromStr for StageName {
+    type Err = InvalidStage;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = || InvalidStage(text.to_owned());
+        Ok(match text {
+            "preflight" => Self::Preflight,
+            "backup" => Self::Backup,
+            "bundle" => Self::Bundle,
+            "cert-manager" => Self::CertManager,
+            "capi" => Self::Capi,
+            "eks-a" => Self::EksA,
+            "cilium-preflight" => Self::CiliumPreflight,
+            "cilium" => Self::Cilium,
+            "flux" => Self::Flux,
+            "etcd" => Self::Etcd,
+            "control-plane" => Self::ControlPlane,
+            "verify" => Self::Verify,
+            _ => Self::Workers(text.strip_prefix("workers/").ok_or_else(invalid)?.parse().map_err(|_| invalid())?),
+        })
+    }
+}
+
+/// A stage of one plan: its name and, for an intermediate version, the version it stops at.
+///
+/// Written `cilium@v1.18.2-0` for an intermediate hop and `cilium` for the last (or only) one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StageId {
+    /// Which stage.
+    pub name: StageName,
+    /// The intermediate version, where the way to the target has several hops; none for the last one.
+    pub hop: Option<String>,
+}
+
+impl StageId {
+    /// The last (or only) stage of this name.
+    #[must_use]
+    pub fn last(name: StageName) -> Self {
+        Self { name, hop: None }
+    }
+
+    /// The stage that stops at an intermediate version.
+    #[must_use]
+    pub fn hop(name: StageName, version: impl Into<String>) -> Self {
+        Self { name, hop: Some(version.into()) }
+    }
+
+    /// Whether this stage puts nothing into git (`preflight`, `backup`, `verify`).
+    #[must_use]
+    pub fn is_without_commit(&self) -> bool {
+        matches!(self.name, StageName::Preflight | StageName::Backup | StageName::Verify)
+    }
+}
+
+impl From<StageName> for StageId {
+    fn from(name: StageName) -> Self {
+        Self::last(name)
+    }
+}
+
+impl fmt::Display for StageId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.hop {
+            Some(version) => write!(formatter, "{}@{version}", self.name),
+            None => self.name.fmt(formatter),
+        }
+    }
+}
+
+impl FromStr for StageId {
+    type Err = InvalidStage;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('@') {
+            Some((_, "")) => Err(InvalidStage(text.to_owned())),
+            Some((name, version)) => Ok(Self::hop(name.parse()?, version)),
+            None => Ok(Self::last(text.parse()?)),
+        }
+    }
+}
+
+macro_rules! as_text {
+    ($name:ident) => {
+        impl TryFrom<String> for $name {
+            type Error = InvalidStage;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+    };
+}
+
+as_text!(StageName);
+as_text!(StageId);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stage_reads_back_what_it_prints() {
+        for text in [
+            "preflight",
+            "backup",
+            "bundle",
+            "cert-manager",
+            "capi",
+            "eks-a",
+            "cilium-preflight",
+            "cilium",
+            "cilium@v1.18.2-0",
+            "flux",
+            "etcd",
+            "control-plane",
+            "workers/md-0",
+            "verify",
+        ] {
+            assert_eq!(text.parse::<StageId>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn unknown_stages_are_refused() {
+        for text in ["", "Cilium", "workers", "workers/", "workers/a/b", "cilium@", "@v1"] {
+            assert!(text.parse::<StageId>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_default_order_is_that_of_the_design() {
+        let names = [
+            "preflight",
+            "backup",
+            "bundle",
+            "cert-manager",
+            "capi",
+            "eks-a",
+            "cilium-preflight",
+            "cilium",
+            "flux",
+            "etcd",
+            "control-plane",
+            "workers/a",
+            "verify",
+        ];
+        let stages: Vec<StageName> = names.iter().map(|name| name.parse().unwrap()).collect();
+        assert!(stages.is_sorted());
+    }
+}

@@ -1,0 +1,134 @@
+//! What a gate says, and what it rests on.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::identifier::CommitId;
+
+/// What a verdict is about: the stage's commit and the commits that contain it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Binding {
+    /// The commit that put the stage's tree on the deploy branch.
+    pub commit: CommitId,
+    /// That commit and its descendants up to the deploy head: an applied revision has to be one of these.
+    pub lineage: Vec<CommitId>,
+    /// When the commit was made.
+    pub committed_at: Timestamp,
+}
+
+/// One observed fact that evidence rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fact {
+    /// The object.
+    pub object: String,
+    /// What was seen.
+    pub seen: String,
+}
+
+/// Why a gate passed. Written into the ledger together with the stage that it opened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// The commit whose effect was observed; none for a gate before the first commit of an empty deploy branch.
+    pub commit: Option<CommitId>,
+    /// The revision that Flux had applied; none where the gate has no Flux part.
+    pub applied_revision: Option<CommitId>,
+    /// When the deciding observation was read.
+    pub observed_at: Timestamp,
+    /// Since when the gate held without a break.
+    pub held_since: Timestamp,
+    /// How many consecutive reads passed.
+    pub reads: u32,
+    /// What was seen.
+    pub facts: Vec<Fact>,
+}
+
+/// Why a gate waits or fails: the object, the field and the command that helps.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reason {
+    /// The object, such as `KubeadmControlPlane eksa-system/mgmt`; empty where the reason concerns no object.
+    pub object: String,
+    /// The field, such as `status.observedGeneration`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// What is seen and what is expected, without the object's name.
+    pub message: String,
+    /// A command or an act that helps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+}
+
+impl Reason {
+    /// A reason that concerns no object.
+    #[must_use]
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { object: String::new(), field: None, message: message.into(), help: None }
+    }
+
+    /// A reason that concerns an object.
+    #[must_use]
+    pub fn on(object: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { object: object.into(), field: None, message: message.into(), help: None }
+    }
+
+    /// The same reason, naming the field it was read from.
+    #[must_use]
+    pub fn field(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
+    /// The same reason, with a command or an act that helps.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.object.as_str(), &self.field) {
+            ("", None) => formatter.write_str(&self.message),
+            ("", Some(field)) => write!(formatter, "{field}: {}", self.message),
+            (object, None) => write!(formatter, "{object}: {}", self.message),
+            (object, Some(field)) => write!(formatter, "{object}: {field}: {}", self.message),
+        }
+    }
+}
+
+/// What a gate says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "verdict")]
+pub enum GateVerdict {
+    /// Everything expected holds, bound to the commit and stable over consecutive reads.
+    Pass {
+        /// What it rests on.
+        evidence: Evidence,
+    },
+    /// Not yet, or not known.
+    Wait {
+        /// What for.
+        reason: Reason,
+        /// When the wait ends by itself: the end of the soak, or the deadline; none where no time is known.
+        until: Option<Timestamp>,
+    },
+    /// It will not pass by waiting.
+    Fail {
+        /// Why.
+        reasons: Vec<Reason>,
+    },
+}
+
+impl GateVerdict {
+    /// Whether the gate passed.
+    #[must_use]
+    pub fn is_pass(&self) -> bool {
+        matches!(self, Self::Pass { .. })
+    }
+}
