@@ -1,1 +1,3 @@
 //! The `kustomize build` pipeline in Rust.
+
+pub mod yaml;

@@ -1,0 +1,23 @@
+//! YAML as kustomize reads and writes it: go-yaml v3 rules on the way in, go-yaml v2 bytes on the way out.
+//!
+//! [`parse`] gives typed nodes with their place in the source, [`emit`] prints a node. Comments, styles and anchors do
+//! not survive: the output depends on the values alone.
+
+mod emit;
+mod error;
+mod limits;
+mod node;
+mod number;
+mod order;
+mod parse;
+mod resolve;
+mod timestamp;
+
+pub use emit::{emit, emit_all};
+pub use error::{YamlError, YamlErrorKind};
+pub use limits::Limits;
+pub use node::{Entry, Mapping, Node, Span, Value};
+pub use order::compare_keys;
+pub use parse::{Document, Rules, decode, parse, parse_with};
+
+pub(crate) use number::float_text;

@@ -1,0 +1,355 @@
+//! The typed tree that everything else works on.
+
+/// A place in the decoded source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Span {
+    /// First byte.
+    pub start: usize,
+    /// Byte after the last one.
+    pub end: usize,
+    /// 1-based line; 0 for a node that has no source.
+    pub line: usize,
+    /// 1-based column in characters; 0 for a node that has no source.
+    pub column: usize,
+}
+
+/// A value with its place. Two nodes are equal if their values are.
+#[derive(Debug, Clone, Default)]
+pub struct Node {
+    /// What the node says.
+    pub value: Value,
+    /// Where it was read; quotes are inside, tag and anchor are not.
+    pub span: Span,
+    /// The scalar as written, kept only where the value does not show it (`1.30`, `0x1F`, a date).
+    written: Option<Box<str>>,
+}
+
+/// The value of a node, decided by go-yaml v3's reading rules.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Value {
+    /// `null`, `~` or nothing.
+    #[default]
+    Null,
+    /// `true` or `false`; never `yes` or `on`.
+    Bool(bool),
+    /// Any integer that fits 64 bits with sign.
+    Int(i64),
+    /// A larger one that fits 64 bits without.
+    Uint(u64),
+    /// Every other number.
+    Float(f64),
+    /// Text.
+    String(String),
+    /// A list.
+    Sequence(Vec<Node>),
+    /// A map with text keys.
+    Mapping(Mapping),
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl From<Value> for Node {
+    fn from(value: Value) -> Self {
+        Self::new(value)
+    }
+}
+
+impl From<&str> for Node {
+    fn from(text: &str) -> Self {
+        Self::new(Value::String(text.to_owned()))
+    }
+}
+
+impl From<String> for Node {
+    fn from(text: String) -> Self {
+        Self::new(Value::String(text))
+    }
+}
+
+impl From<Mapping> for Node {
+    fn from(mapping: Mapping) -> Self {
+        Self::new(Value::Mapping(mapping))
+    }
+}
+
+impl From<Vec<Node>> for Node {
+    fn from(items: Vec<Node>) -> Self {
+        Self::new(Value::Sequence(items))
+    }
+}
+
+impl Node {
+    /// Returns a node without source.
+    pub fn new(value: Value) -> Self {
+        Self { value, span: Span::default(), written: None }
+    }
+
+    /// Returns a node at `span`.
+    pub fn with_span(value: Value, span: Span) -> Self {
+        Self { value, span, written: None }
+    }
+
+    pub(crate) fn set_written(&mut self, text: &str) {
+        self.written = Some(text.into());
+    }
+
+    /// Returns the entry `key` of a mapping.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.as_mapping()?.get(key)
+    }
+
+    /// Returns the entry `key` of a mapping, for change.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
+        self.as_mapping_mut()?.get_mut(key)
+    }
+
+    /// Follows `path` through mappings.
+    pub fn at(&self, path: &[&str]) -> Option<&Node> {
+        path.iter().try_fold(self, |node, key| node.get(key))
+    }
+
+    /// Returns the text of a string; `None` for every other value, numbers included.
+    pub fn as_str(&self) -> Option<&str> {
+        match &self.value {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns an integer that fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self.value {
+            Value::Int(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Returns a boolean.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self.value {
+            Value::Bool(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Returns the items of a list.
+    pub fn as_sequence(&self) -> Option<&[Node]> {
+        match &self.value {
+            Value::Sequence(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// Returns the items of a list, for change.
+    pub fn as_sequence_mut(&mut self) -> Option<&mut Vec<Node>> {
+        match &mut self.value {
+            Value::Sequence(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// Returns the mapping.
+    pub fn as_mapping(&self) -> Option<&Mapping> {
+        match &self.value {
+            Value::Mapping(mapping) => Some(mapping),
+            _ => None,
+        }
+    }
+
+    /// Returns the mapping, for change.
+    pub fn as_mapping_mut(&mut self) -> Option<&mut Mapping> {
+        match &mut self.value {
+            Value::Mapping(mapping) => Some(mapping),
+            _ => None,
+        }
+    }
+
+    /// Says whether the value is null.
+    pub fn is_null(&self) -> bool {
+        matches!(self.value, Value::Null)
+    }
+
+    /// Says whether the value is neither list nor mapping.
+    pub fn is_scalar(&self) -> bool {
+        !matches!(self.value, Value::Sequence(_) | Value::Mapping(_))
+    }
+
+    /// Returns the raw source slice of a scalar, `1.30` for an unquoted version; empty if `source` is another text.
+    pub fn text<'a>(&self, source: &'a str) -> &'a str {
+        source.get(self.span.start..self.span.end).unwrap_or_default()
+    }
+
+    /// Returns a scalar as written, without quotes: what kustomize works on where it treats a value as text.
+    /// `None` for lists and mappings.
+    pub fn scalar_text(&self) -> Option<std::borrow::Cow<'_, str>> {
+        use std::borrow::Cow;
+        if let Some(written) = &self.written {
+            return Some(Cow::Borrowed(written));
+        }
+        Some(match &self.value {
+            Value::Null => Cow::Borrowed("null"),
+            Value::Bool(true) => Cow::Borrowed("true"),
+            Value::Bool(false) => Cow::Borrowed("false"),
+            Value::Int(number) => Cow::Owned(number.to_string()),
+            Value::Uint(number) => Cow::Owned(number.to_string()),
+            Value::Float(number) => Cow::Owned(super::float_text(*number)),
+            Value::String(text) => Cow::Borrowed(text),
+            Value::Sequence(_) | Value::Mapping(_) => return None,
+        })
+    }
+
+    /// Returns the number of nodes in the tree, this one included; keys do not count.
+    pub fn count(&self) -> usize {
+        match &self.value {
+            Value::Sequence(items) => 1 + items.iter().map(Node::count).sum::<usize>(),
+            Value::Mapping(mapping) => 1 + mapping.iter().map(|entry| entry.value.count()).sum::<usize>(),
+            _ => 1,
+        }
+    }
+}
+
+/// One key of a [`Mapping`] with its value.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The key; integers and dates used as keys are their canonical text.
+    pub key: String,
+    /// Where the key was read.
+    pub key_span: Span,
+    /// The value.
+    pub value: Node,
+}
+
+/// Keys and values in the order of the source. Equal if they hold the same keys with equal values, in any order.
+#[derive(Debug, Clone, Default)]
+pub struct Mapping {
+    entries: Vec<Entry>,
+}
+
+impl PartialEq for Mapping {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len()
+            && self.entries.iter().all(|entry| other.get(&entry.key).is_some_and(|value| *value == entry.value))
+    }
+}
+
+impl Mapping {
+    /// Returns an empty mapping.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn from_entries(entries: Vec<Entry>) -> Self {
+        Self { entries }
+    }
+
+    /// Returns the value at `key`.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
+    }
+
+    /// Returns the value at `key`, for change.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
+        self.entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.value)
+    }
+
+    /// Returns the whole entry at `key`.
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    /// Sets `key`, in place where it exists, else at the end; returns the value that was there.
+    pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Node>) -> Option<Node> {
+        let (key, value) = (key.into(), value.into());
+        match self.get_mut(&key) {
+            Some(slot) => Some(std::mem::replace(slot, value)),
+            None => {
+                self.entries.push(Entry { key, key_span: Span::default(), value });
+                None
+            }
+        }
+    }
+
+    /// Adds an entry whose key is known not to be there.
+    pub(crate) fn push_entry(&mut self, entry: Entry) {
+        self.entries.push(entry);
+    }
+
+    /// Removes `key`, keeping the order of the rest.
+    pub fn remove(&mut self, key: &str) -> Option<Node> {
+        let index = self.entries.iter().position(|entry| entry.key == key)?;
+        Some(self.entries.remove(index).value)
+    }
+
+    /// Says whether `key` is there.
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
+    }
+
+    /// Iterates in input order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Entry> {
+        self.entries.iter()
+    }
+
+    /// Iterates in input order, for change.
+    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Entry> {
+        self.entries.iter_mut()
+    }
+
+    /// Keeps the entries that `keep` accepts.
+    pub fn retain(&mut self, keep: impl FnMut(&Entry) -> bool) {
+        self.entries.retain(keep);
+    }
+
+    /// Returns the value at `key`, inserting `default()` where there is none.
+    pub fn get_or_insert_with(&mut self, key: &str, default: impl FnOnce() -> Node) -> &mut Node {
+        let index = match self.entries.iter().position(|entry| entry.key == key) {
+            Some(index) => index,
+            None => {
+                self.entries.push(Entry { key: key.to_owned(), key_span: Span::default(), value: default() });
+                self.entries.len() - 1
+            }
+        };
+        #[allow(clippy::indexing_slicing, reason = "the index was found or pushed just above")]
+        &mut self.entries[index].value
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Says whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl<'a> IntoIterator for &'a Mapping {
+    type Item = &'a Entry;
+    type IntoIter = std::slice::Iter<'a, Entry>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.iter()
+    }
+}
+
+impl IntoIterator for Mapping {
+    type Item = Entry;
+    type IntoIter = std::vec::IntoIter<Entry>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
+impl FromIterator<(String, Node)> for Mapping {
+    fn from_iter<T: IntoIterator<Item = (String, Node)>>(pairs: T) -> Self {
+        let mut mapping = Self::new();
+        for (key, value) in pairs {
+            mapping.insert(key, value);
+        }
+        mapping
+    }
+}
