@@ -12,6 +12,7 @@ mod path;
 mod problem;
 mod source;
 mod tree;
+pub mod variables;
 
 pub use files::{EntryKind, FileEntry, Files, MemoryFiles, ReadError};
 pub use path::{RepoPath, RepoPathError};
