@@ -7,15 +7,23 @@
 //! The way of one render: [`read_fleet`] finds bundles, clusters and policy in a commit; [`bundle_for`] picks the bundle
 //! of one cluster; `render` makes the tree of files that the cluster's directory on the deploy branch should hold.
 
+mod cluster;
 mod files;
+mod nearest;
 mod path;
+pub mod policy;
 mod problem;
 mod source;
 mod tree;
 pub mod variables;
+mod yaml_problem;
 
+pub use cluster::{
+    BundleReference, ClusterKind, ClusterSpec, Management, Place, Places, Provider, SpecFile, WorkerGroup,
+};
 pub use files::{EntryKind, FileEntry, Files, MemoryFiles, ReadError};
 pub use path::{RepoPath, RepoPathError};
+pub use policy::{Policy, StagePolicy, commented_policy, read_policy};
 pub use problem::{Problem, ProblemCode, Scope, Severity};
 pub use source::{ChartError, ChartRequest, Charts, FetchError, Manifests};
 pub use tree::{DeployedTree, FileChange, RenderedTree, TreeDifference, TreeDigest};

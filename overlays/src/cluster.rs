@@ -1,0 +1,228 @@
+//! What a cluster specification says.
+
+use std::sync::Arc;
+
+use kustomize_rs::yaml::Node;
+use serde::Serialize;
+
+use crate::RepoPath;
+
+/// The kinds of cluster specification that are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClusterKind {
+    /// EKS Anywhere `Cluster` (`anywhere.eks.amazonaws.com`).
+    EksAnywhere,
+    /// Cluster API `Cluster` (`cluster.x-k8s.io`) with a control plane and MachineDeployments of its own.
+    ClusterApi,
+    /// Cluster API `Cluster` with `spec.topology`.
+    ClusterClass,
+    /// `TanzuKubernetesCluster` (`run.tanzu.vmware.com`).
+    Tanzu,
+    /// eksctl `ClusterConfig` (`eksctl.io`).
+    Eksctl,
+}
+
+/// Who runs the controllers that this cluster hangs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Management {
+    /// The cluster manages itself (and maybe others).
+    SelfManaged,
+    /// The cluster of this name manages it.
+    ManagedBy(String),
+}
+
+/// The infrastructure of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Provider {
+    /// Cluster API's docker provider.
+    Docker,
+    /// VMware vSphere.
+    VSphere,
+    /// Bare metal by Tinkerbell.
+    Tinkerbell,
+    /// Nutanix.
+    Nutanix,
+    /// AWS Snow.
+    Snow,
+    /// Apache CloudStack; deprecated.
+    CloudStack,
+    /// Something else; the kind of its datacenter or infrastructure object.
+    Other(String),
+}
+
+impl Provider {
+    /// The provider of an object kind such as `VSphereDatacenterConfig`, `VSphereCluster` or `DevMachineTemplate`.
+    pub fn from_kind(kind: &str) -> Self {
+        for (prefix, provider) in [
+            ("Docker", Self::Docker),
+            ("Dev", Self::Docker),
+            ("VSphere", Self::VSphere),
+            ("Tinkerbell", Self::Tinkerbell),
+            ("Nutanix", Self::Nutanix),
+            ("Snow", Self::Snow),
+            ("AWSSnow", Self::Snow),
+            ("CloudStack", Self::CloudStack),
+        ] {
+            if kind.starts_with(prefix) {
+                return provider;
+            }
+        }
+        Self::Other(kind.to_owned())
+    }
+
+    /// The key of its section in a versionsBundle, when it has one.
+    pub fn bundle_component(&self) -> Option<&'static str> {
+        match self {
+            Self::Docker => Some("docker"),
+            Self::VSphere => Some("vSphere"),
+            Self::Tinkerbell => Some("tinkerbell"),
+            Self::Nutanix => Some("nutanix"),
+            Self::Snow => Some("snow"),
+            Self::CloudStack => Some("cloudStack"),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+/// How a specification names its bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BundleReference {
+    /// `spec.eksaVersion`: by the EKSARelease of that version.
+    EksaVersion(String),
+    /// `spec.bundlesRef.name` (deprecated, still read).
+    Bundles(String),
+}
+
+/// A place in one of the files of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The file.
+    pub path: RepoPath,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column, from 1.
+    pub column: usize,
+}
+
+/// One group of workers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerGroup {
+    /// Its name: `workerNodeGroupConfigurations[].name`, the MachineDeployment's or topology's name, the node pool's.
+    pub name: String,
+    /// Name of its MachineDeployment in the management cluster, where it follows from the specification:
+    /// `<cluster>-<group>` for EKS Anywhere, the object's name for plain Cluster API; `None` where a controller makes it up.
+    pub machine_deployment: Option<String>,
+    /// Its Kubernetes version: its own where it has one, else the cluster's.
+    pub kubernetes_version: String,
+    /// Whether that version is written on the group.
+    pub own_kubernetes_version: bool,
+    /// How many machines, when that is fixed; `None` with an autoscaler or where it is not said.
+    pub replicas: Option<u32>,
+    /// Name of its machine configuration or infrastructure template.
+    pub machine_config: Option<String>,
+}
+
+/// A file that belongs to a cluster, as a person wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecFile {
+    /// Where it is in the repository (or below the `cluster/` directory for a deployed one).
+    pub path: RepoPath,
+    /// Its bytes.
+    pub bytes: Arc<[u8]>,
+}
+
+/// One cluster of the fleet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterSpec {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.namespace`, empty when absent.
+    pub namespace: String,
+    /// What kind of specification it is.
+    pub kind: ClusterKind,
+    /// Who manages it.
+    pub management: Management,
+    /// Its infrastructure.
+    pub provider: Provider,
+    /// Its Kubernetes version, as written: `1.30` for EKS Anywhere, `v1.30.2` for Cluster API.
+    pub kubernetes_version: String,
+    /// Its groups of workers, in the order of the specification.
+    pub worker_groups: Vec<WorkerGroup>,
+    /// The number of external etcd members; `None` when etcd runs on the control plane.
+    pub external_etcd: Option<u32>,
+    /// The number of control-plane machines, when it is said.
+    pub control_plane_count: Option<u32>,
+    /// Name of the KubeadmControlPlane, where it follows from the specification.
+    pub control_plane: Option<String>,
+    /// How it names its bundle, if it does.
+    pub bundle_reference: Option<BundleReference>,
+    /// Whether it carries a pause of EKS Anywhere or Cluster API.
+    pub paused: bool,
+    /// Whether its Cilium must not be touched (`cniConfig.cilium.skipUpgrade`).
+    pub skip_cilium_upgrade: bool,
+    /// Whether it uses Cilium, or `false` for kindnetd and for kinds that say nothing about it.
+    pub cilium: bool,
+    /// Where `metadata.name`, the Kubernetes version and the bundle reference stand, for messages.
+    pub places: Places,
+    /// The cluster object itself.
+    pub node: Node,
+    /// Every file that holds objects of this cluster, in order of path.
+    pub files: Vec<SpecFile>,
+}
+
+/// Places of a [`ClusterSpec`]'s fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Of `metadata.name`.
+    pub name: Place,
+    /// Of the Kubernetes version.
+    pub kubernetes_version: Option<Place>,
+    /// Of the bundle reference.
+    pub bundle_reference: Option<Place>,
+}
+
+impl ClusterSpec {
+    /// Whether it manages itself.
+    pub fn is_management(&self) -> bool {
+        self.management == Management::SelfManaged
+    }
+
+    /// `major.minor` of its Kubernetes version.
+    pub fn kubernetes_minor(&self) -> &str {
+        minor(&self.kubernetes_version)
+    }
+}
+
+/// `1.30` of `1.30`, `v1.30.2` or `v1.30.14-eks-1-30-58`; the text itself when it has another form.
+pub(crate) fn minor(version: &str) -> &str {
+    let text = version.strip_prefix('v').unwrap_or(version);
+    let second = text.match_indices('.').nth(1).map_or(text.len(), |(at, _)| at);
+    text.get(..second).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minors_of_every_form() {
+        for (version, expected) in
+            [("1.30", "1.30"), ("v1.30.2", "1.30"), ("v1.30.14-eks-1-30-58", "1.30"), ("1", "1"), ("", "")]
+        {
+            assert_eq!(minor(version), expected);
+        }
+    }
+
+    #[test]
+    fn providers_by_kind() {
+        assert_eq!(Provider::from_kind("VSphereDatacenterConfig"), Provider::VSphere);
+        assert_eq!(Provider::from_kind("AWSSnowCluster"), Provider::Snow);
+        assert_eq!(Provider::from_kind("DevCluster"), Provider::Docker);
+        assert_eq!(Provider::from_kind("AWSCluster"), Provider::Other("AWSCluster".to_owned()));
+    }
+}

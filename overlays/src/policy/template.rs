@@ -1,0 +1,115 @@
+//! The commented `stepgate.yaml` that `stepgate init` writes.
+
+/// A `stepgate.yaml` that sets nothing, with every field explained and its default shown.
+pub fn commented_policy() -> String {
+    TEXT.to_owned()
+}
+
+const TEXT: &str = r#"# stepgate.yaml: how Stepgate carries the clusters of this repository from one version to the next.
+# Every field may be left out; what stands here in comments is the default or an example.
+# The most specific setting wins: fleet, fleet's stage, environment, environment's stage, cluster, cluster's stage.
+apiVersion: stepgate.dev/v1alpha1
+kind: Policy
+
+# Where Stepgate writes. People write another branch; Flux watches this one.
+# With a path, one branch may serve both: {branch: main, path: deploy}.
+deploy:
+  branch: deploy
+  # path: deploy
+
+# Who applies what is committed: flux, or direct (server-side apply by Stepgate).
+# apply: flux
+
+# Stop the line: true makes every rollout stand still where it is. Clusters and environments have their own.
+# paused: false
+
+# Which Bundles manifest clusters follow: newest, or a name such as bundles-81.
+# Left out: the cluster's bundlesRef or eksaVersion, else the newest.
+# bundle: newest
+
+# Whether versions may go down.
+# allowDowngrade: false
+
+# How a stage passes: healthy without a break for `soak`, within `timeout`.
+# approval: none, rollout (once for the whole plan) or stage (for each stage).
+# onFailure: hold, or revert (commits the stage's previous tree where that is safe, tried again `retries` times).
+# soak: 1m
+# timeout: 30m
+# approval: none
+# onFailure: hold
+# retries: 0
+
+# The same settings by stage: preflight, backup, bundle, cert-manager, capi, eks-a, cilium-preflight, cilium, flux,
+# etcd, control-plane, workers (every group), workers/<group>, verify.
+# stages:
+#   control-plane:
+#     soak: 5m
+#     timeout: 2h
+
+# When stages may begin. None: at any time.
+# windows:
+#   - days: [monday, tuesday, wednesday, thursday]
+#     from: "09:00"
+#     to: "16:00"
+#     timeZone: Europe/Berlin
+
+# Order of clusters: a wave begins when the one before is done. A management cluster goes before its workload clusters.
+# waves:
+#   - name: canary
+#     clusters: [canary-*]
+#   - name: production
+#     environments: [production]
+#     concurrency: 2
+
+# Groups of clusters, by name or pattern, and what they have of their own.
+# environments:
+#   production:
+#     clusters: [prod-*]
+#     approval: rollout
+#     onFailure: revert
+
+# Single clusters and what they have of their own.
+# clusters:
+#   prod-berlin:
+#     environment: production
+#     bundle: bundles-80
+#     allowDowngrade: true
+#     workerOrder: [md-1, md-0]
+#     paused: true
+
+# Folders on Stepgate's machine to look manifests up in by host and path of their address, and hosts (or host/path) that
+# may be fetched from. Whatever comes is checked against bundles.lock.
+# mirrors: [/var/lib/stepgate/mirror]
+# fetch:
+#   allow: [anywhere-assets.eks.amazonaws.com, distro.eks.amazonaws.com, github.com/fluxcd]
+
+# Values for ${VAR} in provider manifests. No secrets here: this file is in git.
+# variables:
+#   EXP_MACHINE_POOL: "false"
+
+# Secret objects of provider manifests that are filled from variables: omit (somebody else keeps them in the cluster) or
+# render (the values then stand in git).
+# providerSecrets: omit
+
+# Values merged over those that EKS Anywhere computes for Cilium's chart.
+# cilium:
+#   values:
+#     hubble:
+#       enabled: false
+
+# Who the commits are by, and how they are signed (ssh or gpg; key is a path or a key id, never a key).
+# author:
+#   name: Stepgate
+#   email: stepgate@localhost
+# signing:
+#   format: ssh
+#   key: /etc/stepgate/signing-key
+
+# The Flux source that watches the deploy branch.
+# flux:
+#   namespace: flux-system
+#   source:
+#     kind: GitRepository
+#     name: flux-system
+#   interval: 10m
+"#;

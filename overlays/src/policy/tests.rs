@@ -1,0 +1,135 @@
+use super::*;
+use crate::Scope;
+use crate::policy::commented_policy;
+
+fn read(text: &str) -> (Policy, Vec<Problem>) {
+    read_policy(&RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes())
+}
+
+fn good(text: &str) -> Policy {
+    let (policy, problems) = read(text);
+    assert_eq!(problems, [], "{text}");
+    policy
+}
+
+#[test]
+fn nothing_and_the_commented_policy_are_the_default() {
+    assert_eq!(good(""), Policy::default());
+    assert_eq!(good(&commented_policy()), Policy::default());
+}
+
+/// Every commented line of the template is itself valid: the template cannot name a field that is refused.
+#[test]
+fn the_commented_policy_is_valid_with_its_examples_switched_on() {
+    let mut text = String::new();
+    for line in commented_policy().lines() {
+        let body = line.strip_prefix("# ").or_else(|| line.strip_prefix("  # ").map(|_| line)).unwrap_or(line);
+        let field = body.trim_start().trim_start_matches("- ").split(':').next().unwrap_or_default();
+        let is_field = body.contains(':')
+            && (body.ends_with(':') || body.contains(": "))
+            && !field.contains(' ')
+            && field.chars().next().is_some_and(|first| first.is_ascii_lowercase() || field == "EXP_MACHINE_POOL")
+            && !body.ends_with('.')
+            && !["approval: none, rollout", "onFailure: hold, or"].iter().any(|prose| body.starts_with(prose));
+        if is_field && line.starts_with("# ") {
+            text.push_str(body);
+            text.push('\n');
+        }
+    }
+    let policy = good(&text);
+    assert_eq!(policy.waves.len(), 2, "{text}");
+    assert_eq!(policy.environment_of("prod-1"), Some("production"));
+    assert_eq!(policy.windows[0].days, [1, 2, 3, 4]);
+    assert!(policy.signing.is_some() && !policy.fetch_allow.is_empty() && policy.cilium.is_some());
+}
+
+#[test]
+fn the_most_specific_setting_wins() {
+    let policy = good(
+        "soak: 10s\nstages: {workers: {soak: 20s}, workers/a: {soak: 30s}}\n\
+         environments: {prod: {clusters: ['p-*'], soak: 40s, stages: {workers/a: {soak: 50s}}, approval: rollout}}\n\
+         clusters: {p-2: {soak: 60s, stages: {control-plane: {soak: 70s, retries: 2}}}, q: {environment: prod}}\n",
+    );
+    for (cluster, stage, soak) in [
+        ("other", "capi", 10),
+        ("other", "workers/b", 20),
+        ("other", "workers/a", 30),
+        ("p-1", "workers/b", 40),
+        ("p-1", "workers/a", 50),
+        ("p-2", "workers/a", 60),
+        ("p-2", "control-plane", 70),
+        ("q", "capi", 40),
+        ("p-1", "cilium@v1.18.2-0", 40),
+    ] {
+        assert_eq!(policy.effective(cluster, stage).soak.as_secs(), soak, "{cluster} {stage}");
+    }
+    assert_eq!(policy.effective("p-2", "control-plane").retries, 2);
+    assert_eq!(policy.effective("q", "capi").approval, Approval::Rollout);
+    assert_eq!(policy.effective("other", "capi").approval, Approval::None);
+    assert_eq!(good("").effective("x", "control-plane").timeout.as_secs(), 7200);
+}
+
+#[test]
+fn every_mistake_has_a_place_and_advice() {
+    for (text, line, column, message, hint) in [
+        ("soka: 1m", 1, 1, "unknown field \"soka\" in stepgate.yaml", "did you mean \"soak\"?"),
+        ("stages:\n  control_plane: {}", 2, 3, "unknown field \"control_plane\"", "did you mean \"control-plane\"?"),
+        ("stages:\n  capi: {sook: 1m}", 2, 10, "unknown field \"sook\" in stages.capi", "did you mean \"soak\"?"),
+        ("approval: always", 1, 11, "approval must be one of none, rollout, stage, not \"always\"", ""),
+        ("approval: stages", 1, 11, "approval must be one of", "did you mean \"stage\"?"),
+        ("soak: 5", 1, 7, "soak: \"5\" is not a duration", ""),
+        ("paused: maybe", 1, 9, "paused must be true or false", ""),
+        ("retries: -1", 1, 10, "retries must be a number from 0 to 100", ""),
+        ("deploy: {path: ../x}", 1, 16, "deploy.path: repository path \"../x\"", ""),
+        ("- a", 1, 1, "stepgate.yaml must be a mapping", ""),
+        (
+            "signing: {key: '-----BEGIN OPENSSH PRIVATE KEY-----'}",
+            1,
+            16,
+            "signing.key must not be a key itself",
+            "name the path",
+        ),
+        ("fetch: {allow: ['https://a/b']}", 1, 16, "fetch.allow: \"https://a/b\" is an address", "without https"),
+        ("windows: [{from: 25:00}]", 1, 18, "windows.from must be a time of day", "quote it"),
+        ("variables: {A: }", 1, 0, "variables.A must be a text", "empty value"),
+        ("a: 1\na: 2", 2, 1, "", "stepgate init"),
+        ("a: [", 1, 0, "", "stepgate init"),
+    ] {
+        let (_, problems) = read(text);
+        let problem = problems.first().unwrap_or_else(|| panic!("{text:?} was accepted"));
+        assert!(problem.message.contains(message), "{text:?}: {problem}");
+        assert!(problem.hint.as_deref().unwrap_or_default().contains(hint), "{text:?}: {problem}");
+        assert_eq!(problem.path.as_ref().unwrap().as_str(), "stepgate.yaml");
+        if column > 0 {
+            assert_eq!((problem.line, problem.column), (Some(line), Some(column)), "{text:?}: {problem}");
+        }
+    }
+}
+
+#[test]
+fn a_mistake_in_one_cluster_is_that_clusters_alone() {
+    let (policy, problems) = read("clusters: {a: {soka: 1m}, b: {paused: true, environment: nowhere}}\nsoak: 7s");
+    let scopes: Vec<_> = problems.iter().map(|problem| problem.scope.clone()).collect();
+    assert_eq!(scopes, [Scope::Cluster("a".to_owned()), Scope::Cluster("b".to_owned())]);
+    assert!(policy.is_paused("b") && !policy.is_paused("a"));
+    assert_eq!(policy.effective("a", "capi").soak.as_secs(), 7);
+}
+
+#[test]
+fn waves_windows_and_orders() {
+    let policy = good(
+        "waves: [{clusters: ['canary-*']}, {environments: [prod], concurrency: 3}]\n\
+         environments: {prod: {clusters: ['*-prod-*', exact]}}\n\
+         windows: [{days: [Saturday], from: '22:00', to: '04:00', timeZone: Europe/Berlin}]\n\
+         clusters: {c: {workerOrder: [b, nowhere, a], windows: [{from: '00:00', to: '24:00'}]}}",
+    );
+    for (cluster, wave) in
+        [("canary-1", Some(0)), ("exact", Some(1)), ("de-prod-1", Some(1)), ("prod", None), ("exact-", None)]
+    {
+        assert_eq!(policy.wave_of(cluster), wave, "{cluster}");
+    }
+    let groups = ["a".to_owned(), "b".to_owned(), "z".to_owned()];
+    assert_eq!(policy.worker_order("c", &groups), ["b", "a", "z"]);
+    assert_eq!(policy.windows("c")[0].to, 24 * 60);
+    assert_eq!((policy.windows("x")[0].days.as_slice(), policy.windows("x")[0].from), (&[6u8][..], 22 * 60));
+}
