@@ -10,8 +10,10 @@
 mod change;
 mod effect;
 mod expectation;
+mod gate;
 mod history;
 mod identifier;
+mod kubernetes;
 mod ledger;
 mod observation;
 mod plan;
@@ -25,6 +27,7 @@ pub use effect::{ApprovalRequest, Effect, LedgerCommit, StageCommit};
 pub use expectation::{
     ControlPlaneExpectation, Expectation, KubeVipExpectation, KubeletVersions, VerifiedExpectation, WorkersExpectation,
 };
+pub use gate::{Gate, control_plane_gate, workers_gate};
 pub use history::{GateHistory, GateKey, Streak};
 pub use identifier::{ClusterName, CommitId, GroupName, InvalidIdentifier, PlanDigest, RolloutId, TreeDigest};
 pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};

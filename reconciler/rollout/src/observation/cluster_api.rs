@@ -140,6 +140,9 @@ pub struct Machine {
     pub name: String,
     /// Label `cluster.x-k8s.io/cluster-name`.
     pub cluster: String,
+    /// `metadata.generation`; none where it was not read, and conditions are then not compared with it.
+    #[serde(default)]
+    pub generation: Option<i64>,
     /// Whether it has the label `cluster.x-k8s.io/control-plane`.
     #[serde(default)]
     pub control_plane: bool,

@@ -1,0 +1,143 @@
+//! Objects, `CustomResourceDefinitions` and webhooks.
+
+use jiff::Timestamp;
+
+use crate::observation::{ObjectPresence, ObjectReference, Observation, WebhookOutcome};
+use crate::verdict::Reason;
+
+use super::findings::Findings;
+
+pub(super) fn check_object(reference: &ObjectReference, observation: &Observation, findings: &mut Findings) {
+    let Some(presence) = presence(reference, observation, findings) else { return };
+    let subject = reference.to_string();
+    if presence.deleting {
+        findings.fail(Reason::on(subject, "is being deleted").field("metadata.deletionTimestamp").help(get(reference)));
+    } else if !presence.present {
+        findings.wait(Reason::on(subject, "not found").help(get(reference)));
+    } else {
+        findings.fact(subject, "present");
+    }
+}
+
+pub(super) fn check_absent(reference: &ObjectReference, observation: &Observation, findings: &mut Findings) {
+    let Some(presence) = presence(reference, observation, findings) else { return };
+    let subject = reference.to_string();
+    if presence.present {
+        let state = if presence.deleting { "is still being deleted" } else { "is still there" };
+        findings.wait(Reason::on(subject, state).help(get(reference)));
+    } else {
+        findings.fact(subject, "absent");
+    }
+}
+
+/// The entry of an object that was asked for; an object that was not asked for is unknown, neither there nor gone.
+fn presence<'a>(
+    reference: &ObjectReference,
+    observation: &'a Observation,
+    findings: &mut Findings,
+) -> Option<&'a ObjectPresence> {
+    if !findings.was_read(&reference.kind, observation) {
+        return None;
+    }
+    let found = observation.objects.iter().find(|known| &known.reference == reference);
+    if found.is_none() {
+        findings.wait(Reason::on(reference.to_string(), "was not read").help(get(reference)));
+    }
+    found
+}
+
+fn get(reference: &ObjectReference) -> String {
+    let group = reference.api_version.split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
+    let namespace = reference.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+    format!("kubectl get {}{group} {}{namespace}", reference.kind.to_lowercase(), reference.name)
+}
+
+pub(super) fn check_definition(
+    name: &str,
+    served: &[String],
+    storage: &str,
+    observation: &Observation,
+    findings: &mut Findings,
+) {
+    if !findings.was_read("CustomResourceDefinition", observation) {
+        return;
+    }
+    let subject = format!("CustomResourceDefinition {name}");
+    let help = format!("kubectl describe crd {name}");
+    let Some(definition) = observation.custom_resource_definitions.iter().find(|known| known.name == name) else {
+        findings.wait(Reason::on(subject, "not found").help(help));
+        return;
+    };
+    if definition.deleting {
+        findings.fail(Reason::on(&subject, "is being deleted").field("metadata.deletionTimestamp").help(&help));
+    }
+    if !definition.names_accepted {
+        findings.wait(Reason::on(&subject, "not True").field("status.conditions[NamesAccepted]").help(&help));
+    }
+    if !definition.established {
+        findings.wait(Reason::on(&subject, "not True").field("status.conditions[Established]").help(&help));
+    }
+    for version in served {
+        if !definition.served_versions.contains(version) {
+            findings.wait(
+                Reason::on(&subject, format!("{version} is not served")).field("spec.versions[].served").help(&help),
+            );
+        }
+    }
+    if definition.storage_version.as_deref() != Some(storage) {
+        let seen = definition.storage_version.as_deref().unwrap_or("none");
+        findings.wait(
+            Reason::on(&subject, format!("{seen}, {storage} expected")).field("spec.versions[].storage").help(&help),
+        );
+    }
+    for version in &definition.stored_versions {
+        if !definition.versions.contains(version) {
+            // The API server could not read such objects any more, and refuses the next update of the definition.
+            let message = format!("lists {version}, which the definition no longer has");
+            let help = format!(
+                "rewrite every object of {name} at {storage}, then remove {version} with kubectl patch crd {name} --subresource=status"
+            );
+            findings.fail(Reason::on(&subject, message).field("status.storedVersions").help(help));
+        }
+    }
+    if definition.stored_versions.is_empty() {
+        findings.wait(Reason::on(&subject, "empty").field("status.storedVersions").help(&help));
+    }
+    if definition.conversion_authority_injected == Some(false) {
+        let field = "spec.conversion.webhook.clientConfig.caBundle";
+        findings.wait(Reason::on(&subject, "not injected yet").field(field).help(&help));
+    }
+    findings.settle(format!("{subject} {}", definition.stored_versions.join(",")));
+    findings.fact(subject, format!("established, stores {storage}"));
+}
+
+pub(super) fn check_webhook(
+    name: &str,
+    committed_at: Option<Timestamp>,
+    observation: &Observation,
+    findings: &mut Findings,
+) {
+    if !findings.was_read("Webhook", observation) {
+        return;
+    }
+    let subject = format!("webhook {name}");
+    let help = format!("kubectl describe validatingwebhookconfiguration,mutatingwebhookconfiguration {name}");
+    let probe = observation.webhooks.iter().filter(|known| known.name == name).max_by_key(|known| known.probed_at);
+    let Some(probe) = probe else {
+        findings.wait(Reason::on(subject, "was not called yet").help(help));
+        return;
+    };
+    if committed_at.is_some_and(|committed_at| probe.probed_at <= committed_at) {
+        findings.wait(Reason::on(subject, "was called before the commit only").help(help));
+        return;
+    }
+    match &probe.outcome {
+        WebhookOutcome::Answered => findings.fact(subject, "answers a dry run"),
+        WebhookOutcome::Unreachable { message } => {
+            findings.wait(Reason::on(subject, format!("cannot be called: {message}")).help(help));
+        }
+        WebhookOutcome::Refused { message } => {
+            findings.wait(Reason::on(subject, format!("answers with an error: {message}")).help(help));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What the checks of a gate found, gathered before it is judged.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use crate::identifier::CommitId;
+use crate::observation::{Condition, ConditionStatus, Observation};
+use crate::verdict::{Fact, GateVerdict, Reason};
+
+/// How many reasons a wait spells out; more are counted.
+const SPELLED_OUT: usize = 3;
+
+/// What the checks of a gate found.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    facts: Vec<Fact>,
+    settled: Vec<String>,
+    waits: Vec<Reason>,
+    fails: Vec<Reason>,
+    applied_revision: Option<CommitId>,
+    proves_nothing: bool,
+}
+
+impl Findings {
+    /// Notes that the reading itself cannot be relied on.
+    pub(super) fn proves_nothing(&mut self) {
+        self.proves_nothing = true;
+    }
+
+    /// Whether the reading can be relied on, whatever it says.
+    pub(super) fn proves(&self) -> bool {
+        !self.proves_nothing
+    }
+
+    /// Notes a fact that evidence will name.
+    pub(super) fn fact(&mut self, object: impl Into<String>, seen: impl Into<String>) {
+        self.facts.push(Fact { object: object.into(), seen: seen.into() });
+    }
+
+    /// Notes a value that has to stay the same from read to read.
+    pub(super) fn settle(&mut self, value: impl Into<String>) {
+        self.settled.push(value.into());
+    }
+
+    pub(super) fn wait(&mut self, reason: Reason) {
+        self.waits.push(reason);
+    }
+
+    pub(super) fn fail(&mut self, reason: Reason) {
+        self.fails.push(reason);
+    }
+
+    /// Notes the revision that Flux has applied.
+    pub(super) fn applied(&mut self, revision: &CommitId) {
+        self.applied_revision = Some(revision.clone());
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        !self.waits.is_empty()
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        self.waits.is_empty() && self.fails.is_empty()
+    }
+
+    pub(super) fn settled(&self) -> String {
+        self.settled.join("; ")
+    }
+
+    /// Facts and applied revision where everything holds, else the verdict.
+    pub(super) fn into_verdict(self) -> Result<(Vec<Fact>, Option<CommitId>), GateVerdict> {
+        if !self.fails.is_empty() {
+            return Err(GateVerdict::Fail { reasons: self.fails });
+        }
+        let mut waits = self.waits.into_iter();
+        let Some(mut first) = waits.next() else { return Ok((self.facts, self.applied_revision)) };
+        let others: Vec<Reason> = waits.collect();
+        for other in others.iter().take(SPELLED_OUT - 1) {
+            first.message.push_str(&format!("; {other}"));
+        }
+        if others.len() >= SPELLED_OUT {
+            first.message.push_str(&format!("; and {} more", others.len() - (SPELLED_OUT - 1)));
+        }
+        Err(GateVerdict::Wait { reason: first, until: None })
+    }
+
+    /// Waits if a kind could not be read; says whether it could.
+    pub(super) fn was_read(&mut self, kind: &str, observation: &Observation) -> bool {
+        match observation.unread.get(kind) {
+            None => true,
+            Some(reason) => {
+                self.wait(Reason::on(kind, format!("could not be read: {reason}")));
+                self.proves_nothing();
+                false
+            }
+        }
+    }
+
+    /// Waits unless the status was computed from the current generation.
+    pub(super) fn observed(&mut self, object: &str, generation: i64, observed: Option<i64>, help: &str) {
+        let field = "status.observedGeneration";
+        match observed {
+            None => self.wait(Reason::on(object, format!("not set, {generation} is expected")).field(field).help(help)),
+            Some(observed) if observed != generation => {
+                let message = format!("{observed}, but the object is at generation {generation}: its status is stale");
+                self.wait(Reason::on(object, message).field(field).help(help));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Waits unless a reported count is the expected one.
+    pub(super) fn count(&mut self, object: &str, field: &str, seen: Option<u32>, expected: u32, help: &str) {
+        if seen != Some(expected) {
+            let message = match seen {
+                Some(seen) => format!("{seen}, {expected} expected"),
+                None => format!("not set, {expected} expected"),
+            };
+            self.wait(Reason::on(object, message).field(field).help(help));
+        }
+    }
+
+    /// Waits unless a condition has the expected status, computed from the current generation.
+    pub(super) fn condition(
+        &mut self,
+        object: &str,
+        conditions: &BTreeMap<String, Condition>,
+        name: &str,
+        expected: ConditionStatus,
+        generation: Option<i64>,
+        help: &str,
+    ) {
+        let field = format!("status.conditions[{name}]");
+        let Some(condition) = conditions.get(name) else {
+            self.wait(Reason::on(object, format!("not reported, {expected} expected")).field(field).help(help));
+            return;
+        };
+        if condition.status != expected {
+            let message = format!("{}, {expected} expected", describe(condition));
+            self.wait(Reason::on(object, message).field(field).help(help));
+        } else if let (Some(observed), Some(generation)) = (condition.observed_generation, generation)
+            && observed != generation
+        {
+            let message = format!("of generation {observed}, but the object is at generation {generation}");
+            self.wait(Reason::on(object, message).field(field).help(help));
+        }
+    }
+
+    /// Waits if a condition that need not be reported is anything but the expected status.
+    pub(super) fn condition_if_reported(
+        &mut self,
+        object: &str,
+        conditions: &BTreeMap<String, Condition>,
+        name: &str,
+        expected: ConditionStatus,
+        help: &str,
+    ) {
+        if conditions.contains_key(name) {
+            self.condition(object, conditions, name, expected, None, help);
+        }
+    }
+}
+
+/// A condition in one line: `False (NotReady: message)`.
+pub(super) fn describe(condition: &Condition) -> String {
+    let message = condition.message.split_whitespace().collect::<Vec<_>>().join(" ");
+    match (condition.reason.as_str(), message.as_str()) {
+        ("", "") => condition.status.to_string(),
+        (reason, "") => format!("{} ({reason})", condition.status),
+        ("", message) => format!("{} ({message})", condition.status),
+        (reason, message) => format!("{} ({reason}: {message})", condition.status),
+    }
+}
+
+/// `Kind namespace/name`.
+pub(super) fn object(kind: &str, namespace: &str, name: impl Display) -> String {
+    format!("{kind} {namespace}/{name}")
+}

@@ -1,0 +1,151 @@
+//! Flux has applied a commit of the stage's lineage.
+
+use crate::identifier::CommitId;
+use crate::observation::{Condition, ConditionStatus, FluxKustomization, FluxSource, Observation};
+use crate::verdict::{Binding, Reason};
+
+use super::findings::{Findings, describe, object};
+
+pub(super) fn check(
+    namespace: &str,
+    kustomizations: &[String],
+    binding: Option<&Binding>,
+    observation: &Observation,
+    findings: &mut Findings,
+) {
+    if !findings.was_read("Kustomization", observation) || !findings.was_read("GitRepository", observation) {
+        return;
+    }
+    for name in kustomizations {
+        let found =
+            observation.flux.kustomizations.iter().find(|known| known.namespace == namespace && &known.name == name);
+        let Some(kustomization) = found else {
+            let help = format!("flux reconcile source git -n {namespace} --all");
+            findings.wait(Reason::on(object("Kustomization", namespace, name), "not found").help(help));
+            continue;
+        };
+        check_source(kustomization, binding, observation, findings);
+        check_kustomization(kustomization, binding, findings);
+    }
+}
+
+/// Settled as it is, whatever it has applied.
+pub(super) fn check_health(observation: &Observation, findings: &mut Findings) {
+    if !findings.was_read("Kustomization", observation) || !findings.was_read("GitRepository", observation) {
+        return;
+    }
+    for kustomization in &observation.flux.kustomizations {
+        check_source(kustomization, None, observation, findings);
+        check_kustomization(kustomization, None, findings);
+    }
+}
+
+fn check_kustomization(kustomization: &FluxKustomization, binding: Option<&Binding>, findings: &mut Findings) {
+    let (namespace, name) = (&kustomization.namespace, &kustomization.name);
+    let subject = object("Kustomization", namespace, name);
+    let help = format!("flux get kustomization {name} -n {namespace}");
+    if kustomization.suspended {
+        let by = kustomization.suspended_by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default();
+        let help = format!("flux resume kustomization {name} -n {namespace}");
+        findings.wait(Reason::on(&subject, format!("suspended{by}")).field("spec.suspend").help(help));
+    }
+    if kustomization.reconcile_disabled {
+        let field = "metadata.annotations[kustomize.toolkit.fluxcd.io/reconcile]";
+        let help =
+            format!("kubectl annotate kustomization {name} -n {namespace} kustomize.toolkit.fluxcd.io/reconcile-");
+        findings.wait(Reason::on(&subject, "disabled").field(field).help(help));
+    }
+    findings.observed(&subject, kustomization.generation, kustomization.observed_generation, &help);
+    check_ready(&subject, kustomization.ready.as_ref(), kustomization.generation, &help, findings);
+    let applied = kustomization.last_applied_revision.as_ref();
+    if let (Some(attempted), Some(applied)) = (&kustomization.last_attempted_revision, applied)
+        && attempted != applied
+    {
+        let message = format!("{attempted} is being tried, {applied} was the last to succeed");
+        findings.wait(Reason::on(&subject, message).field("status.lastAttemptedRevision").help(&help));
+    }
+    if let Some(binding) = binding
+        && check_revision(&subject, "status.lastAppliedRevision", applied, binding, &help, findings)
+        && let Some(applied) = applied
+    {
+        findings.applied(applied);
+        findings.fact(subject.clone(), format!("applied {applied}, Ready"));
+    }
+    findings.settle(format!("{subject} generation {}", kustomization.generation));
+}
+
+fn check_source(
+    kustomization: &FluxKustomization,
+    binding: Option<&Binding>,
+    observation: &Observation,
+    findings: &mut Findings,
+) {
+    let Some(source) = &kustomization.source else { return };
+    let namespace = &kustomization.namespace;
+    let subject = object("GitRepository", namespace, source);
+    let found = observation.flux.sources.iter().find(|known| &known.namespace == namespace && &known.name == source);
+    let Some(found) = found else {
+        findings.wait(Reason::on(subject, "not found").help(format!("flux get source git {source} -n {namespace}")));
+        return;
+    };
+    check_found_source(&subject, found, binding, findings);
+}
+
+fn check_found_source(subject: &str, source: &FluxSource, binding: Option<&Binding>, findings: &mut Findings) {
+    let (namespace, name) = (&source.namespace, &source.name);
+    let help = format!("flux reconcile source git {name} -n {namespace}");
+    if source.suspended {
+        let help = format!("flux resume source git {name} -n {namespace}");
+        findings.wait(Reason::on(subject, "suspended").field("spec.suspend").help(help));
+    }
+    findings.observed(subject, source.generation, source.observed_generation, &help);
+    check_ready(subject, source.ready.as_ref(), source.generation, &help, findings);
+    if let Some(binding) = binding {
+        check_revision(
+            subject,
+            "status.artifact.revision",
+            source.artifact_revision.as_ref(),
+            binding,
+            &help,
+            findings,
+        );
+    }
+}
+
+fn check_ready(subject: &str, ready: Option<&Condition>, generation: i64, help: &str, findings: &mut Findings) {
+    let field = "status.conditions[Ready]";
+    match ready {
+        None => findings.wait(Reason::on(subject, "not reported").field(field).help(help)),
+        Some(ready) if ready.status != ConditionStatus::True => {
+            findings.wait(Reason::on(subject, describe(ready)).field(field).help(help));
+        }
+        Some(ready) => {
+            if let Some(observed) = ready.observed_generation
+                && observed != generation
+            {
+                let message = format!("of generation {observed}, but the object is at generation {generation}");
+                findings.wait(Reason::on(subject, message).field(field).help(help));
+            }
+        }
+    }
+}
+
+/// A revision from before the stage's commit, or one that is not on the branch, proves nothing about the stage.
+fn check_revision(
+    subject: &str,
+    field: &str,
+    revision: Option<&CommitId>,
+    binding: &Binding,
+    help: &str,
+    findings: &mut Findings,
+) -> bool {
+    let message = match revision {
+        None => format!("not set, {} or a later commit is expected", binding.commit),
+        Some(revision) if !binding.lineage.contains(revision) => {
+            format!("{revision} does not contain the stage's commit {}", binding.commit)
+        }
+        Some(_) => return true,
+    };
+    findings.wait(Reason::on(subject, message).field(field).help(help));
+    false
+}

@@ -1,0 +1,120 @@
+//! The cluster as a whole: healthy as it is, saved, and verified at the end.
+
+use crate::expectation::{ControlPlaneExpectation, KubeletVersions, VerifiedExpectation, WorkersExpectation};
+use crate::identifier::RolloutId;
+use crate::kubernetes::KubernetesVersion;
+use crate::observation::{ConditionStatus, Observation};
+use crate::verdict::Reason;
+
+use super::findings::{Findings, object};
+use super::{control_plane, etcd, extension, flux, workers};
+
+/// Nodes are ready, and control plane, worker groups, etcd and Flux are settled at whatever they declare.
+pub(super) fn check_cluster(cluster: Option<&str>, observation: &Observation, findings: &mut Findings) {
+    check_nodes(observation, findings);
+    flux::check_health(observation, findings);
+    if let Some(cluster) = cluster {
+        check_cluster_api(cluster, observation, findings);
+    }
+}
+
+fn check_nodes(observation: &Observation, findings: &mut Findings) {
+    if !findings.was_read("Node", observation) {
+        return;
+    }
+    for node in observation.nodes.iter().filter(|node| node.ready != ConditionStatus::True) {
+        let message = format!("{}, True expected", node.ready);
+        let help = format!("kubectl describe node {}", node.name);
+        findings.wait(Reason::on(format!("Node {}", node.name), message).field("status.conditions[Ready]").help(help));
+    }
+    findings.settle(format!("{} nodes", observation.nodes.len()));
+    findings.fact("nodes", format!("{} ready", observation.nodes.len()));
+}
+
+fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Findings) {
+    let control_planes: Vec<_> = observation.control_planes.iter().filter(|known| known.cluster == cluster).collect();
+    if control_planes.is_empty() && findings.was_read("KubeadmControlPlane", observation) {
+        let help = format!("kubectl get kubeadmcontrolplane -A -l cluster.x-k8s.io/cluster-name={cluster}");
+        findings.wait(Reason::on(format!("cluster {cluster}"), "has no KubeadmControlPlane").help(help));
+    }
+    let external: Vec<_> = observation.etcd_clusters.iter().filter(|known| known.cluster == cluster).collect();
+    for known in &external {
+        etcd::check(&known.namespace, &known.name, known.spec_replicas.unwrap_or(0), observation, findings);
+    }
+    for known in control_planes {
+        let expectation = ControlPlaneExpectation {
+            namespace: known.namespace.clone(),
+            cluster: cluster.to_owned(),
+            version: known.spec_version.clone(),
+            replicas: None,
+            stacked_etcd: external.is_empty(),
+            kubelet_versions: KubeletVersions::WhenReported,
+            kube_vip: None,
+        };
+        control_plane::check(&expectation, observation, findings);
+    }
+    findings.was_read("MachineDeployment", observation);
+    for known in observation.machine_deployments.iter().filter(|known| known.cluster == cluster) {
+        let subject = object("MachineDeployment", &known.namespace, &known.name);
+        let (Some(group), Some(version)) = (&known.group, &known.spec_version) else {
+            findings.wait(Reason::on(subject, "its worker group or its version is not known"));
+            continue;
+        };
+        let expectation = WorkersExpectation {
+            namespace: known.namespace.clone(),
+            cluster: cluster.to_owned(),
+            group: group.clone(),
+            version: version.clone(),
+            replicas: None,
+            kubelet_versions: KubeletVersions::WhenReported,
+        };
+        workers::check(&expectation, observation, findings);
+    }
+}
+
+/// A backup was taken for this very rollout, holds something, and was read back.
+pub(super) fn check_backup(rollout: &RolloutId, observation: &Observation, findings: &mut Findings) {
+    let subject = "backup of Cluster API objects";
+    let Some(backup) = &observation.backup else {
+        findings.wait(Reason::on(subject, "none yet"));
+        return;
+    };
+    if &backup.rollout != rollout {
+        findings.wait(Reason::on(subject, format!("the newest one is of rollout {}", backup.rollout)));
+    } else if backup.objects == 0 {
+        findings.wait(Reason::on(subject, "it holds no object").help(format!("look into {}", backup.location)));
+    } else if !backup.read_back {
+        findings.wait(Reason::on(subject, "it was not read back").help(format!("look into {}", backup.location)));
+    } else {
+        findings.settle(backup.location.clone());
+        findings.fact(subject, format!("{} objects in {}, read back", backup.objects, backup.location));
+    }
+}
+
+/// Healthy, every node at the version, nothing left over.
+pub(super) fn check_verified(expectation: &VerifiedExpectation, observation: &Observation, findings: &mut Findings) {
+    check_cluster(expectation.cluster.as_deref(), observation, findings);
+    for leftover in &expectation.leftovers {
+        extension::check_absent(leftover, observation, findings);
+    }
+    let Some(expected) = &expectation.version else { return };
+    let Some(version) = KubernetesVersion::parse(expected) else {
+        findings.fail(Reason::new(format!("the expected version {expected:?} is no Kubernetes version")));
+        return;
+    };
+    for node in &observation.nodes {
+        let subject = format!("Node {}", node.name);
+        let field = "status.nodeInfo.kubeletVersion";
+        let help = format!("kubectl describe node {}", node.name);
+        match node.kubelet_version.as_deref().filter(|reported| !reported.is_empty()) {
+            Some(reported) if version.is_met_by_kubelet(reported) => {}
+            Some(reported) => {
+                findings.wait(Reason::on(subject, format!("{reported}, {expected} expected")).field(field).help(help));
+            }
+            None => match expectation.kubelet_versions {
+                KubeletVersions::Required => findings.wait(Reason::on(subject, "not reported").field(field).help(help)),
+                KubeletVersions::WhenReported => {}
+            },
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Machines one by one: the only proof of a rollout that counts and conditions cannot fake (`facts/test-servers.md` 5.6).
+
+use crate::expectation::KubeletVersions;
+use crate::kubernetes::KubernetesVersion;
+use crate::observation::{ConditionStatus, Machine, Observation};
+use crate::verdict::Reason;
+
+use super::findings::{Findings, object};
+
+/// What every machine of a control plane or worker group has to be.
+pub(super) struct MachineRule<'a> {
+    /// The version of every machine.
+    pub(super) version: &'a KubernetesVersion,
+    /// That version, in words.
+    pub(super) version_text: &'a str,
+    /// Whether kubelet versions have to be known.
+    pub(super) kubelet_versions: KubeletVersions,
+    /// Infrastructure template of every machine, where it is known.
+    pub(super) infrastructure_template: Option<&'a str>,
+}
+
+/// Waits unless every machine runs the version on a healthy node and none is on its way out.
+pub(super) fn check(machines: &[&Machine], rule: &MachineRule<'_>, observation: &Observation, findings: &mut Findings) {
+    for machine in machines {
+        check_one(machine, rule, observation, findings);
+    }
+    let mut names: Vec<&str> = machines.iter().map(|machine| machine.name.as_str()).collect();
+    names.sort_unstable();
+    findings.settle(names.join(","));
+}
+
+fn check_one(machine: &Machine, rule: &MachineRule<'_>, observation: &Observation, findings: &mut Findings) {
+    let subject = object("Machine", &machine.namespace, &machine.name);
+    let help = format!("kubectl describe machine {} -n {}", machine.name, machine.namespace);
+    match &machine.spec_version {
+        Some(version) if rule.version.is_met_by_declared(version) => {}
+        Some(version) => {
+            let message = format!("{version}, {} expected", rule.version_text);
+            findings.wait(Reason::on(&subject, message).field("spec.version").help(&help));
+        }
+        None => findings.wait(
+            Reason::on(&subject, format!("not set, {} expected", rule.version_text)).field("spec.version").help(&help),
+        ),
+    }
+    if machine.deleting {
+        findings.wait(Reason::on(&subject, "is still being deleted").field("metadata.deletionTimestamp").help(&help));
+    }
+    if let (Some(expected), Some(seen)) = (rule.infrastructure_template, &machine.infrastructure_template)
+        && expected != seen
+    {
+        let field = "metadata.annotations[cluster.x-k8s.io/cloned-from-name]";
+        findings.wait(Reason::on(&subject, format!("made from {seen}, {expected} expected")).field(field).help(&help));
+    }
+    for condition in ["UpToDate", "NodeHealthy", "Ready"] {
+        findings.condition(&subject, &machine.conditions, condition, ConditionStatus::True, machine.generation, &help);
+    }
+    for condition in ["Updating", "Deleting"] {
+        findings.condition_if_reported(&subject, &machine.conditions, condition, ConditionStatus::False, &help);
+    }
+    check_node(&subject, machine, rule, observation, &help, findings);
+}
+
+fn check_node(
+    subject: &str,
+    machine: &Machine,
+    rule: &MachineRule<'_>,
+    observation: &Observation,
+    help: &str,
+    findings: &mut Findings,
+) {
+    let Some(name) = &machine.node else {
+        findings.wait(Reason::on(subject, "not set").field("status.nodeRef").help(help));
+        return;
+    };
+    let node = observation.nodes.iter().find(|node| &node.name == name);
+    if let Some(node) = node.filter(|node| node.ready != ConditionStatus::True) {
+        let message = format!("{}, True expected", node.ready);
+        let help = format!("kubectl describe node {name}");
+        findings.wait(Reason::on(format!("Node {name}"), message).field("status.conditions[Ready]").help(help));
+    }
+    let reported = machine.kubelet_version.as_deref().or_else(|| node.and_then(|node| node.kubelet_version.as_deref()));
+    let field = "status.nodeInfo.kubeletVersion";
+    match reported.filter(|version| !version.is_empty()) {
+        Some(version) if rule.version.is_met_by_kubelet(version) => {}
+        Some(version) => {
+            let message = format!("{version}, {} expected", rule.version_text);
+            findings.wait(Reason::on(subject, message).field(field).help(help));
+        }
+        None => match rule.kubelet_versions {
+            KubeletVersions::Required => findings.wait(Reason::on(subject, "not reported").field(field).help(help)),
+            KubeletVersions::WhenReported => {}
+        },
+    }
+}

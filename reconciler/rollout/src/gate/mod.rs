@@ -1,0 +1,235 @@
+//! Gates: whether the effect of a commit is there, healthy and stable.
+//!
+//! Architecture Invariant: a gate passes only for its own commit, on objects whose status was computed from their current generation, on running
+//! images of the rendered digest, over at least two confirmed reads.
+
+mod control_plane;
+mod etcd;
+mod extension;
+mod findings;
+mod flux;
+mod health;
+mod machines;
+mod replay;
+mod workers;
+mod workload;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::expectation::Expectation;
+use crate::history::{GateHistory, GateKey, Streak};
+use crate::identifier::RolloutId;
+use crate::observation::{Observation, Reachability};
+use crate::policy::StagePolicy;
+use crate::stage::StageId;
+use crate::verdict::{Binding, Evidence, GateVerdict, Reason};
+
+use findings::Findings;
+pub use replay::{control_plane_gate, workers_gate};
+
+/// How far a reading may lie ahead of the clock before the clocks count as skewed.
+const TOLERATED_SKEW: SignedDuration = SignedDuration::from_secs(5);
+
+/// The gate of one stage.
+#[derive(Debug, Clone, Copy)]
+pub struct Gate<'a> {
+    /// The stage.
+    pub stage: &'a StageId,
+    /// The rollout, which a backup has to name.
+    pub rollout: &'a RolloutId,
+    /// What has to hold.
+    pub expectations: &'a [Expectation],
+    /// The commit whose effect is judged; none before the first commit, and for recordings.
+    pub binding: Option<&'a Binding>,
+    /// The policy in force.
+    pub policy: &'a StagePolicy,
+}
+
+impl Gate<'_> {
+    /// The key under which the history remembers this gate.
+    #[must_use]
+    pub fn key(&self) -> GateKey {
+        GateKey { stage: self.stage.clone(), commit: self.binding.map(|binding| binding.commit.clone()) }
+    }
+
+    /// What this single reading settles, if everything expected holds in it: the value that [`GateHistory::record`] takes.
+    #[must_use]
+    pub fn held(&self, observation: &Observation, now: Timestamp) -> Option<String> {
+        let findings = self.findings(observation, now);
+        findings.holds().then(|| findings.settled())
+    }
+
+    /// The verdict on the last reading, without asking for soak and consecutive reads: for stages that passed with both before.
+    #[must_use]
+    pub fn evaluate_once(&self, observation: &Observation, now: Timestamp) -> GateVerdict {
+        let findings = self.findings(observation, now);
+        let streak =
+            Streak { since: observation.read_at, last: observation.read_at, reads: 1, settled: findings.settled() };
+        match findings.into_verdict() {
+            Ok((facts, revision)) => self.pass(observation, &streak, facts, revision),
+            Err(verdict) => verdict,
+        }
+    }
+
+    /// The verdict: everything expected holds, for the soak and for at least two consecutive reads, this one included.
+    ///
+    /// A wait that lasts longer than the policy's timeout, counted from the commit, is a failure.
+    #[must_use]
+    pub fn evaluate(&self, observation: Option<&Observation>, history: &GateHistory, now: Timestamp) -> GateVerdict {
+        let Some(observation) = observation else {
+            return wait(Reason::new("the cluster was not read yet"));
+        };
+        let findings = self.findings(observation, now);
+        let proves = findings.proves();
+        let settled = findings.settled();
+        let (facts, revision) = match findings.into_verdict() {
+            Ok(held) => held,
+            Err(verdict) if proves => return self.fail_after_timeout(verdict, now),
+            // An unknown state is no failure: nothing is undone because an API server was away.
+            Err(verdict) => return verdict,
+        };
+        // From here on only time is missing: no deadline cuts off what is healthy.
+        let reads_needed = self.policy.minimum_reads.max(2);
+        let streak = history
+            .streak(&self.key())
+            .filter(|streak| streak.last == observation.read_at && streak.settled == settled);
+        let Some(streak) = streak else {
+            return wait(Reason::new(format!("healthy in one read, {reads_needed} consecutive reads are needed")));
+        };
+        if streak.reads < reads_needed {
+            return wait(Reason::new(format!("healthy in {} of {reads_needed} consecutive reads", streak.reads)));
+        }
+        let soak = SignedDuration::try_from(self.policy.soak).unwrap_or(SignedDuration::MAX);
+        let held = streak.last.duration_since(streak.since);
+        if held < soak {
+            let until = streak.since.checked_add(soak).ok();
+            let message = format!("healthy for {} of {} s of soak", held.as_secs(), soak.as_secs());
+            return GateVerdict::Wait { reason: Reason::new(message), until };
+        }
+        self.pass(observation, streak, facts, revision)
+    }
+
+    fn pass(
+        &self,
+        observation: &Observation,
+        streak: &Streak,
+        facts: Vec<crate::verdict::Fact>,
+        applied_revision: Option<crate::identifier::CommitId>,
+    ) -> GateVerdict {
+        GateVerdict::Pass {
+            evidence: Evidence {
+                commit: self.binding.map(|binding| binding.commit.clone()),
+                applied_revision,
+                observed_at: observation.read_at,
+                held_since: streak.since,
+                reads: streak.reads,
+                facts,
+            },
+        }
+    }
+
+    fn fail_after_timeout(&self, verdict: GateVerdict, now: Timestamp) -> GateVerdict {
+        let Some(deadline) = self.deadline() else { return verdict };
+        match verdict {
+            GateVerdict::Wait { reason, until: None } if now >= deadline => {
+                let timeout = Reason::new(format!("not finished {} s after its commit", self.policy.timeout.as_secs()))
+                    .help("see the reasons beside this one; the rollout goes on by itself once they are gone");
+                GateVerdict::Fail { reasons: vec![reason, timeout] }
+            }
+            GateVerdict::Wait { reason, until: None } => GateVerdict::Wait { reason, until: Some(deadline) },
+            verdict => verdict,
+        }
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        let timeout = SignedDuration::try_from(self.policy.timeout).ok()?;
+        self.binding?.committed_at.checked_add(timeout).ok()
+    }
+
+    fn findings(&self, observation: &Observation, now: Timestamp) -> Findings {
+        let mut findings = Findings::default();
+        self.check_reading(observation, now, &mut findings);
+        if findings.waits() {
+            // A reading that proves nothing is not looked into: its objects would only add noise to the reason.
+            findings.proves_nothing();
+            return findings;
+        }
+        if self.binding.is_some()
+            && !self.expectations.iter().any(|expectation| matches!(expectation, Expectation::Flux { .. }))
+        {
+            findings.wait(
+                Reason::new("no expectation ties this gate to its commit")
+                    .help("render a Flux Kustomization for the component"),
+            );
+        }
+        for expectation in self.expectations {
+            self.check(expectation, observation, &mut findings);
+        }
+        findings
+    }
+
+    /// Fail closed: a reading that is unreachable, unconfirmed, stale, from the future or from before the commit proves nothing.
+    fn check_reading(&self, observation: &Observation, now: Timestamp, findings: &mut Findings) {
+        if let Reachability::Unreachable { reason } = &observation.reachable {
+            findings.wait(Reason::new(format!("the cluster cannot be reached: {reason}")));
+            return;
+        }
+        let age = now.duration_since(observation.read_at);
+        let maximum_age = SignedDuration::try_from(self.policy.maximum_age).unwrap_or(SignedDuration::MAX);
+        if age < -TOLERATED_SKEW {
+            let message = format!("the reading is {} s ahead of the clock", -age.as_secs());
+            findings.wait(
+                Reason::new(message).field("readAt").help("synchronise the clocks of the controller and the cluster"),
+            );
+        } else if age > maximum_age {
+            let message =
+                format!("the reading is {} s old, at most {} s are allowed", age.as_secs(), maximum_age.as_secs());
+            findings.wait(Reason::new(message).field("readAt"));
+        } else if !observation.confirmed {
+            findings.wait(Reason::new("the reading comes from a watch and is not confirmed by a fresh one"));
+        }
+        if let Some(binding) = self.binding {
+            if binding.committed_at.duration_since(now) > TOLERATED_SKEW {
+                let message = format!("commit {} is dated after the clock", binding.commit);
+                findings
+                    .wait(Reason::new(message).field("committedAt").help("synchronise the clocks of the controllers"));
+            } else if observation.read_at <= binding.committed_at {
+                findings
+                    .wait(Reason::new(format!("the reading is from before commit {}", binding.commit)).field("readAt"));
+            }
+        }
+    }
+
+    fn check(&self, expectation: &Expectation, observation: &Observation, findings: &mut Findings) {
+        let committed_at = self.binding.map(|binding| binding.committed_at);
+        match expectation {
+            Expectation::ClusterHealthy { cluster } => health::check_cluster(cluster.as_deref(), observation, findings),
+            Expectation::BackupTaken => health::check_backup(self.rollout, observation, findings),
+            Expectation::Object { object } => extension::check_object(object, observation, findings),
+            Expectation::Absent { object } => extension::check_absent(object, observation, findings),
+            Expectation::Deployment { namespace, name, images } => {
+                workload::check_deployment(namespace, name, images, observation, findings);
+            }
+            Expectation::DaemonSet { namespace, name, images } => {
+                workload::check_daemon_set(namespace, name, images, observation, findings);
+            }
+            Expectation::CustomResourceDefinition { name, served, storage } => {
+                extension::check_definition(name, served, storage, observation, findings);
+            }
+            Expectation::Webhook { name } => extension::check_webhook(name, committed_at, observation, findings),
+            Expectation::Flux { namespace, kustomizations } => {
+                flux::check(namespace, kustomizations, self.binding, observation, findings);
+            }
+            Expectation::Etcd { namespace, name, replicas } => {
+                etcd::check(namespace, name, *replicas, observation, findings);
+            }
+            Expectation::ControlPlane(expectation) => control_plane::check(expectation, observation, findings),
+            Expectation::Workers(expectation) => workers::check(expectation, observation, findings),
+            Expectation::Verified(expectation) => health::check_verified(expectation, observation, findings),
+        }
+    }
+}
+
+fn wait(reason: Reason) -> GateVerdict {
+    GateVerdict::Wait { reason, until: None }
+}

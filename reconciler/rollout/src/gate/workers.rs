@@ -1,0 +1,199 @@
+//! One worker group fully rolled out: each MachineDeployment by itself, and never on counts alone.
+//!
+//! For about a second after a version bump a MachineDeployment reports `observedGeneration == generation`, equal counts, `RollingOut` False and
+//! `MachinesUpToDate` True with every machine old (`facts/test-servers.md` 5.6). Its machines' own `spec.version` tells.
+
+use std::cmp::Ordering;
+
+use crate::expectation::WorkersExpectation;
+use crate::kubernetes::KubernetesVersion;
+use crate::observation::{ConditionStatus, Machine, MachineDeployment, Observation};
+use crate::verdict::Reason;
+
+use super::findings::{Findings, object};
+use super::machines::{self, MachineRule};
+
+pub(super) fn check(expectation: &WorkersExpectation, observation: &Observation, findings: &mut Findings) {
+    let kinds = ["MachineDeployment", "MachineSet", "Machine", "Cluster", "Node"];
+    if !kinds.iter().all(|kind| findings.was_read(kind, observation)) {
+        return;
+    }
+    let WorkersExpectation { namespace, cluster, group, .. } = expectation;
+    let subject = format!("worker group {group} of cluster {cluster}");
+    let Some(version) = KubernetesVersion::parse(&expectation.version) else {
+        findings.fail(Reason::on(
+            subject,
+            format!("the expected version {:?} is no Kubernetes version", expectation.version),
+        ));
+        return;
+    };
+    let found: Vec<&MachineDeployment> = observation
+        .machine_deployments
+        .iter()
+        .filter(|known| {
+            &known.namespace == namespace && &known.cluster == cluster && known.group.as_ref() == Some(group)
+        })
+        .collect();
+    let help = format!("kubectl get machinedeployments -n {namespace} -l cluster.x-k8s.io/cluster-name={cluster}");
+    if found.is_empty() {
+        findings.wait(Reason::on(subject, "no MachineDeployment found").help(help));
+        return;
+    }
+    if let Some(expected) = expectation.replicas {
+        let declared = found.iter().filter_map(|known| known.spec_replicas).fold(0u32, u32::saturating_add);
+        findings.count(&subject, "spec.replicas", Some(declared), expected, &help);
+    }
+    check_cluster(expectation, observation, findings);
+    check_control_plane_first(expectation, &version, observation, findings);
+    for machine_deployment in found {
+        check_machine_deployment(machine_deployment, expectation, &version, observation, findings);
+    }
+}
+
+fn check_cluster(expectation: &WorkersExpectation, observation: &Observation, findings: &mut Findings) {
+    let (namespace, name) = (&expectation.namespace, &expectation.cluster);
+    let found = observation.clusters.iter().find(|known| &known.namespace == namespace && &known.name == name);
+    if found.is_some_and(|cluster| cluster.paused) {
+        let help = format!(
+            "kubectl patch clusters.cluster.x-k8s.io {name} -n {namespace} --type merge -p '{{\"spec\":{{\"paused\":false}}}}'"
+        );
+        findings.wait(Reason::on(object("Cluster", namespace, name), "paused").field("spec.paused").help(help));
+    }
+}
+
+/// A kubelet is never newer than the API servers it talks to.
+fn check_control_plane_first(
+    expectation: &WorkersExpectation,
+    version: &KubernetesVersion,
+    observation: &Observation,
+    findings: &mut Findings,
+) {
+    let of_cluster = |machine: &&Machine| {
+        machine.control_plane && machine.namespace == expectation.namespace && machine.cluster == expectation.cluster
+    };
+    for machine in observation.machines.iter().filter(of_cluster) {
+        let seen = machine.spec_version.as_deref().and_then(KubernetesVersion::parse);
+        if seen.is_none_or(|seen| seen.order(version) == Ordering::Less) {
+            let subject = object("Machine", &machine.namespace, &machine.name);
+            let seen = machine.spec_version.as_deref().unwrap_or("not set");
+            let message =
+                format!("{seen} on the control plane, at least {} expected before workers", expectation.version);
+            let help = format!("kubectl describe machine {} -n {}", machine.name, machine.namespace);
+            findings.wait(Reason::on(subject, message).field("spec.version").help(help));
+        }
+    }
+}
+
+fn check_machine_deployment(
+    deployment: &MachineDeployment,
+    expectation: &WorkersExpectation,
+    version: &KubernetesVersion,
+    observation: &Observation,
+    findings: &mut Findings,
+) {
+    let (namespace, name) = (&deployment.namespace, &deployment.name);
+    let subject = object("MachineDeployment", namespace, name);
+    let help = format!("kubectl describe machinedeployment {name} -n {namespace}");
+    if deployment.deleting {
+        findings.fail(Reason::on(&subject, "is being deleted").field("metadata.deletionTimestamp").help(&help));
+    }
+    if deployment.paused {
+        let help = format!(
+            "kubectl patch machinedeployment {name} -n {namespace} --type merge -p '{{\"spec\":{{\"paused\":false}}}}'"
+        );
+        findings.wait(Reason::on(&subject, "paused").field("spec.paused").help(help));
+    }
+    match &deployment.spec_version {
+        Some(declared) if version.is_met_by_declared(declared) => {}
+        declared => {
+            let message = format!("{}, {} expected", declared.as_deref().unwrap_or("not set"), expectation.version);
+            findings.wait(Reason::on(&subject, message).field("spec.template.spec.version").help(&help));
+        }
+    }
+    findings.observed(&subject, deployment.generation, deployment.observed_generation, &help);
+    let Some(replicas) = deployment.spec_replicas else {
+        findings.wait(Reason::on(&subject, "not set").field("spec.replicas").help(&help));
+        return;
+    };
+    for (field, seen) in [
+        ("status.replicas", deployment.replicas),
+        ("status.upToDateReplicas", deployment.up_to_date_replicas),
+        ("status.readyReplicas", deployment.ready_replicas),
+        ("status.availableReplicas", deployment.available_replicas),
+    ] {
+        findings.count(&subject, field, seen, replicas, &help);
+    }
+    let generation = Some(deployment.generation);
+    for name in ["RollingOut", "ScalingUp", "ScalingDown", "Remediating"] {
+        findings.condition(&subject, &deployment.conditions, name, ConditionStatus::False, generation, &help);
+    }
+    for name in ["Deleting", "Paused"] {
+        findings.condition_if_reported(&subject, &deployment.conditions, name, ConditionStatus::False, &help);
+    }
+    for name in ["MachinesUpToDate", "MachinesReady", "Available"] {
+        findings.condition(&subject, &deployment.conditions, name, ConditionStatus::True, generation, &help);
+    }
+    check_machine_sets(deployment, version, observation, findings);
+    check_machines(deployment, replicas, expectation, version, observation, findings);
+    findings.settle(format!("{subject} generation {}", deployment.generation));
+    findings.fact(subject, format!("{replicas} machines at {} on healthy nodes", expectation.version));
+}
+
+/// Every `MachineSet` but the newest is empty.
+fn check_machine_sets(
+    deployment: &MachineDeployment,
+    version: &KubernetesVersion,
+    observation: &Observation,
+    findings: &mut Findings,
+) {
+    let owned = |set: &&crate::observation::MachineSet| {
+        set.namespace == deployment.namespace && set.machine_deployment.as_deref() == Some(deployment.name.as_str())
+    };
+    for set in observation.machine_sets.iter().filter(owned) {
+        let same_version = set.spec_version.as_deref().is_some_and(|declared| version.is_met_by_declared(declared));
+        let same_template = match (&deployment.infrastructure_template, &set.infrastructure_template) {
+            (Some(expected), Some(seen)) => expected == seen,
+            _ => true,
+        };
+        let machines = set.replicas.unwrap_or(0).max(set.spec_replicas.unwrap_or(0));
+        if !(same_version && same_template) && machines > 0 {
+            let subject = object("MachineSet", &set.namespace, &set.name);
+            let message = format!("an earlier set, still has {machines} machines");
+            let help = format!("kubectl describe machineset {} -n {}", set.name, set.namespace);
+            findings.wait(Reason::on(subject, message).field("status.replicas").help(help));
+        }
+    }
+}
+
+fn check_machines(
+    deployment: &MachineDeployment,
+    replicas: u32,
+    expectation: &WorkersExpectation,
+    version: &KubernetesVersion,
+    observation: &Observation,
+    findings: &mut Findings,
+) {
+    let subject = object("MachineDeployment", &deployment.namespace, &deployment.name);
+    let help = format!(
+        "kubectl get machines -n {} -l cluster.x-k8s.io/deployment-name={}",
+        deployment.namespace, deployment.name
+    );
+    let machines: Vec<&Machine> = observation
+        .machines
+        .iter()
+        .filter(|machine| {
+            !machine.control_plane
+                && machine.namespace == deployment.namespace
+                && machine.owner.as_deref() == Some(deployment.name.as_str())
+        })
+        .collect();
+    let seen = u32::try_from(machines.len()).unwrap_or(u32::MAX);
+    findings.count(&subject, "machines", Some(seen), replicas, &help);
+    let rule = MachineRule {
+        version,
+        version_text: &expectation.version,
+        kubelet_versions: expectation.kubelet_versions,
+        infrastructure_template: deployment.infrastructure_template.as_deref(),
+    };
+    machines::check(&machines, &rule, observation, findings);
+}
