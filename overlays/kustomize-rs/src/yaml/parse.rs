@@ -26,6 +26,9 @@ pub enum Rules {
     /// go-yaml v2, which kustomize reads kustomization files with: `yes`, `no`, `on`, `off`, `y`, `n` are booleans, in
     /// keys too, and every scalar key becomes text.
     V2,
+    /// go-yaml v3, but a key may be repeated with an equal value, as published Bundles of 2021 do. Kubernetes takes
+    /// the last one; here a repeated key with another value stays an error.
+    V3RepeatedKeys,
 }
 
 /// Returns `bytes` as text without byte order mark. All spans refer to the returned text.
@@ -145,6 +148,8 @@ struct MappingFrame {
 
 enum Key {
     Text(String, Span),
+    /// One that is already there, whose value has to be the same.
+    Repeated(String, Span),
     Merge(Span),
 }
 
@@ -339,7 +344,7 @@ impl Builder<'_> {
 
     fn resolve(&self, text: &str) -> Scalar {
         match self.rules {
-            Rules::V3 => resolve_v3(text),
+            Rules::V3 | Rules::V3RepeatedKeys => resolve_v3(text),
             Rules::V2 => resolve_v2(text),
         }
     }
@@ -409,10 +414,15 @@ impl Builder<'_> {
             }
             Key::Text(text, _) => {
                 if let Some(earlier) = mapping.duplicate(text) {
+                    if self.rules == Rules::V3RepeatedKeys {
+                        mapping.key = Some(Key::Repeated(text.clone(), span));
+                        return Ok(());
+                    }
                     let message = format!("the key `{text}` is already on line {}", earlier.line);
                     return Err(error_at(YamlErrorKind::DuplicateKey, message, span));
                 }
             }
+            Key::Repeated(..) => {}
         }
         mapping.key = Some(key);
         Ok(())
@@ -430,6 +440,14 @@ impl Builder<'_> {
             Content::Sequence(items) => items.push(node),
             Content::Mapping(mapping) => match mapping.key.take() {
                 Some(Key::Text(key, key_span)) => mapping.entries.push(Entry { key, key_span, value: node }),
+                Some(Key::Repeated(key, span)) => {
+                    let earlier = mapping.entries.iter().find(|entry| entry.key == key);
+                    if let Some(earlier) = earlier.filter(|entry| entry.value != node) {
+                        let line = earlier.key_span.line;
+                        let message = format!("the key `{key}` is already on line {line}, with another value");
+                        return Err(error_at(YamlErrorKind::DuplicateKey, message, span));
+                    }
+                }
                 Some(Key::Merge(span)) => match node.value {
                     Value::Sequence(items) => mapping.merges.extend(items.into_iter().map(|item| (item, span))),
                     _ => mapping.merges.push((node, span)),

@@ -129,3 +129,12 @@ fn byte_order_marks_and_carriage_returns_are_read() {
     assert_eq!(node.get("a").and_then(Node::as_str), Some("x\ny\n"));
     assert_eq!(node.get("b").and_then(Node::as_i64), Some(2));
 }
+
+#[test]
+fn a_repeated_key_may_be_taken_when_its_value_is_the_same() {
+    let parse = |source: &str| parse_with(source, &Limits::default(), Rules::V3RepeatedKeys);
+    let documents = parse("a: {b: 1}\nc: 2\na: {b: 1}\n").unwrap();
+    assert_eq!(documents, parse("a: {b: 1}\nc: 2\n").unwrap());
+    let error = parse("a: {b: 1}\nc: 2\na: {b: 2}\n").unwrap_err();
+    assert_eq!((error.kind, error.line, error.column), (YamlErrorKind::DuplicateKey, 3, 1));
+}
