@@ -1,0 +1,112 @@
+//! Manifest files: which objects they hold.
+
+use kustomize_rs::yaml::{self, Document, Limits, Node, Rules};
+
+use crate::bundles::Bundles;
+use crate::component::text;
+use crate::eksa_release::EksaRelease;
+use crate::eksd_release::EksdRelease;
+use crate::error::BundleError;
+
+/// An object of a manifest file.
+#[derive(Debug, Clone)]
+pub enum Manifest {
+    /// `anywhere.eks.amazonaws.com/…`, kind `Bundles`.
+    Bundles(Bundles),
+    /// `anywhere.eks.amazonaws.com/…`, kind `EKSARelease`.
+    EksaRelease(EksaRelease),
+    /// `distro.eks.amazonaws.com/…`, kind `Release`.
+    EksdRelease(EksdRelease),
+}
+
+/// Reads every known object of a manifest file, in the order of the file.
+///
+/// Takes several documents, comments, anchors, CRLF and a byte order mark. Objects of other kinds and empty documents
+/// are passed over, so a file without any known object gives an empty list. `path` is for error messages only.
+///
+/// # Errors
+/// Text that is not UTF-8 or not YAML, is too large or too deep; Bundles without a versionsBundle or with two of one
+/// Kubernetes version; a field of the wrong type where this package needs it.
+pub fn parse(path: &str, text: &[u8]) -> Result<Vec<Manifest>, BundleError> {
+    let mut manifests = Vec::new();
+    for document in documents(path, text)? {
+        if let Some(manifest) = read(path, document.root)? {
+            manifests.push(manifest);
+        }
+    }
+    Ok(manifests)
+}
+
+/// Reads the one Bundles object of a file.
+///
+/// # Errors
+/// As [`parse`]; also when the file holds none, or more than one.
+pub fn parse_bundles(path: &str, text: &[u8]) -> Result<Bundles, BundleError> {
+    let mut found: Option<Bundles> = None;
+    for manifest in parse(path, text)? {
+        if let Manifest::Bundles(bundles) = manifest {
+            if let Some(first) = &found {
+                let message =
+                    format!("the file holds a second Bundles object, after the one in line {}", first.node.span.line);
+                return Err(BundleError::new(
+                    path,
+                    position(&bundles.node),
+                    message,
+                    "keep one Bundles object in a file",
+                ));
+            }
+            found = Some(bundles);
+        }
+    }
+    found.ok_or_else(|| {
+        let message = if text.is_empty() { "the file is empty" } else { "the file holds no Bundles object" };
+        let hint = "expected a document with `apiVersion: anywhere.eks.amazonaws.com/v1alpha1` and `kind: Bundles`";
+        BundleError::new(path, (1, 1), message, hint)
+    })
+}
+
+fn documents(path: &str, text: &[u8]) -> Result<Vec<Document>, BundleError> {
+    let yaml = |error| BundleError::yaml(path, &error);
+    let source = yaml::decode(text).map_err(yaml)?;
+    // Published Bundles of 2021 hold `cloudStack` twice.
+    yaml::parse_with(&source, &Limits::default(), Rules::V3RepeatedKeys).map_err(yaml)
+}
+
+fn read(path: &str, root: Node) -> Result<Option<Manifest>, BundleError> {
+    let field = |key| root.get(key).and_then(text).unwrap_or_default();
+    let (api_version, kind) = (field("apiVersion"), field("kind"));
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    Ok(match (group, kind.as_str()) {
+        ("anywhere.eks.amazonaws.com", "Bundles") => Some(Manifest::Bundles(Bundles::read(path, root)?)),
+        ("anywhere.eks.amazonaws.com", "EKSARelease") => Some(Manifest::EksaRelease(EksaRelease::read(path, root)?)),
+        ("distro.eks.amazonaws.com", "Release") => Some(Manifest::EksdRelease(EksdRelease::read(path, root)?)),
+        _ => None,
+    })
+}
+
+/// Line and column of a node.
+pub(crate) fn position(node: &Node) -> (usize, usize) {
+    (node.span.line, node.span.column)
+}
+
+/// `metadata.name`.
+pub(crate) fn name(root: &Node) -> Option<String> {
+    root.at(&["metadata", "name"]).and_then(text).filter(|name| !name.is_empty())
+}
+
+/// A field that holds a whole number of zero or more; `None` when it is absent or null.
+pub(crate) fn unsigned(path: &str, object: &Node, key: &str) -> Result<Option<u64>, BundleError> {
+    let Some(node) = object.get(key).filter(|node| !node.is_null()) else { return Ok(None) };
+    let value = node.as_i64().and_then(|number| u64::try_from(number).ok());
+    match value {
+        Some(number) => Ok(Some(number)),
+        None => {
+            let message = format!("`{key}` is not a whole number of zero or more");
+            Err(BundleError::new(path, position(node), message, "write a number without quotes"))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "manifest_tests.rs"]
+mod tests;
