@@ -1,12 +1,15 @@
 //! What Bundles manifests say and what changed between two of them.
 //!
 //! [`parse`] reads Bundles, `EKSARelease` and EKS-D Release objects of every era, [`compare()`] gives a class to every
-//! component and artifact, [`Lock`] pins the manifests that a bundle points to.
+//! component and artifact, [`verify_signature`] and [`recompute_build_metadata`] say what can be trusted, [`Lock`] pins
+//! the manifests that a bundle points to.
 //!
 //! Architecture Invariant: this package does no I/O and holds no policy. It says what changed, never whether that may
 //! be rolled out.
 
+pub mod build_metadata;
 pub mod bundles;
+mod canonical;
 pub mod change;
 pub mod compare;
 pub mod component;
@@ -19,8 +22,10 @@ pub mod image;
 pub mod kubernetes;
 pub mod lock;
 pub mod manifest;
+pub mod signature;
 pub mod version;
 
+pub use build_metadata::{BuildMetadataVerdict, recompute_build_metadata};
 pub use bundles::{Bundles, EksDReference, ManifestReference, VersionsBundle};
 pub use change::{ArtifactChange, Change, ChangeClass, Changes};
 pub use compare::{Locks, compare, compare_versions_bundles};
@@ -34,4 +39,5 @@ pub use image::ImageReference;
 pub use kubernetes::{KubernetesMinor, KubernetesVersion};
 pub use lock::{Lock, LockError};
 pub use manifest::{Manifest, parse, parse_bundles};
+pub use signature::{SignatureEra, SignatureVerdict, verify_signature};
 pub use version::{SemanticVersion, Version, VersionForm};
