@@ -13,7 +13,7 @@ use crate::RepoPath;
 pub enum ClusterKind {
     /// EKS Anywhere `Cluster` (`anywhere.eks.amazonaws.com`).
     EksAnywhere,
-    /// Cluster API `Cluster` (`cluster.x-k8s.io`) with a control plane and MachineDeployments of its own.
+    /// Cluster API `Cluster` (`cluster.x-k8s.io`) with a control plane and `MachineDeployments` of its own.
     ClusterApi,
     /// Cluster API `Cluster` with `spec.topology`.
     ClusterClass,
@@ -39,7 +39,7 @@ pub enum Management {
 pub enum Provider {
     /// Cluster API's docker provider.
     Docker,
-    /// VMware vSphere.
+    /// `VMware` vSphere.
     VSphere,
     /// Bare metal by Tinkerbell.
     Tinkerbell,
@@ -47,7 +47,7 @@ pub enum Provider {
     Nutanix,
     /// AWS Snow.
     Snow,
-    /// Apache CloudStack; deprecated.
+    /// Apache `CloudStack`; deprecated.
     CloudStack,
     /// Something else; the kind of its datacenter or infrastructure object.
     Other(String),
@@ -91,7 +91,7 @@ impl Provider {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum BundleReference {
-    /// `spec.eksaVersion`: by the EKSARelease of that version.
+    /// `spec.eksaVersion`: by the `EKSARelease` of that version.
     EksaVersion(String),
     /// `spec.bundlesRef.name` (deprecated, still read).
     Bundles(String),

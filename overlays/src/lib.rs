@@ -8,12 +8,19 @@
 //! of one cluster; `render` makes the tree of files that the cluster's directory on the deploy branch should hold.
 
 mod cluster;
+mod document;
 mod files;
+mod fleet;
+mod json;
 mod nearest;
+pub mod object;
 mod path;
 pub mod policy;
 mod problem;
+pub mod render;
 mod source;
+#[cfg(test)]
+mod testing;
 mod tree;
 pub mod variables;
 mod yaml_problem;
@@ -22,8 +29,16 @@ pub use cluster::{
     BundleReference, ClusterKind, ClusterSpec, Management, Place, Places, Provider, SpecFile, WorkerGroup,
 };
 pub use files::{EntryKind, FileEntry, Files, MemoryFiles, ReadError};
+pub use fleet::{
+    BundleFile, EksaReleaseFile, EksdReleaseFile, Fleet, FluxVersionInUse, bundle_for, read_fleet, uses_bundle,
+};
+pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary, objects_of};
 pub use path::{RepoPath, RepoPathError};
 pub use policy::{Policy, StagePolicy, commented_policy, read_policy};
 pub use problem::{Problem, ProblemCode, Scope, Severity};
+pub use render::{
+    ComponentName, Hop, Note, NoteKind, RemovedVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent,
+    Weight,
+};
 pub use source::{ChartError, ChartRequest, Charts, FetchError, Manifests};
 pub use tree::{DeployedTree, FileChange, RenderedTree, TreeDifference, TreeDigest};

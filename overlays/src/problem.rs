@@ -50,7 +50,7 @@ pub enum ProblemCode {
     BadPath,
     /// `stepgate.yaml` is not as documented.
     BadPolicy,
-    /// A Bundles, EKSARelease or EKS-D Release manifest is not usable.
+    /// A Bundles, `EKSARelease` or EKS-D Release manifest is not usable.
     BadBundle,
     /// Two bundles carry one number.
     DuplicateBundle,

@@ -51,7 +51,7 @@ fn refuses_what_cannot_be_read_with_its_place() {
     ] {
         match substitute(source, &values(&[("A", "x")])) {
             Err(VariableError::Malformed { line: at, column: of, .. }) => {
-                assert_eq!((at, of), (line, column), "{source}")
+                assert_eq!((at, of), (line, column), "{source}");
             }
             other => panic!("{source}: {other:?}"),
         }

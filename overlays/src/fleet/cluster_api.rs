@@ -1,0 +1,201 @@
+//! Cluster API's `Cluster`, plain or with a topology.
+
+use kustomize_rs::yaml::Node;
+
+use super::objects::{FoundObject, count, field, files_of};
+use crate::{ClusterKind, ClusterSpec, Management, Places, Problem, Provider, WorkerGroup};
+
+pub(super) fn read(
+    object: &FoundObject,
+    objects: &[FoundObject],
+    _: &mut Vec<Problem>,
+) -> Result<ClusterSpec, Box<Problem>> {
+    let empty = Node::default();
+    let spec = object.node.get("spec").unwrap_or(&empty);
+    if spec.get("topology").is_some_and(|topology| !topology.is_null()) {
+        class(object, objects, spec)
+    } else {
+        plain(object, objects, spec)
+    }
+}
+
+fn is_paused(object: &FoundObject, spec: &Node) -> bool {
+    let annotation = object.node.at(&["metadata", "annotations"]).and_then(|node| node.get("cluster.x-k8s.io/paused"));
+    annotation.is_some() || spec.get("paused").and_then(Node::as_bool).unwrap_or(false)
+}
+
+/// Management by label, as nothing in a Cluster says which cluster its controllers run in.
+fn management(object: &FoundObject) -> Management {
+    let label = object.node.at(&["metadata", "annotations", "stepgate.dev/management-cluster"]);
+    match label.and_then(Node::as_str) {
+        Some(name) if name != object.name => Management::ManagedBy(name.to_owned()),
+        _ => Management::SelfManaged,
+    }
+}
+
+fn class(object: &FoundObject, objects: &[FoundObject], spec: &Node) -> Result<ClusterSpec, Box<Problem>> {
+    let topology = spec.get("topology").cloned().unwrap_or_default();
+    let name = object.name.clone();
+    let Some(kubernetes_version) = field(&topology, &["version"]) else {
+        let message = format!("cluster {name:?} has no spec.topology.version");
+        return Err(Box::new(object.problem(&["spec", "topology"], &name, message)));
+    };
+    let class_name = field(&topology, &["class"]).or_else(|| field(&topology, &["classRef", "name"]));
+    let items = topology.at(&["workers", "machineDeployments"]).and_then(Node::as_sequence).unwrap_or_default();
+    let worker_groups = items
+        .iter()
+        .filter_map(|item| {
+            Some(WorkerGroup {
+                name: field(item, &["name"])?,
+                machine_deployment: None,
+                kubernetes_version: kubernetes_version.clone(),
+                own_kubernetes_version: false,
+                replicas: count(item, &["replicas"]),
+                machine_config: field(item, &["class"]),
+            })
+        })
+        .collect();
+    let mut members = vec![object];
+    if let Some(class_name) = class_name {
+        let class =
+            objects.iter().find(|other| other.group == "cluster.x-k8s.io" && other.is("ClusterClass", &class_name));
+        if let Some(class) = class {
+            members.push(class);
+            for reference in references(&class.node) {
+                members.extend(objects.iter().find(|other| other.is(&reference.0, &reference.1)));
+            }
+        }
+    }
+    let infrastructure = members
+        .iter()
+        .find(|member| member.group == "infrastructure.cluster.x-k8s.io")
+        .map(|member| Provider::from_kind(&member.kind));
+    Ok(ClusterSpec {
+        namespace: object.namespace.clone(),
+        kind: ClusterKind::ClusterClass,
+        management: management(object),
+        provider: infrastructure.unwrap_or_else(|| Provider::Other("ClusterClass".to_owned())),
+        external_etcd: None,
+        control_plane_count: count(&topology, &["controlPlane", "replicas"]),
+        control_plane: None,
+        bundle_reference: None,
+        paused: is_paused(object, spec),
+        skip_cilium_upgrade: true,
+        cilium: false,
+        places: Places {
+            name: object.place_of(&["metadata", "name"]),
+            kubernetes_version: Some(object.place_of(&["spec", "topology", "version"])),
+            bundle_reference: None,
+        },
+        files: files_of(object, &members, objects),
+        node: object.node.clone(),
+        kubernetes_version,
+        worker_groups,
+        name,
+    })
+}
+
+fn plain(object: &FoundObject, objects: &[FoundObject], spec: &Node) -> Result<ClusterSpec, Box<Problem>> {
+    let name = object.name.clone();
+    let reference = |node: &Node, path: &[&str]| {
+        let node = node.at(path)?;
+        let (kind, name) = (field(node, &["kind"])?, field(node, &["name"])?);
+        objects.iter().find(|other| other.is(&kind, &name))
+    };
+    let control_plane = reference(spec, &["controlPlaneRef"]);
+    let etcd = reference(spec, &["managedExternalEtcdRef"]);
+    let deployments: Vec<&FoundObject> = objects
+        .iter()
+        .filter(|other| other.group == "cluster.x-k8s.io" && other.kind == "MachineDeployment")
+        .filter(|other| field(&other.node, &["spec", "clusterName"]).is_some_and(|cluster| cluster == name))
+        .collect();
+    let version = control_plane
+        .and_then(|plane| Some((field(&plane.node, &["spec", "version"])?, plane.place_of(&["spec", "version"]))));
+    let Some((kubernetes_version, place)) = version else {
+        let wanted = field(spec, &["controlPlaneRef", "name"]);
+        let message = match wanted {
+            Some(plane) => {
+                format!("control plane {plane:?} of cluster {name:?} is not in this repository or has no spec.version")
+            }
+            None => format!("cluster {name:?} has no spec.controlPlaneRef"),
+        };
+        return Err(Box::new(object.problem(&["spec"], &name, message)));
+    };
+    let mut members = vec![object];
+    members.extend(reference(spec, &["infrastructureRef"]));
+    members.extend(control_plane);
+    members.extend(etcd);
+    members.extend(&deployments);
+    let mut index = 0;
+    while let Some(member) = members.get(index).copied() {
+        index += 1;
+        for (kind, name) in references(&member.node) {
+            if let Some(found) = objects.iter().find(|other| other.is(&kind, &name))
+                && !members.iter().any(|known| std::ptr::eq(*known, found))
+            {
+                members.push(found);
+            }
+        }
+    }
+    let worker_groups = deployments
+        .iter()
+        .map(|deployment| {
+            let own = field(&deployment.node, &["spec", "template", "spec", "version"]);
+            WorkerGroup {
+                name: deployment.name.clone(),
+                machine_deployment: Some(deployment.name.clone()),
+                own_kubernetes_version: own.is_some(),
+                kubernetes_version: own.unwrap_or_else(|| kubernetes_version.clone()),
+                replicas: count(&deployment.node, &["spec", "replicas"]),
+                machine_config: field(&deployment.node, &["spec", "template", "spec", "infrastructureRef", "name"]),
+            }
+        })
+        .collect();
+    let infrastructure = field(spec, &["infrastructureRef", "kind"]).unwrap_or_default();
+    Ok(ClusterSpec {
+        namespace: object.namespace.clone(),
+        kind: ClusterKind::ClusterApi,
+        management: management(object),
+        provider: Provider::from_kind(&infrastructure),
+        external_etcd: etcd.map(|etcd| count(&etcd.node, &["spec", "replicas"]).unwrap_or(0)),
+        control_plane_count: control_plane.and_then(|plane| count(&plane.node, &["spec", "replicas"])),
+        control_plane: control_plane.map(|plane| plane.name.clone()),
+        bundle_reference: None,
+        paused: is_paused(object, spec),
+        skip_cilium_upgrade: true,
+        cilium: false,
+        places: Places {
+            name: object.place_of(&["metadata", "name"]),
+            kubernetes_version: Some(place),
+            bundle_reference: None,
+        },
+        files: files_of(object, &members, objects),
+        node: object.node.clone(),
+        kubernetes_version,
+        worker_groups,
+        name,
+    })
+}
+
+/// Kind and name of everything that `node` refers to, in any depth: mappings with both and a name that ends in `Ref` or
+/// `ref`.
+pub(crate) fn references(node: &Node) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    collect(node, &mut found);
+    found
+}
+
+fn collect(node: &Node, found: &mut Vec<(String, String)>) {
+    for entry in node.as_mapping().into_iter().flatten() {
+        if entry.key.ends_with("Ref") || entry.key == "ref" {
+            if let (Some(kind), Some(name)) = (field(&entry.value, &["kind"]), field(&entry.value, &["name"])) {
+                found.push((kind, name));
+            }
+        } else {
+            collect(&entry.value, found);
+        }
+    }
+    for item in node.as_sequence().unwrap_or_default() {
+        collect(item, found);
+    }
+}

@@ -1,0 +1,373 @@
+//! The fleet: bundles, clusters and policy of one commit.
+
+mod cluster_api;
+mod eks_anywhere;
+mod objects;
+mod other;
+mod scan;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bundles::{Bundles, EksaRelease, EksdRelease, KubernetesVersion, Lock, Manifest};
+
+use crate::policy::BundleSelection;
+use crate::{
+    BundleReference, ClusterKind, ClusterSpec, EntryKind, Files, Management, Policy, Problem, ProblemCode, RepoPath,
+    Scope, Severity, read_policy,
+};
+
+/// A Bundles manifest and where it is.
+#[derive(Clone, Debug)]
+pub struct BundleFile {
+    /// The file.
+    pub path: RepoPath,
+    /// The file's bytes, as published.
+    pub bytes: Arc<[u8]>,
+    /// What it says.
+    pub bundles: Bundles,
+}
+
+/// An `EKSARelease` and where it is.
+#[derive(Clone, Debug)]
+pub struct EksaReleaseFile {
+    /// The file.
+    pub path: RepoPath,
+    /// What it says.
+    pub release: EksaRelease,
+}
+
+/// An EKS-D Release and where it is.
+#[derive(Clone, Debug)]
+pub struct EksdReleaseFile {
+    /// The file.
+    pub path: RepoPath,
+    /// The file's bytes, as published.
+    pub bytes: Arc<[u8]>,
+    /// What it says.
+    pub release: EksdRelease,
+}
+
+/// Everything that a commit says about the fleet.
+#[derive(Clone, Debug, Default)]
+pub struct Fleet {
+    /// `stepgate.yaml`, or its defaults.
+    pub policy: Policy,
+    /// Bundles, by number and then name.
+    pub bundles: Vec<BundleFile>,
+    /// `EKSAReleases`, by path.
+    pub eksa_releases: Vec<EksaReleaseFile>,
+    /// EKS-D Releases, by path.
+    pub eksd_releases: Vec<EksdReleaseFile>,
+    /// Clusters, by name.
+    pub clusters: Vec<ClusterSpec>,
+    /// `bundles.lock`.
+    pub lock: Lock,
+    /// What is wrong, in order of weight (errors first), then file.
+    pub problems: Vec<Problem>,
+    /// API versions of Flux that files of the repository use: version, file and line of the first use in each file.
+    pub flux_versions_in_use: Vec<FluxVersionInUse>,
+}
+
+/// A file that holds an object of Flux.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FluxVersionInUse {
+    /// API group, such as `source.toolkit.fluxcd.io`.
+    pub group: String,
+    /// Version, such as `v1beta2`.
+    pub version: String,
+    /// Kind, such as `GitRepository`.
+    pub kind: String,
+    /// The file.
+    pub path: RepoPath,
+    /// Line of the object, from 1.
+    pub line: usize,
+}
+
+impl Fleet {
+    /// The cluster of that name.
+    pub fn cluster(&self, name: &str) -> Option<&ClusterSpec> {
+        self.clusters.iter().find(|cluster| cluster.name == name)
+    }
+
+    /// The errors that keep `cluster` from being planned: its own, and those of `stepgate.yaml` and `bundles.lock` that
+    /// concern everybody. A bad bundle, or a file that belongs to no cluster, stops nobody else.
+    pub fn blocking(&self, cluster: &str) -> Vec<&Problem> {
+        let everybody = |code: ProblemCode, path: Option<&RepoPath>| {
+            matches!(code, ProblemCode::BadPolicy | ProblemCode::BadLock)
+                || path.is_some_and(|path| path.as_str() == POLICY || path.as_str() == LOCK)
+        };
+        self.problems
+            .iter()
+            .filter(|problem| problem.is_error())
+            .filter(|problem| match &problem.scope {
+                Scope::Cluster(name) => name == cluster,
+                Scope::Fleet => everybody(problem.code, problem.path.as_ref()),
+            })
+            .collect()
+    }
+
+    /// The clusters that `cluster` manages, itself left out.
+    pub fn managed_by<'a>(&'a self, cluster: &'a str) -> impl Iterator<Item = &'a ClusterSpec> {
+        self.clusters
+            .iter()
+            .filter(move |other| matches!(&other.management, Management::ManagedBy(manager) if manager == cluster))
+    }
+}
+
+const POLICY: &str = "stepgate.yaml";
+const LOCK: &str = "bundles.lock";
+
+/// Reads a commit. It never fails as a whole: what is wrong becomes a [`Problem`] with its scope.
+pub fn read_fleet(files: &dyn Files) -> Fleet {
+    let mut fleet = Fleet::default();
+    let read = |name: &str, problems: &mut Vec<Problem>| -> Option<(RepoPath, Arc<[u8]>)> {
+        let path = RepoPath::new(name).ok()?;
+        let entry = files.paths().into_iter().find(|entry| entry.path == path)?;
+        if entry.kind != EntryKind::File {
+            let message = format!("{name} must be a regular file");
+            problems.push(Problem::new(ProblemCode::Symlink, message).path(&path).hint("store the file itself"));
+            return None;
+        }
+        match files.read(&path) {
+            Ok(bytes) => Some((path, bytes)),
+            Err(error) => {
+                problems.push(Problem::new(ProblemCode::Unreadable, error.to_string()).path(&path));
+                None
+            }
+        }
+    };
+    if let Some((path, bytes)) = read(POLICY, &mut fleet.problems) {
+        let (policy, problems) = read_policy(&path, &bytes);
+        fleet.policy = policy;
+        fleet.problems.extend(problems);
+    }
+    if let Some((path, bytes)) = read(LOCK, &mut fleet.problems) {
+        match Lock::parse(LOCK, &bytes) {
+            Ok(lock) => fleet.lock = lock,
+            Err(error) => fleet
+                .problems
+                .push(Problem::new(ProblemCode::BadLock, error.message).path(&path).at(error.line, 1).hint(error.hint)),
+        }
+    }
+    let found = scan::scan(files, &fleet.policy);
+    fleet.problems.extend(found.problems);
+    for (path, bytes, manifest) in found.manifests {
+        match manifest {
+            Manifest::Bundles(bundles) => fleet.bundles.push(BundleFile { path, bytes, bundles }),
+            Manifest::EksaRelease(release) => fleet.eksa_releases.push(EksaReleaseFile { path, release }),
+            Manifest::EksdRelease(release) => fleet.eksd_releases.push(EksdReleaseFile { path, bytes, release }),
+        }
+    }
+    fleet.bundles.sort_by(|left, right| {
+        (left.bundles.number, &left.bundles.name, &left.path).cmp(&(
+            right.bundles.number,
+            &right.bundles.name,
+            &right.path,
+        ))
+    });
+    fleet.flux_versions_in_use = objects::flux_versions(&found.objects);
+    fleet.clusters = objects::clusters(&found.objects, &mut fleet.problems);
+    check_bundles(&mut fleet);
+    check_clusters(&mut fleet);
+    fleet.problems.sort_by(|left, right| right.severity.cmp(&left.severity).then_with(|| left.cmp(right)));
+    fleet.problems.dedup();
+    fleet
+}
+
+/// Two bundles with one number, or one name, cannot be told apart.
+fn check_bundles(fleet: &mut Fleet) {
+    let mut numbers: BTreeMap<u64, Vec<&BundleFile>> = BTreeMap::new();
+    for file in &fleet.bundles {
+        numbers.entry(file.bundles.number).or_default().push(file);
+    }
+    for (number, files) in numbers {
+        let [first, rest @ ..] = files.as_slice() else { continue };
+        for file in rest {
+            let (line, column) =
+                file.bundles.node.at(&["spec", "number"]).map_or((1, 1), |node| (node.span.line, node.span.column));
+            let message = format!("bundle number {number} is also that of {}", first.path);
+            let problem = Problem::new(ProblemCode::DuplicateBundle, message).path(&file.path).at(line, column);
+            fleet.problems.push(problem.hint("keep one of the two files, or give the newer bundle its own number"));
+        }
+    }
+}
+
+/// Names, management clusters, bundles and Kubernetes versions that are not there.
+fn check_clusters(fleet: &mut Fleet) {
+    let mut problems = Vec::new();
+    let mut first: BTreeMap<&str, &ClusterSpec> = BTreeMap::new();
+    for cluster in &fleet.clusters {
+        let place = &cluster.places.name;
+        if let Some(other) = first.get(cluster.name.as_str()) {
+            let message = format!(
+                "cluster {:?} is also specified in {}:{}",
+                cluster.name, other.places.name.path, other.places.name.line
+            );
+            problems.push(
+                Problem::new(ProblemCode::DuplicateCluster, message)
+                    .path(&place.path)
+                    .at(place.line, place.column)
+                    .cluster(&cluster.name)
+                    .hint("rename one of the two, or remove it"),
+            );
+            continue;
+        }
+        first.insert(&cluster.name, cluster);
+        if let Management::ManagedBy(manager) = &cluster.management
+            && !fleet.clusters.iter().any(|other| other.name == *manager)
+        {
+            let message =
+                format!("management cluster {manager:?} of cluster {:?} is not in this repository", cluster.name);
+            problems.push(
+                Problem::new(ProblemCode::MissingReference, message)
+                    .path(&place.path)
+                    .at(place.line, place.column)
+                    .cluster(&cluster.name)
+                    .severity(Severity::Warning),
+            );
+        }
+        if uses_bundle(cluster) {
+            match bundle_for(fleet, cluster) {
+                Ok(file) => problems.extend(check_kubernetes_versions(file, cluster)),
+                Err(problem) => problems.push(*problem),
+            }
+        }
+    }
+    let names: Vec<&str> = fleet.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+    for name in fleet.policy.clusters.keys() {
+        if !names.contains(&name.as_str())
+            && let Ok(path) = RepoPath::new(POLICY)
+        {
+            let problem = Problem::new(
+                ProblemCode::MissingReference,
+                format!("stepgate.yaml has settings for cluster {name:?}, which is not in this repository"),
+            );
+            let hint = crate::nearest::nearest(name, &names).map(|name| format!("did you mean {name:?}?"));
+            let problem = problem.path(&path).severity(Severity::Warning);
+            problems.push(match hint {
+                Some(hint) => problem.hint(hint),
+                None => problem,
+            });
+        }
+    }
+    fleet.problems.extend(problems);
+    let mut seen = std::collections::BTreeSet::new();
+    fleet.clusters.retain(|cluster| seen.insert(cluster.name.clone()));
+}
+
+/// Whether a cluster of this kind follows a bundle.
+pub fn uses_bundle(cluster: &ClusterSpec) -> bool {
+    match cluster.kind {
+        ClusterKind::EksAnywhere | ClusterKind::ClusterApi | ClusterKind::ClusterClass => true,
+        ClusterKind::Tanzu | ClusterKind::Eksctl => false,
+    }
+}
+
+fn check_kubernetes_versions(file: &BundleFile, cluster: &ClusterSpec) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let groups = cluster.worker_groups.iter().filter(|group| group.own_kubernetes_version);
+    let versions = std::iter::once((cluster.kubernetes_version.as_str(), "cluster".to_owned())).chain(
+        groups.map(|group| (group.kubernetes_version.as_str(), format!("worker group {:?} of cluster", group.name))),
+    );
+    for (text, whose) in versions {
+        let known =
+            text.parse::<KubernetesVersion>().is_ok_and(|version| file.bundles.versions_bundle(&version).is_some());
+        if known {
+            continue;
+        }
+        let has: Vec<String> =
+            file.bundles.versions_bundles.iter().map(|bundle| bundle.kubernetes_version.to_string()).collect();
+        let place = cluster.places.kubernetes_version.as_ref().unwrap_or(&cluster.places.name);
+        let message =
+            format!("{whose} {:?} is at Kubernetes {text}, which bundle {} has not", cluster.name, file.bundles.name);
+        // A plain Cluster API cluster may well follow no bundle at all.
+        let severity = if cluster.kind == ClusterKind::EksAnywhere { Severity::Error } else { Severity::Warning };
+        problems.push(
+            Problem::new(ProblemCode::MissingKubernetesVersion, message)
+                .path(&place.path)
+                .at(place.line, place.column)
+                .cluster(&cluster.name)
+                .severity(severity)
+                .hint(format!("it has {}", has.join(", "))),
+        );
+    }
+    problems
+}
+
+/// The bundle that `cluster` follows: the one that the policy selects, else by its own `bundlesRef` or `eksaVersion`, else
+/// the one of its management cluster when that names one, else the newest.
+///
+/// # Errors
+/// A [`Problem`] of the cluster when what is named is not in the repository, or is there twice.
+pub fn bundle_for<'a>(fleet: &'a Fleet, cluster: &ClusterSpec) -> Result<&'a BundleFile, Box<Problem>> {
+    let place = cluster.places.bundle_reference.as_ref().unwrap_or(&cluster.places.name);
+    let missing = |message: String, hint: String| {
+        let problem = Problem::new(ProblemCode::MissingBundle, message).path(&place.path);
+        Box::new(problem.at(place.line, place.column).cluster(&cluster.name).hint(hint))
+    };
+    let have = || match fleet.bundles.as_slice() {
+        [] => "the repository has no usable Bundles manifest; put one under bundles/".to_owned(),
+        files => {
+            let names: Vec<&str> = files.iter().map(|file| file.bundles.name.as_str()).collect();
+            format!("the repository has {}", names.join(", "))
+        }
+    };
+    let named = |name: &str| {
+        let mut files = fleet.bundles.iter().filter(|file| file.bundles.name == name);
+        match (files.next(), files.next()) {
+            (Some(file), None) => Ok(file),
+            (Some(one), Some(two)) => Err(missing(
+                format!("cluster {:?} follows {name}, which is in both {} and {}", cluster.name, one.path, two.path),
+                "keep one of the two files".to_owned(),
+            )),
+            (None, _) => Err(missing(format!("cluster {:?} follows {name}, which is not there", cluster.name), have())),
+        }
+    };
+    let newest = || {
+        let Some(last) = fleet.bundles.last() else {
+            return Err(missing(format!("there is no bundle for cluster {:?}", cluster.name), have()));
+        };
+        let twin =
+            fleet.bundles.iter().find(|file| file.bundles.number == last.bundles.number && file.path != last.path);
+        match twin {
+            Some(twin) => Err(missing(
+                format!(
+                    "the newest bundle, number {}, is in both {} and {}",
+                    last.bundles.number, twin.path, last.path
+                ),
+                "keep one of the two files".to_owned(),
+            )),
+            None => Ok(last),
+        }
+    };
+    match fleet.policy.bundle_selection(&cluster.name) {
+        Some(BundleSelection::Name(name)) => return named(name),
+        Some(BundleSelection::Newest) => return newest(),
+        None => {}
+    }
+    let reference = cluster.bundle_reference.as_ref().or_else(|| match &cluster.management {
+        Management::ManagedBy(manager) => fleet.cluster(manager).and_then(|manager| manager.bundle_reference.as_ref()),
+        Management::SelfManaged => None,
+    });
+    match reference {
+        Some(BundleReference::Bundles(name)) => named(name),
+        Some(BundleReference::EksaVersion(version)) => {
+            let release = fleet.eksa_releases.iter().find(|file| file.release.version.as_str() == version.as_str());
+            match release.and_then(|file| file.release.bundles_name.as_deref()) {
+                Some(name) => named(name),
+                None => Err(missing(
+                    format!(
+                        "cluster {:?} is at eksaVersion {version}, which no EKSARelease of the repository has",
+                        cluster.name
+                    ),
+                    "put the EKSARelease beside its Bundles manifest, or set bundle in stepgate.yaml".to_owned(),
+                )),
+            }
+        }
+        None => newest(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Objects found in the repository, and which of them make up a cluster.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kustomize_rs::yaml::{Node, Span};
+
+use super::FluxVersionInUse;
+use crate::{ClusterSpec, Place, Problem, ProblemCode, RepoPath, Severity, SpecFile};
+
+/// One document of a file.
+pub(super) struct FoundObject {
+    pub path: RepoPath,
+    pub bytes: Arc<[u8]>,
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub name: String,
+    pub namespace: String,
+    pub node: Node,
+}
+
+impl FoundObject {
+    /// `None` for a document without kind.
+    pub fn new(path: &RepoPath, bytes: &Arc<[u8]>, node: Node) -> Option<Self> {
+        let text = |path: &[&str]| node.at(path).and_then(scalar).unwrap_or_default();
+        let kind = text(&["kind"]);
+        if kind.is_empty() {
+            return None;
+        }
+        let api_version = text(&["apiVersion"]);
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        Some(Self {
+            path: path.clone(),
+            bytes: Arc::clone(bytes),
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind,
+            name: text(&["metadata", "name"]),
+            namespace: text(&["metadata", "namespace"]),
+            node,
+        })
+    }
+
+    /// Whether a reference to `kind` and `name` means this object. EKS Anywhere itself writes machine configurations
+    /// without `apiVersion`, so the group is compared by the caller where it matters.
+    pub fn is(&self, kind: &str, name: &str) -> bool {
+        self.kind == kind && self.name == name
+    }
+
+    pub fn place(&self, span: Span) -> Place {
+        Place { path: self.path.clone(), line: span.line.max(1), column: span.column.max(1) }
+    }
+
+    /// The place of the field at `path`, or of the object.
+    pub fn place_of(&self, path: &[&str]) -> Place {
+        self.place(self.node.at(path).unwrap_or(&self.node).span)
+    }
+
+    pub fn problem(&self, path: &[&str], cluster: &str, message: impl Into<String>) -> Problem {
+        let place = self.place_of(path);
+        let problem = Problem::new(ProblemCode::BadCluster, message).path(&place.path).at(place.line, place.column);
+        if cluster.is_empty() { problem } else { problem.cluster(cluster) }
+    }
+}
+
+/// A scalar as text: `1.30` stays `1.30`, null is nothing.
+pub(super) fn scalar(node: &Node) -> Option<String> {
+    (!node.is_null()).then(|| node.scalar_text().map(std::borrow::Cow::into_owned))?
+}
+
+pub(super) fn field(node: &Node, path: &[&str]) -> Option<String> {
+    node.at(path).and_then(scalar).filter(|text| !text.is_empty())
+}
+
+pub(super) fn count(node: &Node, path: &[&str]) -> Option<u32> {
+    node.at(path).and_then(Node::as_i64).and_then(|number| u32::try_from(number).ok())
+}
+
+/// Every cluster among `objects`, by name; broken ones become problems.
+pub(super) fn clusters(objects: &[FoundObject], problems: &mut Vec<Problem>) -> Vec<ClusterSpec> {
+    let mut clusters = Vec::new();
+    for object in objects {
+        let read = match (object.group.as_str(), object.kind.as_str()) {
+            ("anywhere.eks.amazonaws.com", "Cluster") => super::eks_anywhere::read,
+            ("cluster.x-k8s.io", "Cluster") => super::cluster_api::read,
+            ("run.tanzu.vmware.com", "TanzuKubernetesCluster") => super::other::read_tanzu,
+            ("eksctl.io", "ClusterConfig") => super::other::read_eksctl,
+            _ => continue,
+        };
+        if object.name.is_empty() {
+            let problem = object.problem(&["metadata"], "", format!("a {} has no metadata.name", object.kind));
+            problems.push(match super::scan::cluster_of_path(&object.path) {
+                Some(cluster) => problem.cluster(cluster),
+                None => problem,
+            });
+            continue;
+        }
+        if !is_name(&object.name) {
+            let message = format!("{:?} is no name for a cluster", object.name);
+            let problem = object.problem(&["metadata", "name"], &object.name, message);
+            problems.push(problem.hint("use lower-case letters, digits and hyphens, as Kubernetes asks for"));
+            continue;
+        }
+        match read(object, objects, problems) {
+            Ok(cluster) => clusters.push(cluster),
+            Err(problem) => problems.push(*problem),
+        }
+    }
+    clusters.sort_by(|left, right| (&left.name, &left.places.name.path).cmp(&(&right.name, &right.places.name.path)));
+    tell_strays(objects, &clusters, problems);
+    clusters
+}
+
+/// Names become folders and branch names: DNS-1123 labels with dots.
+fn is_name(name: &str) -> bool {
+    let edge = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
+    name.len() <= 253
+        && name.starts_with(edge)
+        && name.ends_with(edge)
+        && !name.contains("..")
+        && name.chars().all(|character| edge(character) || matches!(character, '-' | '.'))
+}
+
+/// Objects of the known kinds that belong to no cluster are told, so that nobody wonders.
+fn tell_strays(objects: &[FoundObject], clusters: &[ClusterSpec], problems: &mut Vec<Problem>) {
+    let used: BTreeSet<&RepoPath> =
+        clusters.iter().flat_map(|cluster| cluster.files.iter().map(|file| &file.path)).collect();
+    for object in objects {
+        let ours = object.group == "anywhere.eks.amazonaws.com" || object.group.ends_with("cluster.x-k8s.io");
+        if !ours || used.contains(&object.path) || matches!(object.kind.as_str(), "Bundles" | "EKSARelease" | "Cluster")
+        {
+            continue;
+        }
+        let message =
+            format!("{} {:?} belongs to no cluster of this repository and is left out", object.kind, object.name);
+        let place = object.place_of(&["metadata", "name"]);
+        let problem = Problem::new(ProblemCode::Skipped, message).severity(Severity::Note);
+        problems.push(problem.path(&place.path).at(place.line, place.column));
+    }
+}
+
+/// The files of `members` in order of path.
+///
+/// A file that also holds objects of another cluster is cut down to the documents of this one.
+pub(super) fn files_of(cluster: &FoundObject, members: &[&FoundObject], objects: &[FoundObject]) -> Vec<SpecFile> {
+    let paths: BTreeSet<&RepoPath> = members.iter().map(|member| &member.path).collect();
+    let mut files = Vec::new();
+    for path in paths {
+        let Some(member) = members.iter().find(|member| member.path == *path) else { continue };
+        let is_cluster = |object: &&FoundObject| {
+            object.path == *path && object.kind == cluster.kind && object.group == cluster.group
+        };
+        let shared = objects.iter().filter(is_cluster).any(|object| !std::ptr::eq(object, cluster));
+        let bytes = if shared { cut(member, members) } else { Arc::clone(&member.bytes) };
+        files.push(SpecFile { path: path.clone(), bytes });
+    }
+    files
+}
+
+fn cut(member: &FoundObject, members: &[&FoundObject]) -> Arc<[u8]> {
+    let Ok(text) = kustomize_rs::yaml::decode(&member.bytes) else { return Arc::clone(&member.bytes) };
+    let mut kept = String::new();
+    for document in crate::document::split(&text) {
+        let wanted =
+            members.iter().any(|object| object.path == member.path && document.range.contains(&object.node.span.start));
+        if wanted {
+            if !kept.is_empty() {
+                kept.push_str("---\n");
+            }
+            kept.push_str(text.get(document.range.clone()).unwrap_or_default());
+            if !kept.ends_with('\n') {
+                kept.push('\n');
+            }
+        }
+    }
+    Arc::from(kept.into_bytes())
+}
+
+/// The first use of every version of a Flux API in every file.
+pub(super) fn flux_versions(objects: &[FoundObject]) -> Vec<FluxVersionInUse> {
+    let mut uses = BTreeSet::new();
+    for object in objects.iter().filter(|object| object.group.ends_with(".toolkit.fluxcd.io")) {
+        uses.insert(FluxVersionInUse {
+            group: object.group.clone(),
+            version: object.version.clone(),
+            kind: object.kind.clone(),
+            path: object.path.clone(),
+            line: object.node.span.line,
+        });
+    }
+    uses.into_iter().collect()
+}

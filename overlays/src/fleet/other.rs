@@ -1,0 +1,143 @@
+//! `TanzuKubernetesCluster` and eksctl's `ClusterConfig`.
+
+use kustomize_rs::yaml::Node;
+
+use super::objects::{FoundObject, count, field, files_of};
+use crate::{ClusterKind, ClusterSpec, Management, Places, Problem, Provider, WorkerGroup};
+
+/// `run.tanzu.vmware.com`: v1alpha2 and v1alpha3 name Tanzu releases, v1alpha1 a version and one size of workers.
+pub(super) fn read_tanzu(
+    object: &FoundObject,
+    objects: &[FoundObject],
+    _: &mut Vec<Problem>,
+) -> Result<ClusterSpec, Box<Problem>> {
+    let empty = Node::default();
+    let spec = object.node.get("spec").unwrap_or(&empty);
+    let release: &[&str] = &["topology", "controlPlane", "tkr", "reference", "name"];
+    let old: &[&str] = &["distribution", "version"];
+    let (version, path) = match (field(spec, release), field(spec, old)) {
+        (Some(version), _) => (version, release),
+        (None, Some(version)) => (version, old),
+        (None, None) => {
+            let message = format!("TanzuKubernetesCluster {:?} names no Tanzu Kubernetes release", object.name);
+            return Err(Box::new(object.problem(&["spec"], &object.name, message)));
+        }
+    };
+    let pools = spec.at(&["topology", "nodePools"]).and_then(Node::as_sequence).unwrap_or_default();
+    let mut worker_groups: Vec<WorkerGroup> = pools
+        .iter()
+        .filter_map(|pool| {
+            let own = field(pool, &["tkr", "reference", "name"]).map(|name| kubernetes_version(&name));
+            Some(group(field(pool, &["name"])?, own, kubernetes_version(&version), count(pool, &["replicas"])))
+        })
+        .collect();
+    if worker_groups.is_empty() && spec.at(&["topology", "workers"]).is_some() {
+        let replicas = count(spec, &["topology", "workers", "count"]);
+        worker_groups.push(group("workers".to_owned(), None, kubernetes_version(&version), replicas));
+    }
+    let control_plane_count = count(spec, &["topology", "controlPlane", "replicas"])
+        .or_else(|| count(spec, &["topology", "controlPlane", "count"]));
+    let path: Vec<&str> = std::iter::once("spec").chain(path.iter().copied()).collect();
+    Ok(spec_of(
+        object,
+        objects,
+        ClusterKind::Tanzu,
+        Provider::VSphere,
+        Facts {
+            kubernetes_version: kubernetes_version(&version),
+            version_path: &path,
+            control_plane_count,
+            worker_groups,
+        },
+    ))
+}
+
+/// `eksctl.io`: `metadata.version`, node groups managed and not.
+pub(super) fn read_eksctl(
+    object: &FoundObject,
+    objects: &[FoundObject],
+    _: &mut Vec<Problem>,
+) -> Result<ClusterSpec, Box<Problem>> {
+    let Some(version) = field(&object.node, &["metadata", "version"]) else {
+        let message = format!("ClusterConfig {:?} has no metadata.version", object.name);
+        let problem = object.problem(&["metadata"], &object.name, message);
+        return Err(Box::new(
+            problem.hint("write version: \"1.30\" under metadata; eksctl's default changes with eksctl"),
+        ));
+    };
+    let lists = ["nodeGroups", "managedNodeGroups"].iter().filter_map(|key| object.node.get(key)?.as_sequence());
+    let worker_groups = lists
+        .flatten()
+        .filter_map(|item| {
+            let own = field(item, &["version"]);
+            Some(group(field(item, &["name"])?, own, version.clone(), count(item, &["desiredCapacity"])))
+        })
+        .collect();
+    Ok(spec_of(
+        object,
+        objects,
+        ClusterKind::Eksctl,
+        Provider::Other("eksctl".to_owned()),
+        Facts {
+            kubernetes_version: version,
+            version_path: &["metadata", "version"],
+            control_plane_count: None,
+            worker_groups,
+        },
+    ))
+}
+
+struct Facts<'a> {
+    kubernetes_version: String,
+    version_path: &'a [&'a str],
+    control_plane_count: Option<u32>,
+    worker_groups: Vec<WorkerGroup>,
+}
+
+fn spec_of(
+    object: &FoundObject,
+    objects: &[FoundObject],
+    kind: ClusterKind,
+    provider: Provider,
+    facts: Facts<'_>,
+) -> ClusterSpec {
+    ClusterSpec {
+        name: object.name.clone(),
+        namespace: object.namespace.clone(),
+        kind,
+        management: Management::SelfManaged,
+        provider,
+        external_etcd: None,
+        control_plane_count: facts.control_plane_count,
+        control_plane: None,
+        bundle_reference: None,
+        paused: false,
+        skip_cilium_upgrade: true,
+        cilium: false,
+        places: Places {
+            name: object.place_of(&["metadata", "name"]),
+            kubernetes_version: Some(object.place_of(facts.version_path)),
+            bundle_reference: None,
+        },
+        kubernetes_version: facts.kubernetes_version,
+        worker_groups: facts.worker_groups,
+        node: object.node.clone(),
+        files: files_of(object, &[object], objects),
+    }
+}
+
+fn group(name: String, own: Option<String>, cluster: String, replicas: Option<u32>) -> WorkerGroup {
+    WorkerGroup {
+        name,
+        machine_deployment: None,
+        own_kubernetes_version: own.is_some(),
+        kubernetes_version: own.unwrap_or(cluster),
+        replicas,
+        machine_config: None,
+    }
+}
+
+/// `v1.23.8` of the release name `v1.23.8---vmware.2-tkg.2-zshippable`.
+fn kubernetes_version(release: &str) -> String {
+    release.split("---").next().unwrap_or(release).to_owned()
+}

@@ -1,0 +1,276 @@
+//! Walking the files of a commit and telling what each is.
+
+use std::sync::Arc;
+
+use bundles::Manifest;
+use kustomize_rs::yaml::{self, Limits};
+
+use super::objects::FoundObject;
+use crate::{EntryKind, FileEntry, Files, Policy, Problem, ProblemCode, RepoPath, Severity, yaml_problem};
+
+/// Files larger than this are not read: no real manifest is, and a 100 MB file must not cost memory.
+const MAXIMUM_BYTES: u64 = 32 << 20;
+
+/// Text that stands in every file that is looked for.
+const GROUPS: [&str; 6] = [
+    "anywhere.eks.amazonaws.com",
+    "distro.eks.amazonaws.com",
+    "cluster.x-k8s.io",
+    "run.tanzu.vmware.com",
+    "eksctl.io",
+    "toolkit.fluxcd.io",
+];
+
+#[derive(Default)]
+pub(super) struct Found {
+    pub manifests: Vec<(RepoPath, Arc<[u8]>, Manifest)>,
+    pub objects: Vec<FoundObject>,
+    pub problems: Vec<Problem>,
+}
+
+/// What a path is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Under `bundles/` or `clusters/`: whatever is there must be readable.
+    Ours,
+    /// Anywhere else: read when it looks like ours.
+    Elsewhere,
+    /// Never read for specifications: overlays, rendered files, Flux's own folder.
+    Left,
+}
+
+fn place(path: &RepoPath, policy: &Policy) -> Place {
+    if policy.deploy.path.as_ref().is_some_and(|deploy| path.is_below(deploy.as_str())) {
+        return Place::Left;
+    }
+    let mut segments = path.segments();
+    let first = segments.next().unwrap_or_default();
+    let folders: Vec<&str> = path.segments().rev().skip(1).collect();
+    if folders.contains(&"overlays") || first.starts_with('.') {
+        return Place::Left;
+    }
+    match first {
+        "bundles" | "clusters" if path.segments().count() > 1 => Place::Ours,
+        _ => Place::Elsewhere,
+    }
+}
+
+/// The cluster that a path belongs to by its folder: `clusters/<name>/…`, or
+/// `clusters/<management>/<name>/eksa-system/…` of EKS Anywhere.
+pub(super) fn cluster_of_path(path: &RepoPath) -> Option<String> {
+    let segments: Vec<&str> = path.segments().collect();
+    if let Some(at) = segments.iter().position(|segment| *segment == "eksa-system")
+        && at > 0
+    {
+        return segments.get(at - 1).map(|name| (*name).to_owned());
+    }
+    let at = segments.iter().position(|segment| *segment == "clusters")?;
+    (segments.len() > at + 2).then(|| segments.get(at + 1).map(|name| (*name).to_owned()))?
+}
+
+fn scoped(problem: Problem, path: &RepoPath) -> Problem {
+    match cluster_of_path(path) {
+        Some(cluster) => problem.cluster(cluster),
+        None => problem,
+    }
+}
+
+pub(super) fn scan(files: &dyn Files, policy: &Policy) -> Found {
+    let mut found = Found::default();
+    for path in files.unusable_paths() {
+        let message = format!("path {path:?} is not UTF-8 or has a segment that cannot be used; it is not read");
+        let problem = Problem::new(ProblemCode::BadPath, message).hint("rename it");
+        found.problems.push(problem);
+    }
+    let mut entries = files.paths();
+    entries.sort_by(|left, right| left.path.cmp(&right.path));
+    for entry in &entries {
+        match &entry.kind {
+            EntryKind::File => file(files, policy, entry, &mut found),
+            EntryKind::Symlink { target } => symlink(&entry.path, target, policy, &mut found),
+            EntryKind::Submodule => {
+                let ours = place(&entry.path, policy) != Place::Elsewhere;
+                let severity = if ours { Severity::Error } else { Severity::Note };
+                let message = format!("{} is a submodule; its files are not read", entry.path);
+                let problem = Problem::new(ProblemCode::Submodule, message).path(&entry.path).severity(severity);
+                found.problems.push(scoped(problem.hint("copy the files into this repository"), &entry.path));
+            }
+        }
+    }
+    found
+}
+
+/// Whether a link of that text in the folder of `path` leaves the repository.
+pub(crate) fn leaves_repository(path: &RepoPath, target: &str) -> bool {
+    if target.starts_with('/') || target.contains('\\') {
+        return true;
+    }
+    let mut depth = path.segments().count().saturating_sub(1);
+    for segment in target.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => match depth.checked_sub(1) {
+                Some(less) => depth = less,
+                None => return true,
+            },
+            ".git" => return true,
+            _ => depth += 1,
+        }
+    }
+    false
+}
+
+fn symlink(path: &RepoPath, target: &str, policy: &Policy, found: &mut Found) {
+    let place = place(path, policy);
+    let problem = if leaves_repository(path, target) {
+        let message = format!("{path} is a symbolic link out of the repository, to {target:?}");
+        Problem::new(ProblemCode::Symlink, message).hint("store the file itself in the repository")
+    } else {
+        let severity = if place == Place::Ours { Severity::Warning } else { Severity::Note };
+        let message = format!("{path} is a symbolic link to {target:?}; links are not followed");
+        Problem::new(ProblemCode::Symlink, message).severity(severity).hint("store the file itself")
+    };
+    found.problems.push(scoped(problem.path(path), path));
+}
+
+fn file(files: &dyn Files, policy: &Policy, entry: &FileEntry, found: &mut Found) {
+    let path = &entry.path;
+    let place = place(path, policy);
+    if !path.is_yaml() || place == Place::Left || path.as_str() == super::POLICY {
+        return;
+    }
+    if entry.size > MAXIMUM_BYTES {
+        let message = format!("{path} has {} bytes; files over {MAXIMUM_BYTES} bytes are not read", entry.size);
+        let severity = if place == Place::Ours { Severity::Error } else { Severity::Note };
+        let problem = Problem::new(ProblemCode::TooLarge, message).path(path).severity(severity);
+        found.problems.push(scoped(problem.hint("split it, or move it elsewhere"), path));
+        return;
+    }
+    let bytes = match files.read(path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            let problem = Problem::new(ProblemCode::Unreadable, error.to_string()).path(path);
+            found.problems.push(scoped(problem, path));
+            return;
+        }
+    };
+    contents(path, place, &bytes, found);
+}
+
+fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found) {
+    // Flux's own files: gotk-sync.yaml is empty until Flux is installed, gotk-components.yaml is Flux itself.
+    let of_flux = path.file_name().starts_with("gotk-");
+    let text = match yaml::decode(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            if place == Place::Ours {
+                found.problems.push(scoped(yaml_problem::problem(path, &error), path));
+            }
+            return;
+        }
+    };
+    let looks_ours = GROUPS.iter().any(|group| text.contains(group));
+    if !looks_ours && place == Place::Elsewhere {
+        return;
+    }
+    if text.trim().is_empty() {
+        if !of_flux {
+            let problem = Problem::new(ProblemCode::BadYaml, format!("{path} is empty")).path(path).at(1, 1);
+            found.problems.push(scoped(problem.hint("fill it or remove it"), path));
+        }
+        return;
+    }
+    if ["Bundles", "EKSARelease", "distro.eks.amazonaws.com"].iter().any(|word| text.contains(word)) {
+        match bundles::parse(path.as_str(), bytes) {
+            Ok(manifests) => {
+                let held = !manifests.is_empty();
+                let of_manifest = |manifest| (path.clone(), Arc::clone(bytes), manifest);
+                found.manifests.extend(manifests.into_iter().map(of_manifest));
+                // A file of bundles is large and holds nothing else; only a mixed one is read twice.
+                if held && !text.contains("kind: Cluster") {
+                    return;
+                }
+            }
+            Err(error) => {
+                let problem = Problem::new(ProblemCode::BadBundle, error.message).path(path);
+                let problem = problem.at(error.line, error.column).hint(error.hint);
+                let weight = if place == Place::Ours { Severity::Error } else { Severity::Warning };
+                found.problems.push(scoped(problem.severity(weight), path));
+                return;
+            }
+        }
+    }
+    // Specifications are small: what a bundle may hold, they may not.
+    let limits = Limits { nodes: 500_000, depth: 100, ..Limits::default() };
+    match yaml::parse(&text, &limits) {
+        Ok(documents) => {
+            for document in documents {
+                if let Some(object) = FoundObject::new(path, bytes, document.root) {
+                    found.objects.push(object);
+                } else if place == Place::Ours && !of_flux && path.file_name() != "kustomization.yaml" {
+                    let problem = Problem::new(ProblemCode::Skipped, "a document without kind is left out").path(path);
+                    found.problems.push(scoped(problem.severity(Severity::Note), path));
+                }
+            }
+        }
+        Err(error) => {
+            let severity = if place == Place::Ours { Severity::Error } else { Severity::Warning };
+            found.problems.push(scoped(yaml_problem::problem(path, &error).severity(severity), path));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RepoPath {
+        RepoPath::new(text).unwrap()
+    }
+
+    #[test]
+    fn links_that_leave_are_told_from_those_that_stay() {
+        for (at, target, leaves) in [
+            ("a/b", "../c", false),
+            ("a/b", "../../c", true),
+            ("b", "c/../../d", true),
+            ("a/b/c", "../x/../y", false),
+            ("a", "/etc/passwd", true),
+            ("a/b", "../.git/config", true),
+            ("a", "x\\..\\..", true),
+        ] {
+            assert_eq!(leaves_repository(&path(at), target), leaves, "{at} -> {target}");
+        }
+    }
+
+    #[test]
+    fn folders_name_clusters() {
+        for (at, cluster) in [
+            ("clusters/one/cluster.yaml", Some("one")),
+            ("clusters/mgmt/w1/eksa-system/eksa-cluster.yaml", Some("w1")),
+            ("user/path/w2/eksa-system/eksa-cluster.yaml", Some("w2")),
+            ("clusters/readme.yaml", None),
+            ("other/x.yaml", None),
+        ] {
+            assert_eq!(cluster_of_path(&path(at)).as_deref(), cluster, "{at}");
+        }
+    }
+
+    #[test]
+    fn overlays_and_rendered_files_are_left() {
+        let mut policy = Policy::default();
+        policy.deploy.path = Some(path("deploy"));
+        for (at, expected) in [
+            ("bundles/a.yaml", Place::Ours),
+            ("clusters/a/b.yaml", Place::Ours),
+            ("clusters/a/overlays/capi/b.yaml", Place::Left),
+            ("overlays/capi/b.yaml", Place::Left),
+            ("deploy/clusters/a/b.yaml", Place::Left),
+            (".github/workflows/a.yaml", Place::Left),
+            ("infra/a.yaml", Place::Elsewhere),
+            ("bundles", Place::Elsewhere),
+        ] {
+            assert_eq!(place(&path(at), &policy), expected, "{at}");
+        }
+    }
+}
