@@ -1,0 +1,145 @@
+//! An external etcd (`EtcdadmCluster`): new members first, and the old ones stay until the control plane has moved.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use rollout::{Condition, ConditionStatus};
+
+use super::{
+    Event, State, condition,
+    deployment::number,
+    machine::{Machine, MachineSpec, Owner, Phase},
+};
+use crate::desired::DesiredMachines;
+
+/// How long old members stay when no control plane moves after them.
+const OLD_MEMBERS_STAY: Duration = Duration::from_secs(600);
+
+#[derive(Debug, Clone)]
+pub(super) struct EtcdadmCluster {
+    pub(super) spec: DesiredMachines,
+    /// What its status says, as of its controller's last turn.
+    published: rollout::EtcdadmCluster,
+}
+
+impl EtcdadmCluster {
+    /// A cluster whose members all exist.
+    pub(super) fn settled(spec: DesiredMachines, cluster: &str) -> Self {
+        let published = rollout::EtcdadmCluster {
+            namespace: spec.namespace.clone(),
+            name: spec.name.clone(),
+            cluster: cluster.to_owned(),
+            generation: 1,
+            spec_replicas: Some(spec.replicas),
+            ..rollout::EtcdadmCluster::default()
+        };
+        Self { spec, published }
+    }
+
+    /// The object as the API server shows it.
+    pub(super) fn observed(&self) -> rollout::EtcdadmCluster {
+        self.published.clone()
+    }
+
+    /// Whether its status says that it is ready.
+    pub(super) fn is_settled(&self) -> bool {
+        self.published.observed_generation == Some(self.published.generation) && self.published.ready == Some(true)
+    }
+}
+
+impl State {
+    /// The object gets a new spec; its controller notices a moment later.
+    pub(super) fn change_etcd(&mut self, spec: DesiredMachines) {
+        let Some(etcd) = &mut self.etcd else { return };
+        if etcd.spec == spec {
+            return;
+        }
+        etcd.published.generation += 1;
+        etcd.published.spec_replicas = Some(spec.replicas);
+        etcd.spec = spec;
+        let notices_in = self.random.between(Duration::from_millis(200), Duration::from_millis(1000));
+        self.plan_in(notices_in, Event::Etcd);
+    }
+
+    /// One turn of the EtcdadmCluster's controller.
+    pub(super) fn reconcile_etcd(&mut self) {
+        let Some(etcd) = &mut self.etcd else { return };
+        let spec = etcd.spec.clone();
+        // What stays behind in a turn: the counts of the turn before, under the new generation already.
+        let stale = etcd.published.observed_generation != Some(etcd.published.generation);
+        etcd.published.observed_generation = Some(etcd.published.generation);
+        if stale && etcd.published.ready.is_some() {
+            self.plan_in(Duration::from_secs(1), Event::Etcd);
+            return;
+        }
+        let members: Vec<&Machine> =
+            self.machines.iter().filter(|machine| machine.owner == Owner::Etcd && !machine.orphaned).collect();
+        let current: Vec<&Machine> =
+            members.iter().copied().filter(|machine| machine.is(&spec.version, &spec.template)).collect();
+        let (all, ready) = (current.len(), current.iter().filter(|machine| machine.is_ready()).count());
+        let wanted = usize::try_from(spec.replicas).unwrap_or(usize::MAX);
+        let well = ready == wanted && all == wanted;
+        let leftover =
+            members.len() > all || self.machines.iter().any(|machine| machine.owner == Owner::Etcd && machine.orphaned);
+        let yes = |holds: bool| if holds { ConditionStatus::True } else { ConditionStatus::False };
+        etcd.published.ready_replicas = Some(number(ready));
+        etcd.published.ready = Some(well);
+        etcd.published.creation_complete = Some(well);
+        etcd.published.conditions = BTreeMap::<String, Condition>::from([
+            condition("EtcdMachinesSpecUpToDate", yes(well), "", None),
+            condition("EtcdClusterResizeCompleted", yes(well), "", None),
+            condition("EtcdCertificatesAvailable", ConditionStatus::True, "", None),
+            condition("EtcdEndpointsAvailable", ConditionStatus::True, "", None),
+            condition("Initialized", ConditionStatus::True, "", None),
+            condition("EtcdClusterHasNoOutdatedMachines", yes(!leftover), "", None),
+            condition("Ready", yes(well && !leftover), "", None),
+        ]);
+        if well {
+            let mut orphans = false;
+            for machine in self
+                .machines
+                .iter_mut()
+                .filter(|machine| machine.owner == Owner::Etcd && !machine.is(&spec.version, &spec.template))
+            {
+                orphans |= !machine.orphaned;
+                machine.orphaned = true;
+            }
+            if orphans {
+                self.plan_in(OLD_MEMBERS_STAY, Event::EtcdLeftovers);
+            }
+        } else if ready == all {
+            // One member at a time.
+            let prefix = spec.name.clone();
+            self.create_machine(
+                MachineSpec {
+                    owner: Owner::Etcd,
+                    prefix,
+                    version: spec.version,
+                    template: spec.template,
+                    kube_vip: None,
+                },
+                Phase::Created,
+            );
+            self.plan_in(Duration::from_secs(1), Event::Etcd);
+        }
+    }
+
+    /// The control plane has moved to the new members: the old ones may go.
+    pub(super) fn control_plane_settled(&mut self) {
+        if self.machines.iter().any(|machine| machine.orphaned && !machine.deleting) {
+            self.plan_in(Duration::from_secs(5), Event::EtcdLeftovers);
+        }
+    }
+
+    /// Deletes the members that etcd's rollout left behind.
+    pub(super) fn delete_etcd_leftovers(&mut self) {
+        let old: Vec<u64> = self
+            .machines
+            .iter()
+            .filter(|machine| machine.orphaned && !machine.deleting)
+            .map(|machine| machine.id)
+            .collect();
+        for id in old {
+            self.delete_machine(id);
+        }
+    }
+}

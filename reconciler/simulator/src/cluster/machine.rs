@@ -1,0 +1,371 @@
+//! Machines and the nodes they become, with the conditions of `facts/test-servers.md` 5.5.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use rollout::{Condition, ConditionStatus};
+
+use super::{Event, State, condition};
+use crate::{clock::Moment, fault::Fault};
+
+/// What owns a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    ControlPlane,
+    /// The MachineDeployment at this index.
+    Workers(usize),
+    Etcd,
+}
+
+/// How far a machine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    /// Just created: no status at all.
+    Created,
+    /// Its owner has written the first conditions.
+    Known,
+    /// Its bootstrap data is being made.
+    Pending,
+    Provisioning,
+    /// The infrastructure is up, the node is not.
+    Provisioned,
+    /// The node is up; on a control plane its etcd member and static pods are missing.
+    Joined,
+    /// Those pods are there and not healthy.
+    Unhealthy,
+    Running,
+    /// Being deleted: its etcd member and pods are gone.
+    Leaving,
+    /// Being deleted: its infrastructure is gone.
+    Gone,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Machine {
+    pub(super) id: u64,
+    pub(super) name: String,
+    pub(super) owner: Owner,
+    pub(super) version: String,
+    pub(super) template: String,
+    /// kube-vip's image on a control-plane machine.
+    pub(super) kube_vip: Option<String>,
+    pub(super) phase: Phase,
+    pub(super) deleting: bool,
+    /// What its condition `UpToDate` says: set by its owner's turn, not by the truth.
+    pub(super) up_to_date: bool,
+    /// Its node has stopped reporting.
+    pub(super) lost: bool,
+    /// Left behind by etcd's rollout, with no owner any more.
+    pub(super) orphaned: bool,
+    pub(super) born: Moment,
+    /// When its next step is due; an event of another moment is out of date.
+    due: Option<Moment>,
+    kubelet: String,
+}
+
+impl Machine {
+    pub(super) fn has_node(&self) -> bool {
+        self.owner != Owner::Etcd && (Phase::Joined..Phase::Gone).contains(&self.phase)
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.phase == Phase::Running && !self.deleting && !self.lost
+    }
+
+    /// `Ready` is not known yet.
+    pub(super) fn is_unknown(&self, now: Moment) -> bool {
+        self.phase <= Phase::Pending
+            || (self.phase == Phase::Provisioning && now.since(self.born) < Duration::from_secs(6))
+    }
+
+    /// Its etcd member and control-plane pods are missing or unhealthy while its node is there.
+    pub(super) fn harms_control_plane(&self) -> bool {
+        matches!(self.phase, Phase::Unhealthy | Phase::Leaving | Phase::Gone)
+    }
+
+    /// Whether it is what its owner wants.
+    pub(super) fn is(&self, version: &str, template: &str) -> bool {
+        self.version == version && self.template == template
+    }
+
+    /// The object as the API server shows it.
+    pub(super) fn observed(&self, namespace: &str, cluster: &str, owner: Option<String>) -> rollout::Machine {
+        let node = self.has_node() || self.phase == Phase::Gone && self.owner != Owner::Etcd;
+        rollout::Machine {
+            namespace: namespace.to_owned(),
+            name: self.name.clone(),
+            cluster: cluster.to_owned(),
+            control_plane: self.owner == Owner::ControlPlane,
+            owner: owner.filter(|_| !self.orphaned),
+            deleting: self.deleting,
+            spec_version: (self.owner != Owner::Etcd).then(|| self.version.clone()),
+            infrastructure_template: Some(self.template.clone()),
+            node: node.then(|| self.name.clone()),
+            kubelet_version: node.then(|| self.kubelet.clone()),
+            phase: self.phase_text().map(str::to_owned),
+            conditions: self.conditions(),
+        }
+    }
+
+    /// The node as the API server shows it.
+    pub(super) fn observed_node(&self) -> Option<rollout::Node> {
+        self.has_node().then(|| rollout::Node {
+            name: self.name.clone(),
+            ready: if self.lost { ConditionStatus::Unknown } else { ConditionStatus::True },
+            unschedulable: self.deleting,
+            control_plane: self.owner == Owner::ControlPlane,
+            kubelet_version: Some(self.kubelet.clone()),
+        })
+    }
+
+    /// kube-vip's pod on this machine, as the API server shows it.
+    pub(super) fn observed_kube_vip(&self) -> Option<rollout::Pod> {
+        let image = self.kube_vip.as_ref().filter(|_| self.has_node())?;
+        let name = format!("kube-vip-{}", self.name);
+        let ready = self.phase == Phase::Running && !self.lost;
+        Some(rollout::Pod {
+            namespace: "kube-system".to_owned(),
+            name: name.clone(),
+            application: "kube-vip".to_owned(),
+            node: Some(self.name.clone()),
+            ready,
+            running: vec![rollout::RunningImage {
+                pod: name,
+                container: "kube-vip".to_owned(),
+                image: image.clone(),
+                digest: super::pod::running_digest(image),
+                ready,
+                waiting: None,
+                deleting: false,
+            }],
+        })
+    }
+
+    fn phase_text(&self) -> Option<&'static str> {
+        match self.phase {
+            _ if self.deleting => Some("Deleting"),
+            Phase::Created | Phase::Known => None,
+            Phase::Pending => Some("Pending"),
+            Phase::Provisioning => Some("Provisioning"),
+            Phase::Provisioned => Some("Provisioned"),
+            Phase::Joined | Phase::Unhealthy | Phase::Running | Phase::Leaving | Phase::Gone => Some("Running"),
+        }
+    }
+
+    fn conditions(&self) -> BTreeMap<String, Condition> {
+        use ConditionStatus::{False, True, Unknown};
+        let yes = |holds: bool| if holds { True } else { False };
+        if self.phase == Phase::Created {
+            return BTreeMap::new();
+        }
+        let mut conditions = BTreeMap::from([condition("UpToDate", yes(self.up_to_date), "", None)]);
+        if self.phase > Phase::Known {
+            let node = match self.phase {
+                Phase::Gone => False,
+                _ if self.lost => Unknown,
+                phase if phase >= Phase::Joined => True,
+                _ => Unknown,
+            };
+            conditions.extend([
+                condition("Available", yes(self.is_ready()), "", None),
+                condition("Ready", yes(self.is_ready()), "", None),
+                condition("BootstrapConfigReady", yes(self.phase > Phase::Pending), "", None),
+                condition("InfrastructureReady", yes((Phase::Unhealthy..Phase::Gone).contains(&self.phase)), "", None),
+                condition("NodeHealthy", node, "", None),
+                condition("NodeReady", node, "", None),
+                condition("Updating", False, "NotUpdating", None),
+                condition("Deleting", yes(self.deleting), "", None),
+                condition("Paused", False, "NotPaused", None),
+            ]);
+        }
+        if self.owner == Owner::ControlPlane {
+            let pods = match self.phase {
+                Phase::Running => True,
+                Phase::Unhealthy | Phase::Leaving | Phase::Gone => False,
+                _ => Unknown,
+            };
+            for name in [
+                "APIServerPodHealthy",
+                "ControllerManagerPodHealthy",
+                "SchedulerPodHealthy",
+                "EtcdPodHealthy",
+                "EtcdMemberHealthy",
+            ] {
+                conditions.extend([condition(name, pods, "", None)]);
+            }
+        }
+        conditions
+    }
+}
+
+/// What a kubelet of this machine says of itself. EKS-D's kubelets name a commit where the machine names a release.
+fn kubelet_version(version: &str) -> String {
+    match version.split_once("-eks-") {
+        Some((kubernetes, release)) => {
+            let commit = release.bytes().fold(0_u64, |state, byte| crate::random::mix(state ^ u64::from(byte)));
+            format!("{kubernetes}-eks-{:07x}", commit & 0x0fff_ffff)
+        }
+        None => version.to_owned(),
+    }
+}
+
+/// What a new machine is made of.
+#[derive(Debug, Clone)]
+pub(super) struct MachineSpec {
+    pub(super) owner: Owner,
+    /// The beginning of its name.
+    pub(super) prefix: String,
+    pub(super) version: String,
+    pub(super) template: String,
+    pub(super) kube_vip: Option<String>,
+}
+
+impl State {
+    /// Creates a machine and sets it going; a running one when the cluster is being set up.
+    pub(super) fn create_machine(&mut self, spec: MachineSpec, phase: Phase) {
+        self.last_id += 1;
+        let id = self.last_id;
+        let name = format!("{}-{}", spec.prefix, self.random.suffix(5));
+        let kubelet = kubelet_version(&spec.version);
+        self.machines.push(Machine {
+            id,
+            name,
+            owner: spec.owner,
+            version: spec.version,
+            template: spec.template,
+            kube_vip: spec.kube_vip,
+            phase,
+            deleting: false,
+            up_to_date: true,
+            lost: false,
+            orphaned: false,
+            born: self.now,
+            due: None,
+            kubelet,
+        });
+        if phase != Phase::Running {
+            self.plan_machine(id, Duration::from_secs(1));
+        }
+    }
+
+    /// Plans the next step of a machine, in place of any planned before.
+    fn plan_machine(&mut self, id: u64, delay: Duration) {
+        let due = self.now + delay;
+        if let Some(machine) = self.machines.iter_mut().find(|machine| machine.id == id) {
+            machine.due = Some(due);
+            self.schedule.plan(due, Event::Machine(id));
+        }
+    }
+
+    /// Marks a machine as being deleted.
+    pub(super) fn delete_machine(&mut self, id: u64) {
+        if let Some(machine) = self.machines.iter_mut().find(|machine| machine.id == id) {
+            machine.deleting = true;
+            self.plan_machine(id, Duration::from_secs(1));
+        }
+    }
+
+    /// A machine takes its next step, unless a fault keeps it where it is.
+    pub(super) fn step_machine(&mut self, id: u64) {
+        let now = self.now;
+        if !self.machines.iter().any(|machine| machine.id == id && machine.due == Some(now)) {
+            return;
+        }
+        let blocked = self.is_active(Fault::DrainBlocked);
+        let stuck_owner = |owner: Owner| match owner {
+            Owner::ControlPlane => Fault::ControlPlaneStuck,
+            Owner::Workers(_) => Fault::MachineStuck,
+            Owner::Etcd => Fault::EtcdStuck,
+        };
+        let stuck = self
+            .machines
+            .iter()
+            .find(|machine| machine.id == id)
+            .is_some_and(|machine| self.is_active(stuck_owner(machine.owner)));
+        let startup = self.random.between(Duration::from_secs(12), Duration::from_secs(18));
+        let pods = self.random.between(Duration::from_secs(3), Duration::from_secs(6));
+        let Some(position) = self.machines.iter().position(|machine| machine.id == id) else { return };
+        let Some(machine) = self.machines.get_mut(position) else { return };
+        let owner = machine.owner;
+        let second = Duration::from_secs(1);
+        let (phase, next) = if machine.deleting {
+            match machine.phase {
+                Phase::Leaving => (Phase::Gone, Some(second)),
+                Phase::Gone => {
+                    self.machines.remove(position);
+                    self.wake_owner(owner);
+                    return;
+                }
+                // The drain is where a disruption budget holds a machine.
+                _ if blocked => (machine.phase, None),
+                _ => (Phase::Leaving, Some(second * 3)),
+            }
+        } else {
+            match machine.phase {
+                Phase::Created => (Phase::Known, Some(second)),
+                Phase::Known => (Phase::Pending, Some(second * 2)),
+                Phase::Pending => (Phase::Provisioning, Some(startup)),
+                Phase::Provisioning if stuck => (Phase::Provisioning, None),
+                Phase::Provisioning => (Phase::Provisioned, Some(second)),
+                Phase::Provisioned if owner == Owner::ControlPlane => (Phase::Joined, Some(second)),
+                Phase::Joined if owner == Owner::ControlPlane => (Phase::Unhealthy, Some(pods)),
+                Phase::Provisioned | Phase::Joined | Phase::Unhealthy => (Phase::Running, None),
+                Phase::Running | Phase::Leaving | Phase::Gone => (machine.phase, None),
+            }
+        };
+        machine.phase = phase;
+        machine.due = None;
+        if let Some(next) = next {
+            self.plan_machine(id, next);
+        }
+        if matches!(phase, Phase::Leaving | Phase::Gone) {
+            self.address_moves(id);
+        }
+        if matches!(phase, Phase::Joined | Phase::Running | Phase::Gone) {
+            self.nodes_changed();
+        }
+        self.wake_owner(owner);
+    }
+
+    /// Sets every machine going again that a fault held.
+    pub(super) fn resume_machines(&mut self) {
+        let waiting: Vec<u64> = self
+            .machines
+            .iter()
+            .filter(|machine| machine.due.is_none() && (machine.deleting || machine.phase == Phase::Provisioning))
+            .map(|machine| machine.id)
+            .collect();
+        for id in waiting {
+            self.plan_machine(id, Duration::from_secs(2));
+        }
+    }
+
+    fn wake_owner(&mut self, owner: Owner) {
+        let soon = self.random.between(Duration::from_millis(500), Duration::from_millis(1000));
+        self.plan_in(
+            soon,
+            match owner {
+                Owner::ControlPlane => Event::ControlPlane,
+                Owner::Workers(index) => Event::Workers(index),
+                Owner::Etcd => Event::Etcd,
+            },
+        );
+    }
+
+    /// Names of the nodes of the cluster.
+    pub(super) fn node_names(&self) -> Vec<String> {
+        self.machines.iter().filter(|machine| machine.has_node()).map(|machine| machine.name.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubelet_of_eks_d_does_not_repeat_the_release() {
+        let kubelet = kubelet_version("v1.30.14-eks-1-30-58");
+        assert!(kubelet.starts_with("v1.30.14-eks-") && kubelet.len() == "v1.30.14-eks-".len() + 7, "{kubelet}");
+        assert_ne!(kubelet, kubelet_version("v1.30.14-eks-1-30-59"));
+        assert_eq!(kubelet_version("v1.35.0"), "v1.35.0");
+    }
+}

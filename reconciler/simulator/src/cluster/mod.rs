@@ -1,0 +1,342 @@
+//! A cluster and the Flux that serves it, under a virtual clock.
+
+mod control_plane;
+mod daemon_set;
+mod deployment;
+mod etcd;
+mod fault;
+mod flux;
+mod machine;
+mod object;
+mod pod;
+mod view;
+mod workers;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use rollout::{
+    BackupReport, Condition, ConditionStatus, CustomResourceDefinition, ObjectReference, Observation, RolloutId,
+    StageName,
+};
+
+use crate::{
+    clock::Moment,
+    desired::DeployedCommit,
+    fault::{Fault, Injection, Trigger},
+    random::Random,
+    schedule::Schedule,
+    shape::{ClusterShape, Etcd},
+};
+use flux::{Flux, Pushed};
+use machine::Owner;
+use view::View;
+
+/// A simulated cluster, with the Flux that applies the deploy branch to it.
+///
+/// Time moves only by the arguments `at` and `to`; a moment earlier than one named before means that earlier moment's
+/// successor, so time never goes back. The same calls with the same seed give the same observations.
+///
+/// A clone goes its own way from here on: crash tests branch off at every effect.
+#[derive(Debug, Clone)]
+pub struct SimulatedCluster {
+    state: State,
+    view: View,
+}
+
+impl SimulatedCluster {
+    /// A cluster with all its machines running, and nothing on its deploy branch. Everything random follows from `seed`.
+    #[must_use]
+    pub fn new(shape: &ClusterShape, seed: u64, at: Timestamp) -> Self {
+        Self { state: State::new(shape, seed, Moment::of(at)), view: View::new(seed) }
+    }
+
+    /// Puts a commit on the deploy branch and everything it says into the cluster at once, as if it had been there for long.
+    /// For the state before the first rollout.
+    pub fn install(&mut self, commit: &DeployedCommit, at: Timestamp) {
+        self.advance(at);
+        let at = self.state.now;
+        self.state.push(at, commit);
+        self.state.install_head();
+        self.state.elect_address_holder();
+        self.state.known_images = self.state.live_images();
+    }
+
+    /// A commit is pushed to the deploy branch. Flux finds it at its next fetch.
+    pub fn commit(&mut self, commit: &DeployedCommit, at: Timestamp) {
+        self.advance(at);
+        for state in [Some(&mut self.state), self.view.shadow()].into_iter().flatten() {
+            state.push(Moment::of(at), commit);
+        }
+    }
+
+    /// Lets time pass up to `to`.
+    pub fn advance(&mut self, to: Timestamp) {
+        self.state.advance(Moment::of(to));
+    }
+
+    /// When something happens next by itself; none when nothing is planned. Cheap loops jump from one such moment to the
+    /// next.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Timestamp> {
+        self.state.schedule.next().map(Moment::timestamp)
+    }
+
+    /// The moment up to which time has passed.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.state.now.timestamp()
+    }
+
+    /// What a watch's cache says of the cluster at `at`: not confirmed, and subject to every fault of the view.
+    pub fn observe(&mut self, at: Timestamp) -> Observation {
+        self.advance(at);
+        self.view.cached(&self.state)
+    }
+
+    /// What fresh reads from the API server say of the cluster at `at`: confirmed, and never stale. Outages, reads that fail
+    /// and a skewed clock concern these too.
+    pub fn observe_afresh(&mut self, at: Timestamp) -> Observation {
+        self.advance(at);
+        self.view.fresh(&self.state)
+    }
+
+    /// Cluster API objects are saved and read back for a rollout.
+    pub fn back_up(&mut self, rollout: &RolloutId, at: Timestamp) {
+        self.advance(at);
+        for state in [Some(&mut self.state), self.view.shadow()].into_iter().flatten() {
+            state.back_up(rollout.clone(), at);
+        }
+    }
+
+    /// Something goes wrong, now or later.
+    pub fn inject(&mut self, injection: &Injection) {
+        for state in [Some(&mut self.state), self.view.shadow()].into_iter().flatten() {
+            state.inject(injection);
+        }
+    }
+
+    /// Everything that has gone wrong is put right at `at`, and nothing that was still to go wrong will.
+    pub fn heal(&mut self, at: Timestamp) {
+        self.advance(at);
+        for state in [Some(&mut self.state), self.view.shadow()].into_iter().flatten() {
+            state.injections.clear();
+            state.schedule.plan(Moment::of(at), Event::Heal);
+        }
+        self.advance(at);
+    }
+
+    /// What goes wrong at this moment.
+    #[must_use]
+    pub fn faults(&self) -> &[Fault] {
+        &self.state.active
+    }
+}
+
+/// What can happen. Numbers are indexes into the lists of the state, or ids of pods and machines.
+#[derive(Debug, Clone)]
+enum Event {
+    Fetch,
+    Kustomization(usize),
+    Deployment(usize),
+    DeploymentPod(usize, u64),
+    DaemonSet(usize),
+    DaemonSetPod(usize, u64),
+    MachineObjects,
+    ControlPlane,
+    Workers(usize),
+    Etcd,
+    EtcdLeftovers,
+    Machine(u64),
+    AddressHolder,
+    Established(usize),
+    Migrated(usize),
+    Injected(Arc<str>),
+    FaultBegins(Fault, Option<Duration>),
+    FaultEnds(Fault),
+    Heal,
+}
+
+/// The truth about a cluster.
+#[derive(Debug, Clone)]
+struct State {
+    now: Moment,
+    random: Random,
+    schedule: Schedule<Event>,
+    cluster: String,
+    namespace: String,
+    stacked_etcd: bool,
+    last_id: u64,
+    flux: Flux,
+    deployments: Vec<deployment::Deployment>,
+    daemon_sets: Vec<daemon_set::DaemonSet>,
+    definitions: Vec<CustomResourceDefinition>,
+    webhooks: Vec<object::Webhook>,
+    objects: BTreeSet<ObjectReference>,
+    control_plane: Option<control_plane::ControlPlane>,
+    workers: Vec<workers::Workers>,
+    etcd: Option<etcd::EtcdadmCluster>,
+    machines: Vec<machine::Machine>,
+    address_holder: Option<String>,
+    backup: Option<BackupReport>,
+    active: Vec<Fault>,
+    /// Faults that wait for the commit of a stage.
+    injections: Vec<(StageName, Fault, Option<Duration>)>,
+    /// Images that ran before an image fault began: they go on starting.
+    known_images: BTreeSet<String>,
+}
+
+impl State {
+    fn new(shape: &ClusterShape, seed: u64, now: Moment) -> Self {
+        let mut state = Self {
+            now,
+            random: Random::new(seed),
+            schedule: Schedule::new(),
+            cluster: shape.name.to_string(),
+            namespace: shape.namespace.clone(),
+            stacked_etcd: shape.etcd == Etcd::Stacked,
+            last_id: 0,
+            flux: Flux::new("flux-system", "flux-system"),
+            deployments: Vec::new(),
+            daemon_sets: Vec::new(),
+            definitions: Vec::new(),
+            webhooks: Vec::new(),
+            objects: BTreeSet::new(),
+            control_plane: None,
+            workers: Vec::new(),
+            etcd: None,
+            machines: Vec::new(),
+            address_holder: None,
+            backup: None,
+            active: Vec::new(),
+            injections: Vec::new(),
+            known_images: BTreeSet::new(),
+        };
+        state.found_machines(
+            Owner::ControlPlane,
+            shape.control_plane_replicas,
+            shape.name.as_str(),
+            &shape.kubernetes_version,
+        );
+        for (index, group) in shape.worker_groups.iter().enumerate() {
+            let (owner, prefix) = (Owner::Workers(index), format!("{}-{}", shape.name, group.name));
+            state.found_machines(owner, group.replicas, &prefix, &shape.kubernetes_version);
+            let machines = crate::desired::DesiredMachines {
+                namespace: shape.namespace.clone(),
+                name: prefix,
+                replicas: group.replicas,
+                version: shape.kubernetes_version.clone(),
+                template: String::new(),
+            };
+            state.workers.push(workers::Workers::settled(group.name.clone(), machines, shape.name.as_str()));
+        }
+        if let Etcd::External { replicas } = shape.etcd {
+            state.found_machines(Owner::Etcd, replicas, &format!("{}-etcd", shape.name), "");
+        }
+        let first_fetch = state.random.between(Duration::ZERO, Duration::from_secs(60));
+        state.plan_in(first_fetch, Event::Fetch);
+        state
+    }
+
+    fn plan_in(&mut self, delay: Duration, event: Event) {
+        self.schedule.plan(self.now + delay, event);
+    }
+
+    /// Plans what a controller does as soon as its watch tells it.
+    fn plan_soon(&mut self, event: Event) {
+        let delay = self.random.between(Duration::from_millis(100), Duration::from_millis(300));
+        self.plan_in(delay, event);
+    }
+
+    fn advance(&mut self, to: Moment) {
+        while let Some((at, event)) = self.schedule.take(to) {
+            self.now = self.now.max(at);
+            self.handle(event);
+        }
+        self.now = self.now.max(to);
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Fetch => self.fetch(),
+            Event::Kustomization(index) => self.reconcile_kustomization(index),
+            Event::Deployment(index) => self.reconcile_deployment(index),
+            Event::DeploymentPod(index, id) => self.deployment_pod(index, id),
+            Event::DaemonSet(index) => self.reconcile_daemon_set(index),
+            Event::DaemonSetPod(index, id) => self.daemon_set_pod(index, id),
+            Event::MachineObjects => self.write_machine_objects(),
+            Event::ControlPlane => self.reconcile_control_plane(),
+            Event::Workers(index) => self.reconcile_workers(index),
+            Event::Etcd => self.reconcile_etcd(),
+            Event::EtcdLeftovers => self.delete_etcd_leftovers(),
+            Event::Machine(id) => self.step_machine(id),
+            Event::AddressHolder => self.elect_address_holder(),
+            Event::Established(index) => self.establish(index),
+            Event::Migrated(index) => self.migrate(index),
+            Event::Injected(name) => self.inject_authority(&name),
+            Event::FaultBegins(fault, lasts) => self.begin(fault, lasts),
+            Event::FaultEnds(fault) => self.end(fault),
+            Event::Heal => {
+                for fault in self.active.clone() {
+                    self.end(fault);
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, at: Moment, commit: &DeployedCommit) {
+        if let Some(stage) = &commit.stage {
+            let begins: Vec<_> = self.injections.iter().filter(|(waits_for, ..)| waits_for == stage).cloned().collect();
+            self.injections.retain(|(waits_for, ..)| waits_for != stage);
+            for (_, fault, lasts) in begins {
+                self.schedule.plan(at, Event::FaultBegins(fault, lasts));
+            }
+        }
+        self.flux.branch.push(Pushed { at, id: commit.id.clone(), desired: Arc::clone(&commit.desired) });
+    }
+
+    fn inject(&mut self, injection: &Injection) {
+        match &injection.from {
+            Trigger::At(at) => {
+                self.schedule.plan(Moment::of(*at), Event::FaultBegins(injection.fault, injection.lasts));
+            }
+            Trigger::Stage(StageName::Preflight | StageName::Backup) => {
+                self.schedule.plan(self.now, Event::FaultBegins(injection.fault, injection.lasts));
+            }
+            Trigger::Stage(stage) => self.injections.push((stage.clone(), injection.fault, injection.lasts)),
+        }
+    }
+
+    fn back_up(&mut self, rollout: RolloutId, at: Timestamp) {
+        let objects = deployment::number(self.machines.len() + self.workers.len() + 2);
+        let location = format!("backups/{}/{rollout}.tar", self.cluster);
+        self.backup = Some(BackupReport {
+            rollout,
+            taken_at: at,
+            objects,
+            read_back: !self.is_active(Fault::BackupFailed),
+            location,
+        });
+    }
+}
+
+/// A condition by its type.
+fn condition(
+    name: &str,
+    status: ConditionStatus,
+    reason: &str,
+    observed_generation: Option<i64>,
+) -> (String, Condition) {
+    let reason = if reason.is_empty() { format!("{name}{status}") } else { reason.to_owned() };
+    (name.to_owned(), Condition { status, reason, message: String::new(), observed_generation })
+}
+
+/// Conditions by type, as the status of an object holds them.
+type Conditions = BTreeMap<String, Condition>;
