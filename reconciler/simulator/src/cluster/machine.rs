@@ -7,6 +7,9 @@ use rollout::{Condition, ConditionStatus};
 use super::{Event, State, condition};
 use crate::{clock::Moment, fault::Fault};
 
+/// A machine's spec does not change during its life, once its provider has filled it in.
+const GENERATION: Option<i64> = Some(3);
+
 /// What owns a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
@@ -95,6 +98,7 @@ impl Machine {
             name: self.name.clone(),
             cluster: cluster.to_owned(),
             control_plane: self.owner == Owner::ControlPlane,
+            generation: GENERATION,
             owner: owner.filter(|_| !self.orphaned),
             deleting: self.deleting,
             spec_version: (self.owner != Owner::Etcd).then(|| self.version.clone()),
@@ -157,7 +161,7 @@ impl Machine {
         if self.phase == Phase::Created {
             return BTreeMap::new();
         }
-        let mut conditions = BTreeMap::from([condition("UpToDate", yes(self.up_to_date), "", None)]);
+        let mut conditions = BTreeMap::from([condition("UpToDate", yes(self.up_to_date), "", GENERATION)]);
         if self.phase > Phase::Known {
             let node = match self.phase {
                 Phase::Gone => False,
@@ -166,15 +170,20 @@ impl Machine {
                 _ => Unknown,
             };
             conditions.extend([
-                condition("Available", yes(self.is_ready()), "", None),
-                condition("Ready", yes(self.is_ready()), "", None),
-                condition("BootstrapConfigReady", yes(self.phase > Phase::Pending), "", None),
-                condition("InfrastructureReady", yes((Phase::Unhealthy..Phase::Gone).contains(&self.phase)), "", None),
-                condition("NodeHealthy", node, "", None),
-                condition("NodeReady", node, "", None),
-                condition("Updating", False, "NotUpdating", None),
-                condition("Deleting", yes(self.deleting), "", None),
-                condition("Paused", False, "NotPaused", None),
+                condition("Available", yes(self.is_ready()), "", GENERATION),
+                condition("Ready", yes(self.is_ready()), "", GENERATION),
+                condition("BootstrapConfigReady", yes(self.phase > Phase::Pending), "", GENERATION),
+                condition(
+                    "InfrastructureReady",
+                    yes((Phase::Unhealthy..Phase::Gone).contains(&self.phase)),
+                    "",
+                    GENERATION,
+                ),
+                condition("NodeHealthy", node, "", GENERATION),
+                condition("NodeReady", node, "", GENERATION),
+                condition("Updating", False, "NotUpdating", GENERATION),
+                condition("Deleting", yes(self.deleting), "", GENERATION),
+                condition("Paused", False, "NotPaused", GENERATION),
             ]);
         }
         if self.owner == Owner::ControlPlane {
@@ -190,7 +199,7 @@ impl Machine {
                 "EtcdPodHealthy",
                 "EtcdMemberHealthy",
             ] {
-                conditions.extend([condition(name, pods, "", None)]);
+                conditions.extend([condition(name, pods, "", GENERATION)]);
             }
         }
         conditions
