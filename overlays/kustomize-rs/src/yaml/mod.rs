@@ -10,6 +10,7 @@ mod node;
 mod number;
 mod order;
 mod parse;
+mod plain;
 mod resolve;
 mod timestamp;
 

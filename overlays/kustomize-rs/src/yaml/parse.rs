@@ -72,6 +72,16 @@ pub fn parse_with(source: &str, limits: &Limits, rules: Rules) -> Result<Vec<Doc
         let message = format!("the text has {} bytes, more than the limit of {}", source.len(), limits.bytes);
         return Err(YamlError::new(YamlErrorKind::Limit, message, 1, 1));
     }
+    if rules != Rules::V2
+        && let Some(documents) = super::plain::read(source, limits)
+    {
+        return Ok(documents);
+    }
+    parse_events(source, limits, rules)
+}
+
+/// Reads any text, by the events of the parser.
+pub(super) fn parse_events(source: &str, limits: &Limits, rules: Rules) -> Result<Vec<Document>, YamlError> {
     let mut options = Options::default();
     options.set_emit_comments(false);
     options.block_nesting_limit = limits.depth.saturating_add(1);
@@ -324,22 +334,7 @@ impl Builder<'_> {
                 self.resolve_tagged(&text, style, tag, span)?
             }
         };
-        let value = match scalar {
-            Scalar::Null => Value::Null,
-            Scalar::Bool(value) => Value::Bool(value),
-            Scalar::Int(number) => Value::Int(number),
-            Scalar::Uint(number) => Value::Uint(number),
-            Scalar::Float(number) => Value::Float(number),
-            Scalar::Timestamp(time) => Value::String(time),
-            Scalar::Merge | Scalar::Text => {
-                return Ok(Node::with_span(Value::String(text.into_owned()), span));
-            }
-        };
-        let mut node = Node::with_span(value, span);
-        if node.scalar_text().is_some_and(|canonical| canonical != text) {
-            node.set_written(&text);
-        }
-        Ok(node)
+        Ok(scalar_value(scalar, text, span))
     }
 
     fn resolve(&self, text: &str) -> Scalar {
@@ -494,6 +489,24 @@ impl MappingFrame {
         }
         if self.seen.insert(key.to_owned()) { None } else { find(&self.entries) }
     }
+}
+
+/// The node of a scalar whose meaning is known.
+pub(super) fn scalar_value(scalar: Scalar, text: Cow<'_, str>, span: Span) -> Node {
+    let value = match scalar {
+        Scalar::Null => Value::Null,
+        Scalar::Bool(value) => Value::Bool(value),
+        Scalar::Int(number) => Value::Int(number),
+        Scalar::Uint(number) => Value::Uint(number),
+        Scalar::Float(number) => Value::Float(number),
+        Scalar::Timestamp(time) => Value::String(time),
+        Scalar::Merge | Scalar::Text => return Node::with_span(Value::String(text.into_owned()), span),
+    };
+    let mut node = Node::with_span(value, span);
+    if node.scalar_text().is_some_and(|canonical| canonical != text) {
+        node.set_written(&text);
+    }
+    node
 }
 
 fn timestamp_tag(tag: &Tag) -> Option<&'static str> {
