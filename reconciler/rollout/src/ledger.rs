@@ -17,6 +17,8 @@ pub enum LedgerState {
     Running,
     /// The rollout was verified and closed.
     Done,
+    /// A new target asked for what was already deployed, so the rollout was closed before its own target.
+    Superseded,
 }
 
 /// What a stage record stands for.
@@ -47,10 +49,10 @@ pub struct StageRecord {
     pub before: TreeDigest,
     /// Digest of the stage's part after.
     pub after: TreeDigest,
-    /// Evidence of the gate that opened this stage; none for a revert.
+    /// Evidence of the gate that opened this stage; none for a revert or a repair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_by: Option<Evidence>,
-    /// Why it was reverted; empty for a commit.
+    /// Why it was reverted, or which failure it repairs; empty for an ordinary commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
 }

@@ -19,6 +19,7 @@ mod observation;
 mod plan;
 mod policy;
 mod stage;
+mod step;
 mod verdict;
 mod world;
 
@@ -38,11 +39,12 @@ pub use observation::{
     VirtualAddress, WebhookOutcome, WebhookProbe, conditions,
 };
 pub use plan::{
-    Block, ClusterRole, Estimate, GroupVersions, Plan, PlanInput, ProviderContracts, SkewFacts, StageInput, StagePlan,
-    StageState, VersionStep,
+    Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,
+    RULES, SkewFacts, SkewRule, StageInput, StagePlan, StageState, VersionStep, hops, plan,
 };
 pub use policy::{Approval, MaintenanceWindow, OnFailure, PlanPolicy, StagePolicy, Weekday};
 pub use stage::{InvalidStage, StageId, StageName};
+pub use step::{record, step};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use world::{
     ApprovalRecord, ApprovalScope, ApprovalState, DeployCommit, DeployHead, ForeignChange, Pause, Prerequisite,

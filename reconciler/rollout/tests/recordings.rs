@@ -3,6 +3,14 @@
 //! The real recordings lie in `shared/data/cluster-api/recordings`, beside the repository; where they (or the `xz` program) are absent the test
 //! says so and does nothing. Our own lie in `fixtures/recordings`, in the same format, each sample with the verdicts it expects.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::disallowed_methods
+)]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;

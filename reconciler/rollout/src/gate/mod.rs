@@ -59,6 +59,13 @@ impl Gate<'_> {
         findings.holds().then(|| findings.settled())
     }
 
+    /// Whether a reading can be relied on, whatever it says.
+    pub(crate) fn is_trustworthy(&self, observation: &Observation, now: Timestamp) -> bool {
+        let mut findings = Findings::default();
+        self.check_reading(observation, now, &mut findings);
+        findings.holds()
+    }
+
     /// The verdict on the last reading, without asking for soak and consecutive reads: for stages that passed with both before.
     #[must_use]
     pub fn evaluate_once(&self, observation: &Observation, now: Timestamp) -> GateVerdict {
@@ -155,6 +162,7 @@ impl Gate<'_> {
             return findings;
         }
         if self.binding.is_some()
+            && !self.stage.is_without_commit()
             && !self.expectations.iter().any(|expectation| matches!(expectation, Expectation::Flux { .. }))
         {
             findings.wait(

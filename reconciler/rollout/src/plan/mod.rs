@@ -1,6 +1,12 @@
 //! What a rollout is going to do, stage by stage.
 
+mod build;
+mod hops;
 mod skew;
+mod version;
+
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +17,10 @@ use crate::ledger::Ledger;
 use crate::policy::{PlanPolicy, StagePolicy};
 use crate::stage::StageId;
 
-pub use skew::{GroupVersions, ProviderContracts, SkewFacts, VersionStep};
+pub(crate) use build::has_flux;
+pub use build::plan;
+pub use hops::{MissingHops, hops};
+pub use skew::{ExtendedSupport, GroupVersions, ProviderContracts, RULES, SkewFacts, SkewRule, VersionStep};
 
 /// What a cluster is to the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +45,9 @@ pub struct PlanInput {
     pub deployed: TreeDigest,
     /// Digest of what that directory is to become.
     pub target: TreeDigest,
-    /// The stages that have a part in git, in the order they are to run, cumulative parts (`etcd`, `control-plane`, `workers/…`) included:
-    /// each one's `deployed` is what it finds when the ones before it are committed.
+    /// The stages in the order they are to run, `preflight`, `backup` and `verify` (with equal digests) included. Parts of the cluster
+    /// specification (`etcd`, `control-plane`, `workers/…`) and intermediate versions are cumulative: each one's `deployed` is what it finds
+    /// when the ones before it are committed.
     pub stages: Vec<StageInput>,
     /// Versions and contracts that the skew rules look at.
     pub skew: SkewFacts,
@@ -70,7 +80,8 @@ pub struct StageInput {
     pub one_way: Vec<String>,
     /// What its gate expects once it is committed (or where it has no difference).
     pub expectations: Vec<Expectation>,
-    /// What holds at the deployed tree: the gate after a revert.
+    /// What its gate expects of the deployed tree, where that differs: asked after a revert, after an intermediate version, and when a new
+    /// target changes a stage that is still being watched.
     pub deployed_expectations: Vec<Expectation>,
     /// The policy in force for it.
     pub policy: StagePolicy,
@@ -103,6 +114,8 @@ pub enum StageState {
     Skipped,
     /// It was committed by this rollout.
     Committed,
+    /// It has no part in git and was passed by this rollout.
+    Passed,
     /// It is to be committed (or, for a stage without a part in git, to be passed).
     Pending,
     /// It cannot be committed.
@@ -134,7 +147,7 @@ pub struct StagePlan {
     pub after: Option<TreeDigest>,
     /// What its gate expects.
     pub expectations: Vec<Expectation>,
-    /// What holds after a revert.
+    /// What its gate expects of the deployed tree.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deployed_expectations: Vec<Expectation>,
     /// The policy in force for it.
@@ -171,6 +184,9 @@ pub struct Plan {
     pub deployed: TreeDigest,
     /// Digest of the cluster's directory at the end.
     pub target: TreeDigest,
+    /// Kubernetes of the control plane; none where it is not known.
+    #[serde(default)]
+    pub kubernetes: Option<VersionStep>,
     /// Whether the ledger on the deploy branch records this very plan as running.
     pub running: bool,
     /// The stages in order, skipped ones included.

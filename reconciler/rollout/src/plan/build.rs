@@ -1,0 +1,390 @@
+//! Makes a plan from what is deployed, what is wanted and what the ledger says was done.
+
+use std::collections::BTreeMap;
+
+use crate::change::{ChangeClass, ComponentChange};
+use crate::expectation::{Expectation, KubeletVersions, VerifiedExpectation};
+use crate::identifier::{PlanDigest, TreeDigest};
+use crate::ledger::{Ledger, LedgerState, StageRecordKind};
+use crate::policy::{OnFailure, StagePolicy};
+use crate::stage::{StageId, StageName};
+
+use super::hops::ONE_MINOR_AT_A_TIME;
+use super::version::Version;
+use super::{Block, ClusterRole, Estimate, Plan, PlanInput, StageInput, StagePlan, StageState, skew};
+
+/// Stages of a management cluster that have a part in git apart from worker groups, and whether a workload cluster has them too.
+const DEFAULT_STAGES: &[(StageName, bool)] = &[
+    (StageName::Bundle, false),
+    (StageName::CertManager, false),
+    (StageName::Capi, false),
+    (StageName::EksA, false),
+    (StageName::CiliumPreflight, true),
+    (StageName::Cilium, true),
+    (StageName::Flux, false),
+    (StageName::Etcd, true),
+    (StageName::ControlPlane, true),
+];
+
+/// The plan for one cluster: pure and deterministic, the same for the same input, and with the same digest from the rollout's first commit to
+/// its last.
+#[must_use]
+pub fn plan(input: PlanInput) -> Plan {
+    let running = input.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running);
+    let continued = running.filter(|ledger| digest(&input, Some(ledger)) == ledger.plan);
+    let digest = continued.map_or_else(|| digest(&input, None), |ledger| ledger.plan.clone());
+    let base = continued.map_or_else(|| input.deployed.clone(), |ledger| ledger.base.clone());
+    let downwards = goes_down(&input);
+    let mut blocked = input.blocked.clone();
+    blocked.extend(skew::violations(&input.skew, &input.policy));
+    let mut warnings = input.warnings.clone();
+    warnings.extend(skew::warnings(&input.skew));
+    check_order(&input, downwards, &mut blocked);
+    let mut stages = Vec::new();
+    for stage in &input.stages {
+        add_committed_hops(stage, &input.stages, continued, &mut stages);
+        check_stage(stage, &input, &mut blocked, &mut warnings);
+        stages.push(stage_plan(stage, continued, downwards, &input));
+    }
+    add_default_stages(&input, &mut stages);
+    let has_differences = stages.iter().any(|stage| is_open(stage.state) && !stage.stage.is_without_commit());
+    settle_stages_without_commit(&mut stages, has_differences, continued.is_some());
+    let estimate = estimate(&stages);
+    blocked.sort();
+    blocked.dedup();
+    Plan {
+        rollout_id: digest.rollout_id(),
+        cluster: input.cluster,
+        role: input.role,
+        digest,
+        source: input.source,
+        base,
+        deployed: input.deployed,
+        target: input.target,
+        kubernetes: input.skew.control_plane,
+        running: continued.is_some(),
+        stages,
+        // What is already there needs no permission.
+        blocked: if has_differences { blocked } else { Vec::new() },
+        warnings,
+        estimate,
+    }
+}
+
+/// The digest is over what the rollout leads to, stage by stage, whether committed already or not. Source commits, policies and texts are not
+/// part of it: they change nothing in the cluster.
+fn digest(input: &PlanInput, ledger: Option<&Ledger>) -> PlanDigest {
+    let mut stages: BTreeMap<String, &TreeDigest> = BTreeMap::new();
+    let records = ledger.map(|ledger| ledger.stages.as_slice()).unwrap_or_default();
+    for record in records.iter().filter(|record| record.kind == StageRecordKind::Commit) {
+        stages.insert(record.stage.to_string(), &record.after);
+    }
+    for stage in input.stages.iter().filter(|stage| stage.deployed != stage.target) {
+        stages.insert(stage.stage.to_string(), &stage.target);
+    }
+    let base = ledger.map_or(&input.deployed, |ledger| &ledger.base);
+    let mut parts = vec![input.cluster.as_str(), base.as_str(), input.target.as_str()];
+    for (stage, target) in &stages {
+        parts.push(stage);
+        parts.push(target.as_str());
+    }
+    PlanDigest::of(parts.into_iter().map(str::as_bytes))
+}
+
+/// Whether the control plane goes to an earlier version: then worker groups come first.
+fn goes_down(input: &PlanInput) -> bool {
+    let Some(step) = &input.skew.control_plane else { return false };
+    match (step.deployed.as_deref().and_then(Version::parse), Version::parse(&step.target)) {
+        (Some(deployed), Some(target)) => deployed.is_known_above(target),
+        _ => false,
+    }
+}
+
+fn rank(name: &StageName, downwards: bool) -> u8 {
+    match name {
+        StageName::Preflight => 0,
+        StageName::Backup => 1,
+        StageName::Bundle => 2,
+        StageName::CertManager => 3,
+        StageName::Capi => 4,
+        StageName::EksA => 5,
+        StageName::CiliumPreflight | StageName::Cilium => 6,
+        StageName::Flux => 7,
+        StageName::Etcd => 8,
+        StageName::ControlPlane if downwards => 11,
+        StageName::ControlPlane => 9,
+        StageName::Workers(_) => 10,
+        StageName::Verify => 12,
+    }
+}
+
+fn check_order(input: &PlanInput, downwards: bool, blocked: &mut Vec<Block>) {
+    let mut highest: Option<&StageId> = None;
+    for stage in &input.stages {
+        if let Some(before) = highest
+            && rank(&before.name, downwards) > rank(&stage.stage.name, downwards)
+        {
+            blocked.push(Block {
+                code: "stage-order".to_owned(),
+                stage: Some(stage.stage.clone()),
+                message: format!("{} is planned after {before}", stage.stage),
+                help: "plan stages in the default order; on the way down worker groups come before the control plane"
+                    .to_owned(),
+            });
+        }
+        highest = Some(&stage.stage);
+    }
+}
+
+fn check_stage(stage: &StageInput, input: &PlanInput, blocked: &mut Vec<Block>, warnings: &mut Vec<String>) {
+    let mut block = |code: &str, message: String, help: &str| {
+        blocked.push(Block { code: code.to_owned(), stage: Some(stage.stage.clone()), message, help: help.to_owned() });
+    };
+    if let Some(error) = &stage.render_error {
+        block("render", error.clone(), "correct what the message names and push again");
+    }
+    if stage.deployed == stage.target {
+        return;
+    }
+    let for_workloads = matches!(stage.stage.name, StageName::Workers(_))
+        || DEFAULT_STAGES.iter().any(|(name, for_workloads)| name == &stage.stage.name && *for_workloads);
+    if input.role == ClusterRole::Workload && !for_workloads {
+        let message = format!("{} belongs to the management cluster", stage.stage);
+        block("stage-of-management", message, "move the component to the management cluster's directory");
+    }
+    if !stage.stage.is_without_commit() && !has_flux(&stage.expectations) {
+        let message = format!("no expectation of {} ties its gate to the commit", stage.stage);
+        block("unbound-gate", message, "render a Flux Kustomization for the component");
+    }
+    if stage.policy.on_failure == OnFailure::Revert && !has_flux(&stage.deployed_expectations) {
+        warnings.push(format!("{}: its previous state has no gate, so on_failure: revert holds instead", stage.stage));
+    }
+    for change in &stage.changes {
+        check_change(change, input, &mut block);
+    }
+}
+
+fn check_change(change: &ComponentChange, input: &PlanInput, block: &mut impl FnMut(&str, String, &str)) {
+    let old = change.old_version.as_deref().unwrap_or("nothing");
+    let new = change.new_version.as_deref().unwrap_or("nothing");
+    match change.class {
+        ChangeClass::DigestDrift => {
+            let message = format!("{} {new}: other content under the same version", change.component);
+            block("digest-drift", message, "find out who changed the published artifact before anything else");
+        }
+        ChangeClass::Downgrade if !input.policy.allow_downgrade => {
+            let message = format!("{} would go from {old} down to {new}", change.component);
+            block("downgrade", message, "set allowDowngrade for the cluster if that is meant");
+        }
+        ChangeClass::SkipMinor if ONE_MINOR_AT_A_TIME.contains(&change.component.as_str()) => {
+            let missing = super::hops(old, new, []).err().map(|missing| missing.minors.join(", ")).unwrap_or_default();
+            let message =
+                format!("{} goes up one minor at a time: {old} to {new} leaves out {missing}", change.component);
+            block("skip-minor", message, &format!("add a bundle that has {} {missing} to bundles/", change.component));
+        }
+        ChangeClass::Unchanged
+        | ChangeClass::Retag
+        | ChangeClass::Rebuild
+        | ChangeClass::Patch
+        | ChangeClass::Minor
+        | ChangeClass::Major
+        | ChangeClass::SkipMinor
+        | ChangeClass::Downgrade
+        | ChangeClass::Added
+        | ChangeClass::Removed
+        | ChangeClass::Opaque => {}
+    }
+}
+
+pub(crate) fn has_flux(expectations: &[Expectation]) -> bool {
+    expectations.iter().any(|expectation| matches!(expectation, Expectation::Flux { .. }))
+}
+
+fn is_open(state: StageState) -> bool {
+    matches!(state, StageState::Pending | StageState::Blocked)
+}
+
+fn stage_plan(stage: &StageInput, continued: Option<&Ledger>, downwards: bool, input: &PlanInput) -> StagePlan {
+    let without_commit = stage.stage.is_without_commit();
+    let was_committed = continued
+        .and_then(|ledger| ledger.last_record(&stage.stage))
+        .is_some_and(|record| record.kind == StageRecordKind::Commit);
+    let state = if stage.render_error.is_some() {
+        StageState::Blocked
+    } else if without_commit || stage.deployed != stage.target {
+        StageState::Pending
+    } else if was_committed {
+        StageState::Committed
+    } else {
+        StageState::Skipped
+    };
+    let mut reasons = stage.reasons.clone();
+    if state == StageState::Skipped {
+        reasons.push("no difference".to_owned());
+    }
+    let mut risks = stage.risks.clone();
+    let mut one_way = stage.one_way.clone();
+    if state == StageState::Pending {
+        risks.extend(stage.changes.iter().filter_map(risk));
+        if stage.stage.name == StageName::ControlPlane && !downwards {
+            one_way.extend(kubernetes_one_way(input));
+        }
+        if stage.stage.name == StageName::Etcd && one_way.is_empty() {
+            one_way.push("etcd: data written by a later schema cannot be read by an earlier one".to_owned());
+        }
+    }
+    StagePlan {
+        stage: stage.stage.clone(),
+        state,
+        changes: stage.changes.clone(),
+        reasons,
+        risks,
+        one_way,
+        machines: stage.machines,
+        before: (!without_commit).then(|| stage.deployed.clone()),
+        after: (!without_commit).then(|| stage.target.clone()),
+        expectations: stage.expectations.clone(),
+        deployed_expectations: stage.deployed_expectations.clone(),
+        policy: stage.policy.clone(),
+    }
+}
+
+fn risk(change: &ComponentChange) -> Option<String> {
+    let old = change.old_version.as_deref().unwrap_or("nothing");
+    let new = change.new_version.as_deref().unwrap_or("nothing");
+    match change.class {
+        ChangeClass::Opaque => Some(format!("{}: {old} and {new} cannot be ordered", change.component)),
+        ChangeClass::Major => Some(format!("{}: a new major, {old} to {new}", change.component)),
+        ChangeClass::SkipMinor => Some(format!("{}: leaves out a minor, {old} to {new}", change.component)),
+        ChangeClass::Downgrade => Some(format!("{}: an earlier version, {old} to {new}", change.component)),
+        ChangeClass::Removed => Some(format!("{} {old} is removed", change.component)),
+        ChangeClass::Unchanged
+        | ChangeClass::Retag
+        | ChangeClass::Rebuild
+        | ChangeClass::Patch
+        | ChangeClass::Minor
+        | ChangeClass::Added
+        | ChangeClass::DigestDrift => None,
+    }
+}
+
+fn kubernetes_one_way(input: &PlanInput) -> Option<String> {
+    let step = input.skew.control_plane.as_ref()?;
+    let (deployed, target) = (Version::parse(step.deployed.as_deref()?)?, Version::parse(&step.target)?);
+    let differs = (deployed.major, deployed.minor) != (target.major, target.minor);
+    differs.then(|| {
+        format!(
+            "Kubernetes {}.{} to {}.{}: a control plane does not go back a minor",
+            deployed.major, deployed.minor, target.major, target.minor
+        )
+    })
+}
+
+/// Intermediate versions that were committed are no longer in the input: the way from what is deployed is shorter now. They are shown, and the
+/// last of them is still watched through what the next hop expects of the deployed tree.
+fn add_committed_hops(stage: &StageInput, all: &[StageInput], continued: Option<&Ledger>, stages: &mut Vec<StagePlan>) {
+    let is_first =
+        all.iter().find(|other| other.stage.name == stage.stage.name).is_some_and(|first| first.stage == stage.stage);
+    let Some(ledger) = continued.filter(|_| is_first) else { return };
+    for record in &ledger.stages {
+        let known = all.iter().any(|other| other.stage == record.stage)
+            || stages.iter().any(|other| other.stage == record.stage);
+        if record.stage.name != stage.stage.name || record.stage.hop.is_none() || known {
+            continue;
+        }
+        stages.push(StagePlan {
+            stage: record.stage.clone(),
+            state: StageState::Committed,
+            changes: Vec::new(),
+            reasons: vec!["an intermediate version".to_owned()],
+            risks: Vec::new(),
+            one_way: stage.one_way.clone(),
+            machines: 0,
+            before: Some(record.before.clone()),
+            after: Some(record.after.clone()),
+            // Once the next hop is committed nothing of this one is left to be looked at.
+            expectations: if record.after == stage.deployed { stage.deployed_expectations.clone() } else { Vec::new() },
+            deployed_expectations: Vec::new(),
+            policy: stage.policy.clone(),
+        });
+    }
+}
+
+/// Every stage of the design is shown: what the cluster has no part in is skipped, with the reason.
+fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
+    let absent = |name: &StageName, reason: &str| StagePlan {
+        stage: name.clone().into(),
+        state: StageState::Skipped,
+        changes: Vec::new(),
+        reasons: vec![reason.to_owned()],
+        risks: Vec::new(),
+        one_way: Vec::new(),
+        machines: 0,
+        before: None,
+        after: None,
+        expectations: Vec::new(),
+        deployed_expectations: Vec::new(),
+        policy: StagePolicy::default(),
+    };
+    let mut add = |plan: StagePlan| {
+        if !stages.iter().any(|known| known.stage.name == plan.stage.name) {
+            let downwards = goes_down(input);
+            let place =
+                stages.iter().position(|known| rank(&known.stage.name, downwards) > rank(&plan.stage.name, downwards));
+            stages.insert(place.unwrap_or(stages.len()), plan);
+        }
+    };
+    for (name, for_workloads) in DEFAULT_STAGES {
+        if input.role == ClusterRole::Management || *for_workloads {
+            add(absent(name, "the cluster has no such part"));
+        }
+    }
+    let preflight = StagePlan {
+        state: StageState::Pending,
+        expectations: vec![Expectation::ClusterHealthy { cluster: None }],
+        reasons: Vec::new(),
+        ..absent(&StageName::Preflight, "")
+    };
+    let backup = StagePlan {
+        state: StageState::Pending,
+        expectations: vec![Expectation::BackupTaken],
+        reasons: Vec::new(),
+        ..absent(&StageName::Backup, "")
+    };
+    let verified = VerifiedExpectation {
+        cluster: None,
+        version: None,
+        kubelet_versions: KubeletVersions::WhenReported,
+        leftovers: Vec::new(),
+    };
+    let verify = StagePlan {
+        state: StageState::Pending,
+        expectations: vec![Expectation::Verified(verified)],
+        reasons: Vec::new(),
+        ..absent(&StageName::Verify, "")
+    };
+    add(preflight);
+    add(backup);
+    add(verify);
+}
+
+fn settle_stages_without_commit(stages: &mut [StagePlan], has_differences: bool, running: bool) {
+    for stage in stages.iter_mut().filter(|stage| stage.stage.is_without_commit() && stage.state == StageState::Pending)
+    {
+        if running && stage.stage.name != StageName::Verify {
+            stage.state = StageState::Passed;
+        } else if !has_differences && !running {
+            stage.state = StageState::Skipped;
+            stage.reasons.push("nothing to do".to_owned());
+        }
+    }
+}
+
+fn estimate(stages: &[StagePlan]) -> Estimate {
+    let mut estimate = Estimate::default();
+    for stage in stages.iter().filter(|stage| is_open(stage.state) && !stage.stage.is_without_commit()) {
+        estimate.commits = estimate.commits.saturating_add(1);
+        estimate.machines = estimate.machines.saturating_add(stage.machines);
+    }
+    estimate
+}

@@ -1,0 +1,372 @@
+//! Moves one plan on by one stage, if everything before it holds.
+
+use jiff::Timestamp;
+
+use crate::effect::{ApprovalRequest, Effect};
+use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
+use crate::observation::Observation;
+use crate::plan::{Plan, StagePlan, StageState};
+use crate::policy::{Approval, OnFailure};
+use crate::stage::{StageId, StageName};
+use crate::verdict::{Evidence, GateVerdict, Reason};
+use crate::world::{ApprovalRecord, ApprovalScope, ApprovalState, World};
+
+use super::commit;
+use super::gates::{self, OwnedGate};
+
+/// How a plan comes to its next stage.
+#[derive(Debug)]
+pub(super) enum Opening {
+    /// It is the one the ledger is running.
+    Continue,
+    /// No rollout is running.
+    Fresh,
+    /// It takes over from another rollout whose running stage has passed with this evidence.
+    After(Evidence),
+    /// It takes over from another rollout whose running stage has failed for these reasons.
+    Repair(Vec<Reason>),
+}
+
+/// What opens the next stage, once nothing is in its way.
+#[derive(Debug)]
+pub(super) enum Key {
+    /// The gate before it passed.
+    Evidence(Evidence),
+    /// The gate before it failed, and this stage is the repair.
+    Repair(Vec<Reason>),
+}
+
+/// The effects that stand in the way.
+type Stop = Vec<Effect>;
+
+pub(super) fn advance(world: &World, plan: &Plan, opening: &Opening, now: Timestamp) -> Vec<Effect> {
+    advance_or_stop(world, plan, opening, now).unwrap_or_else(|stop| stop)
+}
+
+fn advance_or_stop(world: &World, plan: &Plan, opening: &Opening, now: Timestamp) -> Result<Vec<Effect>, Stop> {
+    let next = plan.next_stage();
+    if !plan.blocked.is_empty() && next.is_some() {
+        return Err(vec![Effect::Blocked { reasons: plan.blocked.clone() }]);
+    }
+    let mut effects = Vec::new();
+    effects.extend(next.and_then(|next| early_request(world, plan, next)));
+    match open(world, plan, opening, next, now) {
+        Err(stop) => {
+            effects.extend(stop);
+            Err(effects)
+        }
+        Ok(key) => match next {
+            None => Ok(end(world, plan, key, now)),
+            Some(next) => {
+                may_be_committed(world, plan, next, opening, now)?;
+                Ok(vec![commit::stage(world, plan, next, opening, key, now)])
+            }
+        },
+    }
+}
+
+/// Asks the gates. A stop says what is waited for.
+fn open(world: &World, plan: &Plan, opening: &Opening, next: Option<&StagePlan>, now: Timestamp) -> Result<Key, Stop> {
+    let ledger = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running);
+    let (key, watched) = match opening {
+        Opening::Continue => {
+            let Some(ledger) = ledger else { return Err(vec![wait_for_nothing()]) };
+            (Key::Evidence(pass_running(world, plan, ledger, now)?), ledger.stages.last().map(|record| &record.stage))
+        }
+        Opening::Fresh => (Key::Evidence(pass_before_start(world, plan, true, now)?), None),
+        Opening::After(evidence) => {
+            pass_before_start(world, plan, true, now)?;
+            (Key::Evidence(evidence.clone()), None)
+        }
+        Opening::Repair(reasons) => {
+            pass_before_start(world, plan, false, now)?;
+            (Key::Repair(reasons.clone()), None)
+        }
+    };
+    let observation = observed(world, next.map(|stage| &stage.stage), now)?;
+    for stage in plan.stages.iter().take_while(|stage| next.is_none_or(|next| stage.stage != next.stage)) {
+        if Some(&stage.stage) != watched {
+            still_holds(world, plan, stage, observation, now)?;
+        }
+    }
+    Ok(key)
+}
+
+fn wait_for_nothing() -> Effect {
+    wait(StageName::Preflight.into(), Reason::new("the ledger records no running rollout"), None)
+}
+
+/// The gate of the running stage, with its soak; a failure is held or reverted.
+fn pass_running(world: &World, plan: &Plan, ledger: &Ledger, now: Timestamp) -> Result<Evidence, Stop> {
+    let gate = match gates::running(world, ledger, plan) {
+        Some(Ok(gate)) => gate,
+        Some(Err((stage, reason))) => return Err(vec![wait(stage, reason, None)]),
+        None => return pass_before_start(world, plan, true, now),
+    };
+    match gate.as_gate().evaluate(world.observation.as_ref(), &world.history, now) {
+        GateVerdict::Pass { evidence } => Ok(evidence),
+        GateVerdict::Wait { reason, until } => Err(observe_and_wait(world, &gate, reason, until, now)),
+        GateVerdict::Fail { reasons } => Err(fail(world, plan, ledger, &gate, reasons, now)),
+    }
+}
+
+fn fail(
+    world: &World,
+    plan: &Plan,
+    ledger: &Ledger,
+    gate: &OwnedGate,
+    reasons: Vec<Reason>,
+    now: Timestamp,
+) -> Vec<Effect> {
+    let stage = plan.stage(&gate.stage);
+    let last = ledger.stages.last();
+    let revertible = stage.filter(|stage| {
+        gate.policy.on_failure == OnFailure::Revert
+            && stage.one_way.is_empty()
+            && crate::plan::has_flux(&stage.deployed_expectations)
+            && last.is_some_and(|record| record.kind == StageRecordKind::Commit)
+    });
+    match (revertible, last, &gate.binding) {
+        (Some(stage), Some(record), Some(binding)) => {
+            vec![commit::revert(world, plan, ledger, stage, record, binding, reasons, now)]
+        }
+        // A failure may pass by itself: the gate goes on being watched.
+        _ => {
+            let mut effects = vec![hold(gate.stage.clone(), reasons)];
+            effects.extend(observe(world, gate, None, now));
+            effects
+        }
+    }
+}
+
+/// Preflight with its soak, and the backup: before the first commit.
+fn pass_before_start(world: &World, plan: &Plan, preflight: bool, now: Timestamp) -> Result<Evidence, Stop> {
+    let mut evidence = None;
+    if preflight && let Some(gate) = gates::before_start(plan, &StageName::Preflight) {
+        match gate.as_gate().evaluate(world.observation.as_ref(), &world.history, now) {
+            GateVerdict::Pass { evidence: passed } => evidence = Some(passed),
+            GateVerdict::Wait { reason, until } => return Err(observe_and_wait(world, &gate, reason, until, now)),
+            GateVerdict::Fail { reasons } => return Err(vec![hold(gate.stage, reasons)]),
+        }
+    }
+    let observation = observed(world, None, now)?;
+    if let Some(gate) = gates::before_start(plan, &StageName::Backup).filter(|gate| !gate.expectations.is_empty()) {
+        match gate.as_gate().evaluate_once(observation, now) {
+            GateVerdict::Pass { evidence: backup } => {
+                let preflight = evidence.take();
+                evidence = Some(merge(preflight, backup));
+            }
+            GateVerdict::Wait { reason, until } => {
+                let mut effects = Vec::new();
+                let has_report = observation
+                    .backup
+                    .as_ref()
+                    .is_some_and(|report| report.rollout == plan.rollout_id && report.read_back);
+                if !has_report && gate.as_gate().is_trustworthy(observation, now) {
+                    effects.push(Effect::Backup { cluster: plan.cluster.clone(), rollout: plan.rollout_id.clone() });
+                }
+                effects.extend(observe_and_wait(world, &gate, reason, until, now));
+                return Err(effects);
+            }
+            GateVerdict::Fail { reasons } => return Err(vec![hold(gate.stage, reasons)]),
+        }
+    }
+    // A plan without preflight and backup has nothing to rest on but the reading itself.
+    Ok(evidence.unwrap_or_else(|| Evidence {
+        commit: None,
+        applied_revision: None,
+        observed_at: observation.read_at,
+        held_since: observation.read_at,
+        reads: 1,
+        facts: Vec::new(),
+    }))
+}
+
+fn merge(preflight: Option<Evidence>, backup: Evidence) -> Evidence {
+    match preflight {
+        None => backup,
+        Some(mut preflight) => {
+            preflight.facts.extend(backup.facts);
+            preflight
+        }
+    }
+}
+
+fn observed<'a>(world: &'a World, stage: Option<&StageId>, now: Timestamp) -> Result<&'a Observation, Stop> {
+    world.observation.as_ref().ok_or_else(|| {
+        let reason = Reason::new("the cluster was not read yet");
+        vec![Effect::Observe { confirm: true, at: now }, Effect::Wait { stage: stage.cloned(), reason, until: None }]
+    })
+}
+
+/// A stage that passed before, or has no difference, has to hold now.
+fn still_holds(
+    world: &World,
+    plan: &Plan,
+    stage: &StagePlan,
+    observation: &Observation,
+    now: Timestamp,
+) -> Result<(), Stop> {
+    let settled = matches!(stage.state, StageState::Committed | StageState::Skipped);
+    if stage.stage.is_without_commit() || !settled || stage.expectations.is_empty() {
+        return Ok(());
+    }
+    let gate = gates::earlier(world, plan, stage);
+    match gate.as_gate().evaluate_once(observation, now) {
+        GateVerdict::Pass { .. } => Ok(()),
+        GateVerdict::Wait { reason, until } => {
+            let reason =
+                Reason { message: format!("{} ({} has to hold still)", reason.message, stage.stage), ..reason };
+            Err(observe_and_wait(world, &gate, reason, until, now))
+        }
+        GateVerdict::Fail { reasons } => Err(vec![hold(gate.stage, reasons)]),
+    }
+}
+
+/// Retries, approvals, prerequisites and windows.
+fn may_be_committed(
+    world: &World,
+    plan: &Plan,
+    next: &StagePlan,
+    opening: &Opening,
+    now: Timestamp,
+) -> Result<(), Stop> {
+    let ledger = world.ledger.as_ref().filter(|_| matches!(opening, Opening::Continue));
+    if let Some(ledger) = ledger
+        && let Some(record) = ledger.last_record(&next.stage).filter(|record| record.kind == StageRecordKind::Revert)
+    {
+        let attempts = ledger.attempts(&next.stage);
+        if attempts > next.policy.retries {
+            return Err(vec![reverted_too_often(next, record, attempts)]);
+        }
+    }
+    approved(world, plan, next)?;
+    let control_plane_started = ledger.is_some_and(super::control_plane_has_started);
+    if !control_plane_started
+        && let Some(prerequisite) = world.prerequisites.iter().find(|prerequisite| !prerequisite.met)
+    {
+        let message = format!("cluster {} comes first: {}", prerequisite.cluster, prerequisite.state);
+        let reason = Reason::new(message).help(format!("stepgate why {}", prerequisite.cluster));
+        return Err(vec![wait(next.stage.clone(), reason, None)]);
+    }
+    let windows = &next.policy.windows;
+    if !windows.is_empty() && !windows.iter().any(|window| window.contains(now)) {
+        let until = windows.iter().filter_map(|window| window.next(now)).min();
+        let reason = Reason::new("outside of the maintenance windows");
+        return Err(vec![wait(next.stage.clone(), reason, until)]);
+    }
+    Ok(())
+}
+
+fn reverted_too_often(next: &StagePlan, record: &StageRecord, attempts: u32) -> Effect {
+    let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
+    let mut reasons = vec![Reason::new(format!("{} was committed {times} and reverted", next.stage))];
+    reasons.extend(record.reasons.iter().cloned());
+    Effect::Hold {
+        stage: next.stage.clone(),
+        reasons,
+        help: "push a target that repairs it, or raise retries".to_owned(),
+    }
+}
+
+fn scope(next: &StagePlan) -> Option<ApprovalScope> {
+    match next.policy.approval {
+        Approval::None => None,
+        Approval::Rollout => Some(ApprovalScope::Rollout),
+        Approval::Stage => Some(ApprovalScope::Stage(next.stage.clone())),
+    }
+}
+
+/// The answer for a scope; answers to any other plan are void.
+fn answer<'a>(world: &'a World, plan: &Plan, scope: &ApprovalScope) -> Option<&'a ApprovalRecord> {
+    world.approvals.iter().rev().find(|record| record.plan == plan.digest && &record.scope == scope)
+}
+
+/// An approval of the whole plan is asked for at once: people may look while the preflight runs. A stage's is asked for when its gate is open.
+fn early_request(world: &World, plan: &Plan, next: &StagePlan) -> Option<Effect> {
+    let scope = scope(next).filter(|scope| scope == &ApprovalScope::Rollout)?;
+    answer(world, plan, &scope).is_none().then(|| request(plan, scope))
+}
+
+fn request(plan: &Plan, scope: ApprovalScope) -> Effect {
+    Effect::RequestApproval(ApprovalRequest {
+        cluster: plan.cluster.clone(),
+        rollout: plan.rollout_id.clone(),
+        plan: plan.digest.clone(),
+        scope,
+    })
+}
+
+fn approved(world: &World, plan: &Plan, next: &StagePlan) -> Result<(), Stop> {
+    let Some(scope) = scope(next) else { return Ok(()) };
+    let what = match &scope {
+        ApprovalScope::Rollout => format!("rollout {}", plan.rollout_id),
+        ApprovalScope::Stage(stage) => format!("stage {stage} of rollout {}", plan.rollout_id),
+    };
+    let record = answer(world, plan, &scope);
+    let place = record.and_then(|record| record.place.as_ref()).map(|place| format!(": {place}")).unwrap_or_default();
+    match record.map(|record| record.state) {
+        Some(ApprovalState::Approved) => Ok(()),
+        Some(ApprovalState::Pending) => {
+            let reason = Reason::new(format!("{what} waits for approval{place}"))
+                .help(format!("stepgate approve {}", plan.cluster));
+            Err(vec![wait(next.stage.clone(), reason, None)])
+        }
+        Some(ApprovalState::Rejected) => {
+            let by = record.and_then(|record| record.by.as_ref()).map(|by| format!(" by {by}")).unwrap_or_default();
+            let reasons = vec![Reason::new(format!("{what} was rejected{by}{place}"))];
+            let help = "push another target, or ask again".to_owned();
+            Err(vec![Effect::Hold { stage: next.stage.clone(), reasons, help }])
+        }
+        None => {
+            let reason = Reason::new(format!("{what} waits for approval"));
+            Err(vec![request(plan, scope), wait(next.stage.clone(), reason, None)])
+        }
+    }
+}
+
+/// Nothing is left to be committed: the end state is verified and the ledger closed.
+fn end(world: &World, plan: &Plan, key: Key, now: Timestamp) -> Vec<Effect> {
+    let Some(ledger) = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running) else {
+        return vec![Effect::Done];
+    };
+    let evidence = match gates::verify(world, ledger, plan) {
+        None => match key {
+            Key::Evidence(evidence) => evidence,
+            Key::Repair(reasons) => return vec![hold(StageName::Verify.into(), reasons)],
+        },
+        Some(gate) => match gate.as_gate().evaluate(world.observation.as_ref(), &world.history, now) {
+            GateVerdict::Pass { evidence } => evidence,
+            GateVerdict::Wait { reason, until } => return observe_and_wait(world, &gate, reason, until, now),
+            GateVerdict::Fail { reasons } => return vec![hold(gate.stage, reasons)],
+        },
+    };
+    vec![super::close(world, ledger, LedgerState::Done, evidence, now)]
+}
+
+pub(super) fn wait(stage: StageId, reason: Reason, until: Option<Timestamp>) -> Effect {
+    Effect::Wait { stage: Some(stage), reason, until }
+}
+
+pub(super) fn hold(stage: StageId, reasons: Vec<Reason>) -> Effect {
+    let help = reasons.iter().find_map(|reason| reason.help.clone());
+    let help = help.unwrap_or_else(|| "correct what the reasons name; the rollout goes on by itself".to_owned());
+    Effect::Hold { stage, reasons, help }
+}
+
+fn observe(world: &World, gate: &OwnedGate, until: Option<Timestamp>, now: Timestamp) -> Option<Effect> {
+    let at = super::next_reading(world, gate.policy.maximum_age, until, now);
+    Some(Effect::Observe { confirm: true, at })
+}
+
+pub(super) fn observe_and_wait(
+    world: &World,
+    gate: &OwnedGate,
+    reason: Reason,
+    until: Option<Timestamp>,
+    now: Timestamp,
+) -> Vec<Effect> {
+    let mut effects: Vec<Effect> = observe(world, gate, until, now).into_iter().collect();
+    effects.push(wait(gate.stage.clone(), reason, until));
+    effects
+}

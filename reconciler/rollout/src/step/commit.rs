@@ -1,0 +1,134 @@
+//! The commits that a decision leads to, with the ledger they carry.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::effect::{Effect, StageCommit};
+use crate::identifier::CommitId;
+use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
+use crate::plan::{Plan, StagePlan};
+use crate::verdict::{Binding, Reason};
+use crate::world::World;
+
+use super::advance::{Key, Opening, hold};
+
+/// The commit of a stage.
+pub(super) fn stage(
+    world: &World,
+    plan: &Plan,
+    next: &StagePlan,
+    opening: &Opening,
+    key: Key,
+    now: Timestamp,
+) -> Effect {
+    let (Some(before), Some(after)) = (&next.before, &next.after) else {
+        return hold(next.stage.clone(), vec![Reason::new("the stage has no part in git to commit")]);
+    };
+    let continued = world.ledger.as_ref().filter(|_| matches!(opening, Opening::Continue));
+    let attempt = continued.map_or(0, |ledger| ledger.attempts(&next.stage)).saturating_add(1);
+    let (opened_by, reasons) = match key {
+        Key::Evidence(evidence) => (Some(evidence), Vec::new()),
+        Key::Repair(reasons) => (None, reasons),
+    };
+    let record = StageRecord {
+        stage: next.stage.clone(),
+        kind: StageRecordKind::Commit,
+        attempt,
+        committed_at: now,
+        before: before.clone(),
+        after: after.clone(),
+        opened_by,
+        reasons,
+    };
+    let mut ledger = match continued {
+        Some(ledger) => ledger.clone(),
+        None => begin(world, plan, now),
+    };
+    ledger.source = plan.source.clone();
+    ledger.stages.push(record);
+    for change in &next.changes {
+        match &change.new_version {
+            Some(version) => ledger.components.insert(change.component.clone(), version.clone()),
+            None => ledger.components.remove(&change.component),
+        };
+    }
+    Effect::Commit(StageCommit {
+        cluster: plan.cluster.clone(),
+        rollout: plan.rollout_id.clone(),
+        plan: plan.digest.clone(),
+        stage: next.stage.clone(),
+        source: plan.source.clone(),
+        parent: parent(world),
+        before: before.clone(),
+        after: after.clone(),
+        undoes: None,
+        ledger,
+    })
+}
+
+/// The ledger of a rollout that begins; what is known of components is carried over.
+fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
+    Ledger {
+        cluster: plan.cluster.clone(),
+        rollout: plan.rollout_id.clone(),
+        plan: plan.digest.clone(),
+        source: plan.source.clone(),
+        base: plan.base.clone(),
+        target: plan.target.clone(),
+        tree: plan.deployed.clone(),
+        state: LedgerState::Running,
+        started_at: now,
+        finished_at: None,
+        stages: Vec::new(),
+        verified: None,
+        components: world.ledger.as_ref().map_or_else(BTreeMap::new, |ledger| ledger.components.clone()),
+    }
+}
+
+/// The commit that puts a stage's previous tree back.
+#[allow(clippy::too_many_arguments)]
+pub(super) fn revert(
+    world: &World,
+    plan: &Plan,
+    ledger: &Ledger,
+    stage: &StagePlan,
+    failed: &StageRecord,
+    binding: &Binding,
+    reasons: Vec<Reason>,
+    now: Timestamp,
+) -> Effect {
+    let mut ledger = ledger.clone();
+    ledger.stages.push(StageRecord {
+        stage: stage.stage.clone(),
+        kind: StageRecordKind::Revert,
+        attempt: failed.attempt,
+        committed_at: now,
+        before: failed.after.clone(),
+        after: failed.before.clone(),
+        opened_by: None,
+        reasons,
+    });
+    for change in &stage.changes {
+        match &change.old_version {
+            Some(version) => ledger.components.insert(change.component.clone(), version.clone()),
+            None => ledger.components.remove(&change.component),
+        };
+    }
+    Effect::Revert(StageCommit {
+        cluster: plan.cluster.clone(),
+        rollout: plan.rollout_id.clone(),
+        plan: plan.digest.clone(),
+        stage: stage.stage.clone(),
+        source: plan.source.clone(),
+        parent: parent(world),
+        before: failed.after.clone(),
+        after: failed.before.clone(),
+        undoes: Some(binding.commit.clone()),
+        ledger,
+    })
+}
+
+fn parent(world: &World) -> Option<CommitId> {
+    world.deploy.commit().map(|commit| commit.id.clone())
+}

@@ -1,0 +1,146 @@
+//! Which gates there are in a world, each with the commit it is bound to.
+
+use std::time::Duration;
+
+use crate::expectation::Expectation;
+use crate::gate::Gate;
+use crate::identifier::{ClusterName, RolloutId};
+use crate::ledger::{Ledger, LedgerState, StageRecord};
+use crate::plan::{Plan, StagePlan, StageState};
+use crate::policy::StagePolicy;
+use crate::stage::{StageId, StageName};
+use crate::verdict::{Binding, Reason};
+use crate::world::{DeployHead, World};
+
+/// A gate with the values it needs.
+#[derive(Debug, Clone)]
+pub(super) struct OwnedGate {
+    pub(super) stage: StageId,
+    pub(super) rollout: RolloutId,
+    pub(super) expectations: Vec<Expectation>,
+    pub(super) binding: Option<Binding>,
+    pub(super) policy: StagePolicy,
+}
+
+impl OwnedGate {
+    pub(super) fn as_gate(&self) -> Gate<'_> {
+        Gate {
+            stage: &self.stage,
+            rollout: &self.rollout,
+            expectations: &self.expectations,
+            binding: self.binding.as_ref(),
+            policy: &self.policy,
+        }
+    }
+
+    fn of(plan: &Plan, stage: &StagePlan, binding: Option<Binding>) -> Self {
+        Self {
+            stage: stage.stage.clone(),
+            rollout: plan.rollout_id.clone(),
+            expectations: stage.expectations.clone(),
+            binding,
+            policy: stage.policy.clone(),
+        }
+    }
+}
+
+/// A stage whose commit is not on the known part of the deploy branch, and why that makes the gate wait.
+pub(super) type Unknown = (StageId, Reason);
+
+/// The gate of the last committed (or reverted) stage of the running rollout; none where it has no record yet.
+pub(super) fn running(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Result<OwnedGate, Unknown>> {
+    let record = ledger.stages.last()?;
+    let stage = &record.stage;
+    let Some(binding) = binding(&world.deploy, &ledger.cluster, &ledger.rollout, stage) else {
+        let message = format!("the commit of {stage} is not in the known part of the deploy branch");
+        return Some(Err((stage.clone(), Reason::new(message).help("fetch the deploy branch with its whole history"))));
+    };
+    let (expectations, policy) = expectations(plan, record);
+    Some(Ok(OwnedGate {
+        stage: stage.clone(),
+        rollout: ledger.rollout.clone(),
+        expectations,
+        binding: Some(binding),
+        policy,
+    }))
+}
+
+/// What the record's tree has to bring about: what the plan expects of the stage where the stage has no difference, else what it expects of the
+/// deployed tree. A gate that is left without expectations waits.
+fn expectations(plan: &Plan, record: &StageRecord) -> (Vec<Expectation>, StagePolicy) {
+    let same_name = || plan.stages.iter().find(|stage| stage.stage.name == record.stage.name && stage.before.is_some());
+    let Some(stage) = plan.stage(&record.stage).or_else(same_name) else { return (Vec::new(), StagePolicy::default()) };
+    let settled = stage.before == stage.after || stage.state == StageState::Committed;
+    let expectations = if settled {
+        stage.expectations.clone()
+    } else if stage.before.as_ref() == Some(&record.after) {
+        stage.deployed_expectations.clone()
+    } else {
+        Vec::new()
+    };
+    (expectations, stage.policy.clone())
+}
+
+fn binding(deploy: &DeployHead, cluster: &ClusterName, rollout: &RolloutId, stage: &StageId) -> Option<Binding> {
+    let position = deploy.commits.iter().rposition(|commit| {
+        commit.trailer.as_ref().is_some_and(|trailer| {
+            &trailer.cluster == cluster && &trailer.rollout == rollout && &trailer.stage == stage
+        })
+    })?;
+    let lineage = deploy.commits.get(position..)?;
+    let commit = lineage.first()?;
+    Some(Binding {
+        commit: commit.id.clone(),
+        lineage: lineage.iter().map(|commit| commit.id.clone()).collect(),
+        committed_at: commit.committed_at,
+    })
+}
+
+/// Any commit that is known: for stages that this rollout did not have to commit.
+fn any_commit(deploy: &DeployHead) -> Option<Binding> {
+    let oldest = deploy.commits.first()?;
+    Some(Binding {
+        commit: oldest.id.clone(),
+        lineage: deploy.commits.iter().map(|commit| commit.id.clone()).collect(),
+        committed_at: oldest.committed_at,
+    })
+}
+
+/// The gate of a stage that is not the running one: bound to its own commit, or to any where this rollout did not commit it.
+pub(super) fn earlier(world: &World, plan: &Plan, stage: &StagePlan) -> OwnedGate {
+    let own = world.ledger.as_ref().filter(|_| stage.state == StageState::Committed);
+    let own = own.and_then(|ledger| binding(&world.deploy, &ledger.cluster, &ledger.rollout, &stage.stage));
+    OwnedGate::of(plan, stage, own.or_else(|| any_commit(&world.deploy)))
+}
+
+/// The gate before the first commit: bound to no commit, since none is its own.
+pub(super) fn before_start(plan: &Plan, name: &StageName) -> Option<OwnedGate> {
+    let stage = plan.stages.iter().find(|stage| &stage.stage.name == name)?;
+    Some(OwnedGate::of(plan, stage, None))
+}
+
+/// The gate after the last commit. It has no timeout: what it compares has nothing left to arrive.
+pub(super) fn verify(world: &World, ledger: &Ledger, plan: &Plan) -> Option<OwnedGate> {
+    let stage = plan.stages.iter().find(|stage| stage.stage.name == StageName::Verify)?;
+    let last = ledger.stages.last()?;
+    let binding = binding(&world.deploy, &ledger.cluster, &ledger.rollout, &last.stage)?;
+    let mut gate = OwnedGate::of(plan, stage, Some(binding));
+    gate.policy.timeout = Duration::MAX;
+    Some(gate)
+}
+
+/// Every gate that has a soak: those that the history has to remember.
+pub(super) fn soaking(world: &World) -> Vec<OwnedGate> {
+    let ledger = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running);
+    let mut gates: Vec<OwnedGate> = before_start(&world.plan, &StageName::Preflight).into_iter().collect();
+    let Some(ledger) = ledger else { return gates };
+    let own_plan = if world.plan.running {
+        Some(&world.plan)
+    } else {
+        world.running.as_ref().filter(|plan| plan.digest == ledger.plan)
+    };
+    let plan = own_plan.unwrap_or(&world.plan);
+    gates.extend(running(world, ledger, plan).and_then(Result::ok));
+    gates.extend(verify(world, ledger, plan));
+    gates
+}

@@ -1,0 +1,205 @@
+//! What to do next: a pure, total, deterministic function of the world and the time.
+//!
+//! Architecture Invariant: a stage is committed only together with the evidence that every stage before it holds, the last one with its soak,
+//! bound to that stage's own commit.
+
+mod advance;
+mod commit;
+mod gates;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::effect::{Effect, LedgerCommit};
+use crate::history::GateHistory;
+use crate::ledger::{Ledger, LedgerState, StageRecordKind};
+use crate::plan::Plan;
+use crate::stage::{StageId, StageName};
+use crate::verdict::{Evidence, GateVerdict, Reason};
+use crate::world::World;
+
+use advance::Opening;
+
+/// What to do next. The effects are carried out in order; whatever becomes of them, the next call decides anew from what is there then.
+///
+/// The list is never empty, and holds at most one commit. Where nothing can be done it holds a [`Effect::Wait`], [`Effect::Hold`] or
+/// [`Effect::Blocked`] with the reason, or [`Effect::Done`].
+#[must_use]
+pub fn step(world: &World, now: Timestamp) -> Vec<Effect> {
+    let next = world.plan.next_stage().map(|stage| stage.stage.clone());
+    if let Some(pause) = &world.paused {
+        let because = pause.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let reason = Reason::new(format!("paused in {}{because}", pause.place))
+            .help(format!("take `paused: true` out of {}", pause.place));
+        return vec![Effect::Wait { stage: next, reason, until: None }];
+    }
+    if let Some(hold) = foreign_change(world) {
+        return vec![hold];
+    }
+    let Some(ledger) = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running) else {
+        return match next {
+            None => vec![Effect::Done],
+            Some(_) => advance::advance(world, &world.plan, &Opening::Fresh, now),
+        };
+    };
+    if world.plan.running {
+        return advance::advance(world, &world.plan, &Opening::Continue, now);
+    }
+    let own_plan = world.running.as_ref().filter(|plan| plan.running && plan.digest == ledger.plan);
+    if control_plane_has_started(ledger) {
+        finish_first(world, ledger, own_plan, now)
+    } else {
+        replan(world, ledger, own_plan, now)
+    }
+}
+
+/// The history after a reading: to be called once for each new observation, before [`step`].
+#[must_use]
+pub fn record(world: &World, now: Timestamp) -> GateHistory {
+    let Some(observation) = &world.observation else { return world.history.clone() };
+    let mut held = BTreeMap::new();
+    let mut maximum_gap = std::time::Duration::ZERO;
+    for gate in gates::soaking(world) {
+        let gate = gate.as_gate();
+        maximum_gap = maximum_gap.max(gate.policy.maximum_age);
+        if let Some(settled) = gate.held(observation, now) {
+            held.insert(gate.key(), settled);
+        }
+    }
+    world.history.record(observation.read_at, held, maximum_gap)
+}
+
+fn foreign_change(world: &World) -> Option<Effect> {
+    let expected = world.ledger.as_ref().map(|ledger| &ledger.tree);
+    let differs = expected.is_some_and(|tree| tree != &world.plan.deployed);
+    if !differs && world.foreign_change.is_none() {
+        return None;
+    }
+    let change = world.foreign_change.as_ref();
+    let commit = change.and_then(|change| change.commit.as_ref());
+    let mut message = match commit {
+        Some(commit) => format!("commit {commit} changed it, and Stepgate did not make that commit"),
+        None => "somebody else changed it".to_owned(),
+    };
+    if let Some(author) = change.and_then(|change| change.author.as_ref()) {
+        message.push_str(&format!(" (author {author})"));
+    }
+    if let Some(paths) = change.map(|change| &change.paths).filter(|paths| !paths.is_empty()) {
+        message.push_str(&format!(": {}", paths.join(", ")));
+    }
+    let object = format!("clusters/{} on the deploy branch", world.plan.cluster);
+    let help = match commit {
+        Some(commit) => {
+            format!("put what is wanted into the source branch, then `git revert {commit}` on the deploy branch")
+        }
+        None => "put what is wanted into the source branch, and the deploy branch back to what Stepgate committed"
+            .to_owned(),
+    };
+    let stage = last_stage(world.ledger.as_ref()).or_else(|| world.plan.next_stage().map(|stage| stage.stage.clone()));
+    Some(Effect::Hold {
+        stage: stage.unwrap_or_else(|| StageName::Preflight.into()),
+        reasons: vec![Reason::on(object, message)],
+        help,
+    })
+}
+
+fn last_stage(ledger: Option<&Ledger>) -> Option<StageId> {
+    ledger.and_then(|ledger| ledger.stages.last()).map(|record| record.stage.clone())
+}
+
+/// Whether machines may be at different Kubernetes versions because of this rollout: from then on it ends at its own target first.
+fn control_plane_has_started(ledger: &Ledger) -> bool {
+    let concerns_machines = |name: &StageName| matches!(name, StageName::ControlPlane | StageName::Workers(_));
+    ledger
+        .stages
+        .iter()
+        .filter(|record| concerns_machines(&record.stage.name))
+        .any(|record| ledger.last_record(&record.stage).is_some_and(|last| last.kind == StageRecordKind::Commit))
+}
+
+/// A new target after the control plane has started: the rollout ends at its own target, unless it fails and the new target repairs it without
+/// moving Kubernetes any further.
+fn finish_first(world: &World, ledger: &Ledger, own_plan: Option<&Plan>, now: Timestamp) -> Vec<Effect> {
+    let effects = match own_plan {
+        Some(plan) => advance::advance(world, plan, &Opening::Continue, now),
+        None => {
+            let stage = last_stage(Some(ledger)).unwrap_or_else(|| StageName::ControlPlane.into());
+            let reason = Reason::new(format!(
+                "rollout {} has to end at its own target first, and its source {} does not render to its plan any more",
+                ledger.rollout, ledger.source
+            ));
+            let help = "render with the Stepgate version and the mirror that began the rollout".to_owned();
+            vec![Effect::Hold { stage, reasons: vec![reason], help }]
+        }
+    };
+    let held = effects.iter().find_map(|effect| match effect {
+        Effect::Hold { stage, reasons, .. } => Some((stage, reasons)),
+        _ => None,
+    });
+    let same_kubernetes =
+        world.plan.kubernetes.as_ref().is_none_or(|step| step.deployed.as_ref() == Some(&step.target));
+    match held {
+        Some((stage, reasons)) if same_kubernetes && repairs(&world.plan, stage) => {
+            advance::advance(world, &world.plan, &Opening::Repair(reasons.clone()), now)
+        }
+        _ => effects,
+    }
+}
+
+/// A new target before the control plane has started: the running stage finishes, then the new plan takes over. Where the running stage has
+/// failed, a plan that changes it (or something before it) takes over at once, as its repair.
+fn replan(world: &World, ledger: &Ledger, own_plan: Option<&Plan>, now: Timestamp) -> Vec<Effect> {
+    let Some(gate) = gates::running(world, ledger, own_plan.unwrap_or(&world.plan)) else {
+        return advance::advance(world, &world.plan, &Opening::Fresh, now);
+    };
+    let gate = match gate {
+        Ok(gate) => gate,
+        Err(unknown) => return vec![advance::wait(unknown.0, unknown.1, None)],
+    };
+    match gate.as_gate().evaluate(world.observation.as_ref(), &world.history, now) {
+        GateVerdict::Pass { evidence } if world.plan.has_differences() => {
+            advance::advance(world, &world.plan, &Opening::After(evidence), now)
+        }
+        GateVerdict::Pass { evidence } => vec![close(world, ledger, LedgerState::Superseded, evidence, now)],
+        GateVerdict::Wait { reason, until } => {
+            let reason = Reason { message: format!("{} (then the new target is planned)", reason.message), ..reason };
+            advance::observe_and_wait(world, &gate, reason, until, now)
+        }
+        GateVerdict::Fail { reasons } if repairs(&world.plan, &gate.stage) => {
+            advance::advance(world, &world.plan, &Opening::Repair(reasons), now)
+        }
+        GateVerdict::Fail { reasons } => vec![advance::hold(gate.stage.clone(), reasons)],
+    }
+}
+
+/// Whether a plan's next stage is the failed one or comes before it.
+fn repairs(plan: &Plan, failed: &StageId) -> bool {
+    let place = |wanted: &StageId| plan.stages.iter().position(|stage| stage.stage.name == wanted.name);
+    match (plan.next_stage().and_then(|next| place(&next.stage)), place(failed)) {
+        (Some(next), Some(failed)) => next <= failed,
+        _ => false,
+    }
+}
+
+fn close(world: &World, ledger: &Ledger, state: LedgerState, evidence: Evidence, now: Timestamp) -> Effect {
+    let ledger = Ledger { state, finished_at: Some(now), verified: Some(evidence), ..ledger.clone() };
+    let parent = world.deploy.commit().map(|commit| commit.id.clone());
+    Effect::Close(LedgerCommit { cluster: world.plan.cluster.clone(), parent, ledger })
+}
+
+/// When to read again: four times within the age that an observation may have, and not later than the wait ends.
+fn next_reading(
+    world: &World,
+    maximum_age: std::time::Duration,
+    until: Option<Timestamp>,
+    now: Timestamp,
+) -> Timestamp {
+    let Some(observation) = &world.observation else { return now };
+    let quarter = SignedDuration::try_from(maximum_age / 4).unwrap_or(SignedDuration::from_secs(30));
+    let next = observation.read_at.checked_add(quarter).unwrap_or(now).max(now);
+    until.map_or(next, |until| next.min(until.max(now)))
+}

@@ -1,0 +1,607 @@
+//! A small laboratory: stages that are one Deployment each, a Flux that applies at once, and a controller that carries out effects.
+
+use std::time::Duration;
+
+use super::*;
+use crate::change::{ChangeClass, ComponentChange};
+use crate::expectation::Expectation;
+use crate::identifier::{CommitId, TreeDigest};
+use crate::observation::{
+    BackupReport, ConditionStatus, Deployment, FluxKustomization, Observation, Reachability, RunningImage, conditions,
+};
+use crate::plan::{ClusterRole, PlanInput, SkewFacts, StageInput, VersionStep, plan};
+use crate::policy::{Approval, MaintenanceWindow, OnFailure, PlanPolicy, StagePolicy};
+use crate::world::{
+    ApprovalRecord, ApprovalScope, ApprovalState, DeployCommit, DeployHead, ForeignChange, Pause, Prerequisite,
+    StageTrailer,
+};
+
+/// Where a stage is and where it is to go: `(stage, deployed version, target version)`.
+type Stage = (&'static str, u8, u8);
+
+struct Laboratory {
+    now: Timestamp,
+    source: u8,
+    stages: Vec<Stage>,
+    /// Stages as of earlier sources, for the plan of a running rollout.
+    sources: Vec<Vec<(&'static str, u8)>>,
+    policy: StagePolicy,
+    one_way: bool,
+    deploy: DeployHead,
+    ledger: Option<Ledger>,
+    history: GateHistory,
+    observation: Option<Observation>,
+    approvals: Vec<ApprovalRecord>,
+    backup: Option<BackupReport>,
+    /// Stages whose Deployment does not become available at this version.
+    broken: Vec<(&'static str, u8)>,
+    paused: Option<Pause>,
+    foreign_change: Option<ForeignChange>,
+    prerequisites: Vec<Prerequisite>,
+    log: Vec<String>,
+}
+
+fn digest_of(stage: &str, version: u8) -> TreeDigest {
+    TreeDigest::of([stage.as_bytes(), &[version]])
+}
+
+fn image(stage: &str, version: u8) -> String {
+    format!("registry.example/{stage}:v{version}@sha256:{}", format!("{version:x}").repeat(64))
+}
+
+fn expectations(stage: &str, version: u8) -> Vec<Expectation> {
+    vec![
+        Expectation::Flux { namespace: "flux-system".into(), kustomizations: vec![stage.into()] },
+        Expectation::Deployment { namespace: "system".into(), name: stage.into(), images: vec![image(stage, version)] },
+    ]
+}
+
+impl Laboratory {
+    fn new(stages: &[Stage]) -> Self {
+        let policy =
+            StagePolicy { soak: Duration::from_secs(10), timeout: Duration::from_secs(600), ..StagePolicy::default() };
+        Self {
+            now: Timestamp::from_second(1_000_000).unwrap(),
+            source: 0,
+            stages: stages.to_vec(),
+            sources: vec![stages.iter().map(|(stage, _, target)| (*stage, *target)).collect()],
+            policy,
+            one_way: false,
+            deploy: DeployHead::default(),
+            ledger: None,
+            history: GateHistory::default(),
+            observation: None,
+            approvals: Vec::new(),
+            backup: None,
+            broken: Vec::new(),
+            paused: None,
+            foreign_change: None,
+            prerequisites: Vec::new(),
+            log: Vec::new(),
+        }
+    }
+
+    /// A new target for some stages.
+    fn push(&mut self, targets: &[(&'static str, u8)]) {
+        for (stage, version) in targets {
+            self.stages.iter_mut().find(|(name, _, _)| name == stage).unwrap().2 = *version;
+        }
+        self.source += 1;
+        self.sources.push(self.stages.iter().map(|(stage, _, target)| (*stage, *target)).collect());
+    }
+
+    fn source_commit(source: u8) -> CommitId {
+        format!("{source:040x}").parse().unwrap()
+    }
+
+    fn tree(stages: impl Iterator<Item = (&'static str, u8)>) -> TreeDigest {
+        let text: Vec<String> = stages.map(|(stage, version)| format!("{stage}={version}")).collect();
+        TreeDigest::of(text.iter().map(String::as_bytes))
+    }
+
+    fn deployed(&self) -> TreeDigest {
+        Self::tree(self.stages.iter().map(|(stage, deployed, _)| (*stage, *deployed)))
+    }
+
+    fn plan_at(&self, source: u8) -> Plan {
+        let targets = &self.sources[usize::from(source)];
+        let stages = self.stages.iter().zip(targets).map(|((name, deployed, _), (_, target))| {
+            let stage: StageId = name.parse().unwrap();
+            StageInput {
+                deployed: digest_of(name, *deployed),
+                target: digest_of(name, *target),
+                changes: vec![ComponentChange {
+                    component: (*name).to_owned(),
+                    class: ChangeClass::Patch,
+                    old_version: Some(deployed.to_string()),
+                    new_version: Some(target.to_string()),
+                    artifacts: Vec::new(),
+                }],
+                reasons: Vec::new(),
+                risks: Vec::new(),
+                one_way: if self.one_way { vec!["no way back".to_owned()] } else { Vec::new() },
+                expectations: expectations(name, *target),
+                deployed_expectations: expectations(name, *deployed),
+                policy: self.policy.clone(),
+                machines: 0,
+                render_error: None,
+                stage,
+            }
+        });
+        let mut stages: Vec<StageInput> = stages.collect();
+        let without_commit = |name: StageName, expectations: Vec<Expectation>| StageInput {
+            stage: name.into(),
+            deployed: digest_of("", 0),
+            target: digest_of("", 0),
+            changes: Vec::new(),
+            reasons: Vec::new(),
+            risks: Vec::new(),
+            one_way: Vec::new(),
+            expectations,
+            deployed_expectations: Vec::new(),
+            policy: self.policy.clone(),
+            machines: 0,
+            render_error: None,
+        };
+        stages.insert(0, without_commit(StageName::Preflight, vec![Expectation::ClusterHealthy { cluster: None }]));
+        stages.insert(1, without_commit(StageName::Backup, vec![Expectation::BackupTaken]));
+        let kubernetes = VersionStep { deployed: Some("1.30".into()), target: "1.30".into() };
+        plan(PlanInput {
+            cluster: "mgmt".parse().unwrap(),
+            role: ClusterRole::Management,
+            source: Self::source_commit(source),
+            deployed: self.deployed(),
+            target: Self::tree(targets.iter().copied()),
+            stages,
+            skew: SkewFacts { control_plane: Some(kubernetes), ..SkewFacts::default() },
+            policy: PlanPolicy::default(),
+            blocked: Vec::new(),
+            warnings: Vec::new(),
+            ledger: self.ledger.clone(),
+        })
+    }
+
+    fn world(&self) -> World {
+        let plan = self.plan_at(self.source);
+        let running = self.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running && !plan.running);
+        let running = running.map(|ledger| {
+            let source = (0..=self.source).rev().find(|source| Self::source_commit(*source) == ledger.source).unwrap();
+            self.plan_at(source)
+        });
+        World {
+            plan,
+            running,
+            ledger: self.ledger.clone(),
+            deploy: self.deploy.clone(),
+            observation: self.observation.clone(),
+            history: self.history.clone(),
+            paused: self.paused.clone(),
+            foreign_change: self.foreign_change.clone(),
+            prerequisites: self.prerequisites.clone(),
+            approvals: self.approvals.clone(),
+        }
+    }
+
+    /// What a cluster looks like in which Flux has applied the deploy head and everything that is not broken has come up.
+    fn read(&self) -> Observation {
+        let mut observation = Observation::empty(self.now);
+        let head = self.deploy.commit().map(|commit| commit.id.clone());
+        for (name, deployed, _) in &self.stages {
+            let healthy = !self.broken.contains(&(*name, *deployed));
+            observation.flux.kustomizations.push(FluxKustomization {
+                namespace: "flux-system".into(),
+                name: (*name).into(),
+                source: None,
+                generation: 1,
+                observed_generation: Some(1),
+                suspended: false,
+                reconcile_disabled: false,
+                suspended_by: None,
+                ready: conditions([("Ready", ConditionStatus::True)]).remove("Ready"),
+                last_applied_revision: head.clone(),
+                last_attempted_revision: head.clone(),
+                ready_since: None,
+            });
+            let reference = image(name, *deployed);
+            let digest = reference.split_once('@').map(|(_, digest)| digest.to_owned());
+            observation.deployments.push(Deployment {
+                namespace: "system".into(),
+                name: (*name).into(),
+                generation: i64::from(*deployed),
+                observed_generation: Some(i64::from(*deployed)),
+                spec_replicas: 1,
+                replicas: Some(1),
+                updated_replicas: Some(1),
+                ready_replicas: Some(u32::from(healthy)),
+                available_replicas: Some(u32::from(healthy)),
+                conditions: conditions([("Available", ConditionStatus::True)]),
+                images: vec![reference.clone()],
+                running: vec![RunningImage {
+                    pod: format!("{name}-{deployed}"),
+                    container: "manager".into(),
+                    image: reference,
+                    digest,
+                    ready: healthy,
+                    waiting: None,
+                    deleting: false,
+                }],
+                ..Deployment::default()
+            });
+        }
+        observation.backup.clone_from(&self.backup);
+        observation
+    }
+
+    /// Reads the cluster, decides, and carries out what was decided.
+    fn turn(&mut self) -> Vec<Effect> {
+        self.now += SignedDuration::from_secs(6);
+        self.observation = Some(self.read());
+        self.history = record(&self.world(), self.now);
+        let world = self.world();
+        let effects = step(&world, self.now);
+        assert!(!effects.is_empty());
+        assert_eq!(effects, step(&world, self.now), "deterministic");
+        for effect in &effects {
+            self.carry_out(effect);
+        }
+        effects
+    }
+
+    fn carry_out(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Commit(commit) | Effect::Revert(commit) => {
+                assert_eq!(commit.parent, self.deploy.commit().map(|commit| commit.id.clone()));
+                let name = commit.stage.to_string();
+                let stage = self.stages.iter_mut().find(|(stage, _, _)| *stage == name).unwrap();
+                assert_eq!(commit.before, digest_of(stage.0, stage.1));
+                stage.1 = (0..=9).find(|version| digest_of(stage.0, *version) == commit.after).unwrap();
+                let (word, version) = (if commit.undoes.is_some() { "revert" } else { "commit" }, stage.1);
+                self.log.push(format!("{word} {name} {version}"));
+                let trailer = StageTrailer {
+                    cluster: commit.cluster.clone(),
+                    rollout: commit.rollout.clone(),
+                    stage: commit.stage.clone(),
+                };
+                self.append(Some(trailer));
+                self.ledger = Some(commit.ledger.clone().with_tree(self.deployed()));
+            }
+            Effect::Close(close) => {
+                self.log.push("close".to_owned());
+                self.append(None);
+                self.ledger = Some(close.ledger.clone());
+            }
+            Effect::Backup { rollout, .. } => {
+                self.backup = Some(BackupReport {
+                    rollout: rollout.clone(),
+                    taken_at: self.now,
+                    objects: 1,
+                    read_back: true,
+                    location: "backups/1".into(),
+                });
+            }
+            Effect::RequestApproval(request) => {
+                self.log.push("ask".to_owned());
+                self.approvals.push(ApprovalRecord {
+                    scope: request.scope.clone(),
+                    plan: request.plan.clone(),
+                    state: ApprovalState::Pending,
+                    by: None,
+                    place: None,
+                });
+            }
+            Effect::Observe { .. }
+            | Effect::Wait { .. }
+            | Effect::Hold { .. }
+            | Effect::Blocked { .. }
+            | Effect::Done => {}
+        }
+    }
+
+    fn append(&mut self, trailer: Option<StageTrailer>) {
+        let id = format!("{:040x}", 0xc0ffee + self.deploy.commits.len()).parse().unwrap();
+        self.deploy.commits.push(DeployCommit { id, committed_at: self.now, trailer });
+    }
+
+    fn turns(&mut self, count: usize) -> Vec<Effect> {
+        (0..count).map(|_| self.turn()).last().unwrap()
+    }
+
+    fn until(&mut self, what: &str) {
+        for _ in 0..500 {
+            self.turn();
+            if self.log.last().is_some_and(|last| last == what) {
+                return;
+            }
+        }
+        panic!("{what} was not reached: {:?}", self.log);
+    }
+
+    fn log(&self) -> Vec<&str> {
+        self.log.iter().map(String::as_str).collect()
+    }
+}
+
+fn is_done(effects: &[Effect]) -> bool {
+    matches!(effects, [Effect::Done])
+}
+
+fn waits_for(effects: &[Effect]) -> String {
+    let reason = effects.iter().find_map(|effect| match effect {
+        Effect::Wait { reason, .. } => Some(reason.to_string()),
+        _ => None,
+    });
+    reason.unwrap_or_else(|| panic!("no wait: {effects:?}"))
+}
+
+fn held(effects: &[Effect]) -> String {
+    let reasons = effects.iter().find_map(|effect| match effect {
+        Effect::Hold { stage, reasons, .. } => {
+            Some(format!("{stage}: {}", reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))
+        }
+        _ => None,
+    });
+    reasons.unwrap_or_else(|| panic!("no hold: {effects:?}"))
+}
+
+#[test]
+fn a_bump_travels_stage_by_stage_and_is_closed() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 1), ("eks-a", 1, 2)]);
+    laboratory.until("close");
+    assert_eq!(laboratory.log(), ["commit cert-manager 2", "commit eks-a 2", "close"]);
+    assert!(is_done(&laboratory.turn()));
+    let ledger = laboratory.ledger.unwrap();
+    assert_eq!(ledger.state, LedgerState::Done);
+    assert_eq!(ledger.components["cert-manager"], "2");
+    // The evidence that opened the second stage is bound to the first one's commit, held for the soak and over two reads.
+    let evidence = ledger.stages[1].opened_by.clone().unwrap();
+    assert_eq!(evidence.commit.as_ref(), Some(&laboratory.deploy.commits[0].id));
+    assert!(evidence.reads >= 2);
+    assert!(evidence.observed_at.duration_since(evidence.held_since) >= SignedDuration::from_secs(10));
+    assert!(evidence.held_since > laboratory.deploy.commits[0].committed_at);
+}
+
+#[test]
+fn nothing_to_do_is_done_without_reading_the_cluster() {
+    let laboratory = Laboratory::new(&[("cert-manager", 1, 1)]);
+    assert_eq!(step(&laboratory.world(), laboratory.now), [Effect::Done]);
+}
+
+#[test]
+fn the_backup_is_taken_for_this_rollout_before_the_first_commit() {
+    let mut laboratory = Laboratory::new(&[("capi", 1, 2)]);
+    let rollout = laboratory.plan_at(0).rollout_id;
+    laboratory.until("commit capi 2");
+    assert_eq!(laboratory.backup.as_ref().unwrap().rollout, rollout);
+    let facts = &laboratory.ledger.as_ref().unwrap().stages[0].opened_by.as_ref().unwrap().facts;
+    assert!(facts.iter().any(|fact| fact.object.contains("backup")), "{facts:?}");
+}
+
+#[test]
+fn a_lost_memory_only_waits_longer() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    laboratory.until("commit cert-manager 2");
+    for _ in 0..20 {
+        laboratory.history = GateHistory::default();
+        laboratory.observation = None;
+        let effects = step(&laboratory.world(), laboratory.now);
+        assert!(matches!(effects[0], Effect::Observe { confirm: true, .. }) || !waits_for(&effects).is_empty());
+        laboratory.turn();
+        assert_eq!(laboratory.log(), ["commit cert-manager 2"]);
+    }
+    laboratory.until("close");
+}
+
+#[test]
+fn an_unhealthy_stage_waits_then_holds_and_goes_on_once_it_is_healthy() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    laboratory.broken = vec![("cert-manager", 2)];
+    laboratory.until("commit cert-manager 2");
+    let waiting = waits_for(&laboratory.turns(5));
+    assert!(waiting.starts_with("Deployment system/cert-manager: status.readyReplicas: 0, 1 expected"), "{waiting}");
+    laboratory.now += SignedDuration::from_secs(600);
+    let reasons = held(&laboratory.turn());
+    assert!(reasons.contains("not finished 600 s after its commit"), "{reasons}");
+    laboratory.broken.clear();
+    laboratory.until("close");
+    assert_eq!(laboratory.log(), ["commit cert-manager 2", "commit capi 2", "close"]);
+}
+
+#[test]
+fn a_failed_stage_is_reverted_retried_and_then_held() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    laboratory.policy.on_failure = OnFailure::Revert;
+    laboratory.policy.retries = 1;
+    laboratory.broken = vec![("cert-manager", 2)];
+    laboratory.until("commit cert-manager 2");
+    laboratory.turns(300);
+    let tries = ["commit cert-manager 2", "revert cert-manager 1", "commit cert-manager 2", "revert cert-manager 1"];
+    assert_eq!(laboratory.log(), tries);
+    let reasons = held(&laboratory.turn());
+    assert!(reasons.contains("was committed 2 times and reverted"), "{reasons}");
+    assert!(reasons.contains("Deployment system/cert-manager"), "{reasons}");
+    let records: Vec<u32> = laboratory.ledger.as_ref().unwrap().stages.iter().map(|record| record.attempt).collect();
+    assert_eq!(records, [1, 1, 2, 2]);
+    // A repaired target takes over.
+    laboratory.push(&[("cert-manager", 3)]);
+    laboratory.until("close");
+    assert_eq!(laboratory.log()[4..], ["commit cert-manager 3", "commit capi 2", "close"]);
+}
+
+#[test]
+fn a_one_way_stage_is_held_and_never_reverted() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
+    laboratory.policy.on_failure = OnFailure::Revert;
+    laboratory.one_way = true;
+    laboratory.broken = vec![("cert-manager", 2)];
+    laboratory.until("commit cert-manager 2");
+    laboratory.turns(300);
+    assert_eq!(laboratory.log(), ["commit cert-manager 2"]);
+    held(&laboratory.turn());
+}
+
+#[test]
+fn an_unreachable_cluster_is_no_failure() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
+    laboratory.policy.on_failure = OnFailure::Revert;
+    laboratory.until("commit cert-manager 2");
+    laboratory.now += SignedDuration::from_secs(6000);
+    let mut observation = laboratory.read();
+    observation.reachable = Reachability::Unreachable { reason: "connection refused".into() };
+    laboratory.observation = Some(observation);
+    let effects = step(&laboratory.world(), laboratory.now);
+    assert!(waits_for(&effects).contains("connection refused"), "{effects:?}");
+}
+
+#[test]
+fn health_of_an_earlier_stage_is_asked_again_before_every_commit() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2), ("eks-a", 1, 2)]);
+    laboratory.until("commit capi 2");
+    laboratory.broken = vec![("cert-manager", 2)];
+    let waiting = waits_for(&laboratory.turns(10));
+    assert!(waiting.contains("cert-manager has to hold still"), "{waiting}");
+    laboratory.broken.clear();
+    laboratory.until("close");
+}
+
+#[test]
+fn a_new_target_lets_the_running_stage_finish_and_replans_components() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    laboratory.until("commit cert-manager 2");
+    let first = laboratory.ledger.as_ref().unwrap().rollout.clone();
+    laboratory.push(&[("capi", 3)]);
+    let waiting = waits_for(&laboratory.turn());
+    assert!(waiting.contains("then the new target is planned"), "{waiting}");
+    laboratory.until("close");
+    assert_eq!(laboratory.log(), ["commit cert-manager 2", "commit capi 3", "close"]);
+    let ledger = laboratory.ledger.unwrap();
+    assert_ne!(ledger.rollout, first);
+    // The new rollout's first stage is opened by the evidence of the old one's last.
+    assert_eq!(ledger.stages[0].opened_by.as_ref().unwrap().commit.as_ref(), Some(&laboratory.deploy.commits[0].id));
+}
+
+#[test]
+fn a_new_target_after_the_control_plane_waits_for_the_end() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 1), ("control-plane", 1, 2), ("workers/md-0", 1, 2)]);
+    laboratory.until("commit control-plane 2");
+    laboratory.push(&[("cert-manager", 2)]);
+    laboratory.until("close");
+    assert_eq!(laboratory.log(), ["commit control-plane 2", "commit workers/md-0 2", "close"]);
+    laboratory.until("close");
+    laboratory.until("commit cert-manager 2");
+    laboratory.until("close");
+}
+
+#[test]
+fn a_new_target_repairs_a_failed_stage() {
+    for stage in ["cert-manager", "control-plane"] {
+        let mut laboratory = Laboratory::new(&[(stage, 1, 2), ("workers/md-0", 1, 2)]);
+        laboratory.broken = vec![(stage, 2)];
+        laboratory.until(&format!("commit {stage} 2"));
+        laboratory.push(&[(stage, 3)]);
+        waits_for(&laboratory.turns(5));
+        laboratory.now += SignedDuration::from_secs(600);
+        laboratory.until(&format!("commit {stage} 3"));
+        let record = laboratory.ledger.as_ref().unwrap().stages[0].clone();
+        assert_eq!(record.opened_by, None);
+        assert!(!record.reasons.is_empty(), "the failure that it repairs is on record");
+        laboratory.until("close");
+    }
+}
+
+#[test]
+fn a_target_that_goes_back_to_what_is_deployed_supersedes_the_rollout() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    laboratory.until("commit cert-manager 2");
+    laboratory.push(&[("capi", 1)]);
+    laboratory.until("close");
+    assert_eq!(laboratory.ledger.as_ref().unwrap().state, LedgerState::Superseded);
+    assert!(is_done(&laboratory.turn()));
+}
+
+#[test]
+fn a_paused_line_commits_nothing_and_says_where_it_was_paused() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
+    laboratory.paused = Some(Pause { place: "stepgate.yaml".into(), reason: Some("freeze".into()) });
+    let effects = laboratory.turns(50);
+    assert_eq!(waits_for(&effects), "paused in stepgate.yaml: freeze");
+    laboratory.paused = None;
+    laboratory.until("close");
+}
+
+#[test]
+fn a_change_by_somebody_else_stops_the_rollout() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    laboratory.until("commit cert-manager 2");
+    laboratory.stages[1].1 = 7;
+    laboratory.append(None);
+    let reasons = held(&laboratory.turns(50));
+    assert!(reasons.contains("clusters/mgmt on the deploy branch"), "{reasons}");
+    laboratory.foreign_change = Some(ForeignChange {
+        commit: Some("ab".repeat(20).parse().unwrap()),
+        author: Some("Ada".into()),
+        paths: vec!["capi/core.yaml".into()],
+    });
+    let reasons = held(&laboratory.turn());
+    assert!(reasons.contains("author Ada") && reasons.contains("capi/core.yaml"), "{reasons}");
+    assert_eq!(laboratory.log(), ["commit cert-manager 2"]);
+    laboratory.stages[1].1 = 1;
+    laboratory.foreign_change = None;
+    laboratory.until("close");
+}
+
+#[test]
+fn an_approval_is_asked_once_and_bound_to_the_plan() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    laboratory.policy.approval = Approval::Rollout;
+    let waiting = waits_for(&laboratory.turns(20));
+    assert!(waiting.contains("waits for approval"), "{waiting}");
+    assert_eq!(laboratory.log(), ["ask"]);
+    laboratory.approvals[0].state = ApprovalState::Approved;
+    // Another target makes it void.
+    laboratory.push(&[("capi", 3)]);
+    waits_for(&laboratory.turns(20));
+    assert_eq!(laboratory.log(), ["ask", "ask"]);
+    laboratory.approvals[1].state = ApprovalState::Approved;
+    laboratory.until("close");
+    assert_eq!(laboratory.log()[2..], ["commit cert-manager 2", "commit capi 3", "close"]);
+}
+
+#[test]
+fn each_stage_asks_when_its_gate_is_open_and_a_rejection_holds() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    laboratory.policy.approval = Approval::Stage;
+    laboratory.turns(20);
+    assert_eq!(laboratory.approvals[0].scope, ApprovalScope::Stage("cert-manager".parse().unwrap()));
+    laboratory.approvals[0].state = ApprovalState::Approved;
+    laboratory.turns(20);
+    assert_eq!(laboratory.log(), ["ask", "commit cert-manager 2", "ask"]);
+    laboratory.approvals[1].state = ApprovalState::Rejected;
+    let reasons = held(&laboratory.turns(5));
+    assert!(reasons.starts_with("capi: stage capi of rollout") && reasons.contains("rejected"), "{reasons}");
+}
+
+#[test]
+fn another_cluster_comes_first_and_windows_are_kept() {
+    let mut laboratory = Laboratory::new(&[("cilium", 1, 2)]);
+    laboratory.prerequisites =
+        vec![Prerequisite { cluster: "hub".parse().unwrap(), met: false, state: "waiting at capi".into() }];
+    let waiting = waits_for(&laboratory.turns(20));
+    assert_eq!(waiting, "cluster hub comes first: waiting at capi");
+    laboratory.prerequisites[0].met = true;
+    let opens = laboratory.now + SignedDuration::from_hours(2);
+    let minute = u16::try_from(opens.as_second().rem_euclid(86_400) / 60).unwrap();
+    laboratory.policy.windows =
+        vec![MaintenanceWindow { days: Vec::new(), start_minute: minute, minutes: 60, offset_minutes: 0 }];
+    let effects = laboratory.turns(5);
+    assert_eq!(waits_for(&effects), "outside of the maintenance windows");
+    laboratory.now = opens;
+    laboratory.until("close");
+}
+
+#[test]
+fn a_missing_stage_commit_waits_for_the_whole_history() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    laboratory.until("commit cert-manager 2");
+    laboratory.deploy.commits[0].trailer = None;
+    assert!(waits_for(&laboratory.turns(20)).contains("not in the known part of the deploy branch"));
+}
