@@ -2,35 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a component or artifact differs between what is deployed and the target (design 6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ChangeClass {
-    /// Nothing differs.
-    Unchanged,
-    /// Only the reference differs; the content has the same digest.
-    Retag,
-    /// The content differs under the same core version.
-    Rebuild,
-    /// A later patch.
-    Patch,
-    /// The next minor.
-    Minor,
-    /// A later major.
-    Major,
-    /// A later minor that leaves one out.
-    SkipMinor,
-    /// An earlier version.
-    Downgrade,
-    /// On the target side only.
-    Added,
-    /// On the deployed side only.
-    Removed,
-    /// Different, and not to be ordered.
-    Opaque,
-    /// Other content under the very same version: an alarm.
-    DigestDrift,
-}
+pub use bundles::ChangeClass;
 
 /// One component that a stage changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,4 +37,31 @@ pub struct ArtifactChange {
     pub old_digest: Option<String>,
     /// Digest on the target side.
     pub new_digest: Option<String>,
+}
+
+impl From<&bundles::Change> for ComponentChange {
+    /// What a stage changes, out of what changed between two Bundles: unchanged artifacts are left out.
+    fn from(change: &bundles::Change) -> Self {
+        let artifacts = change.artifacts.iter().filter(|artifact| artifact.class != ChangeClass::Unchanged);
+        Self {
+            component: change.component.clone(),
+            class: change.class,
+            old_version: change.old_version.clone(),
+            new_version: change.new_version.clone(),
+            artifacts: artifacts.map(ArtifactChange::from).collect(),
+        }
+    }
+}
+
+impl From<&bundles::ArtifactChange> for ArtifactChange {
+    fn from(change: &bundles::ArtifactChange) -> Self {
+        Self {
+            name: change.name.clone(),
+            class: change.class,
+            old_uri: change.old_uri.clone(),
+            new_uri: change.new_uri.clone(),
+            old_digest: change.old_digest.clone(),
+            new_digest: change.new_digest.clone(),
+        }
+    }
 }

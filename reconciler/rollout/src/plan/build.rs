@@ -329,8 +329,12 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
     let mut add = |plan: StagePlan| {
         if !stages.iter().any(|known| known.stage.name == plan.stage.name) {
             let downwards = goes_down(input);
-            let place =
-                stages.iter().position(|known| rank(&known.stage.name, downwards) > rank(&plan.stage.name, downwards));
+            // The two Cilium stages have one rank, since intermediate versions alternate between them.
+            let comes_later = |known: &StagePlan| {
+                rank(&known.stage.name, downwards) > rank(&plan.stage.name, downwards)
+                    || (&plan.stage.name, &known.stage.name) == (&StageName::CiliumPreflight, &StageName::Cilium)
+            };
+            let place = stages.iter().position(comes_later);
             stages.insert(place.unwrap_or(stages.len()), plan);
         }
     };
