@@ -1,1 +1,3 @@
 //! The reconciler: everything with input and output.
+
+pub mod git;

@@ -1,0 +1,121 @@
+//! What changed between two trees.
+
+use std::cmp::Ordering;
+
+use git2::Oid;
+use overlays::RepoPath;
+
+use super::error::GitError;
+use super::object::{Entry, Mode, Objects};
+use super::snapshot::{GitSnapshot, ObjectId, usable};
+
+/// One file that differs between two snapshots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedFile {
+    /// Its path, relative to the snapshots.
+    pub path: RepoPath,
+    /// Its content before; none when it was added. Submodules have none either.
+    pub before: Option<ObjectId>,
+    /// Its content after; none when it was removed. Submodules have none either.
+    pub after: Option<ObjectId>,
+}
+
+/// The files that differ between two snapshots, in git's order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// Added, removed and modified files, links and submodules. A change of the executable bit alone counts.
+    pub changed: Vec<ChangedFile>,
+    /// Changed paths that no [`RepoPath`] can name, shown lossily.
+    pub unusable: Vec<String>,
+}
+
+impl Difference {
+    /// Compares two snapshots of one repository. Folders with equal ids are not opened.
+    ///
+    /// # Errors
+    /// What the trees suffer from.
+    pub fn between(before: &GitSnapshot, after: &GitSnapshot) -> Result<Self, GitError> {
+        let (old, new) = (before.tree_oid(), after.tree_oid());
+        let mut difference = Self::default();
+        if old != new {
+            after.repository().with_objects(|objects| {
+                let mut walk = Walk { objects, path: Vec::new(), difference: &mut difference };
+                walk.trees(old, new)
+            })?;
+        }
+        Ok(difference)
+    }
+}
+
+struct Walk<'a> {
+    objects: &'a Objects<'a>,
+    path: Vec<u8>,
+    difference: &'a mut Difference,
+}
+
+impl Walk<'_> {
+    fn trees(&mut self, old: Option<Oid>, new: Option<Oid>) -> Result<(), GitError> {
+        let old = self.entries(old)?;
+        let new = self.entries(new)?;
+        let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+        loop {
+            match (old.peek().copied(), new.peek().copied()) {
+                (None, None) => return Ok(()),
+                (before, after) => {
+                    let order = match (before, after) {
+                        (Some(before), Some(after)) => before.order(after),
+                        (Some(_), None) => Ordering::Less,
+                        (None, _) => Ordering::Greater,
+                    };
+                    let before = before.filter(|_| order != Ordering::Greater);
+                    let after = after.filter(|_| order != Ordering::Less);
+                    if before.is_some() {
+                        old.next();
+                    }
+                    if after.is_some() {
+                        new.next();
+                    }
+                    if before.map(identity) != after.map(identity) {
+                        self.changed(before, after)?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn entries(&self, tree: Option<Oid>) -> Result<Vec<Entry>, GitError> {
+        match tree {
+            Some(tree) => self.objects.tree(tree, || format!("folder /{}", String::from_utf8_lossy(&self.path))),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// `before` and `after` have one name; a file and a folder of one name never meet, since git orders them apart.
+    fn changed(&mut self, before: Option<&Entry>, after: Option<&Entry>) -> Result<(), GitError> {
+        let Some(either) = before.or(after) else { return Ok(()) };
+        let length = self.path.len();
+        if length > 0 {
+            self.path.push(b'/');
+        }
+        self.path.extend_from_slice(&either.name);
+        if either.mode == Mode::Folder {
+            self.trees(before.map(|entry| entry.id), after.map(|entry| entry.id))?;
+        } else {
+            let content = |entry: Option<&Entry>| {
+                entry.filter(|entry| entry.mode != Mode::Submodule).map(|entry| ObjectId::new(entry.id))
+            };
+            match usable(&self.path) {
+                Ok(path) => {
+                    self.difference.changed.push(ChangedFile { path, before: content(before), after: content(after) });
+                }
+                Err(shown) => self.difference.unusable.push(shown),
+            }
+        }
+        self.path.truncate(length);
+        Ok(())
+    }
+}
+
+fn identity(entry: &Entry) -> (Oid, Mode) {
+    (entry.id, entry.mode)
+}

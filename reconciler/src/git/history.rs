@@ -1,0 +1,240 @@
+//! What happened to a cluster's directory on the deploy branch.
+
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+use git2::Oid;
+use jiff::Timestamp;
+use overlays::RepoPath;
+use rollout::{ClusterName, CommitId};
+
+use super::error::GitError;
+use super::name::BranchName;
+use super::object::{CommitFields, Mode, Objects, commit_id, oid};
+use super::repository::Repository;
+use super::trailer::StageTrailers;
+
+/// Where Stepgate writes: the deploy branch, and the folder on it when source and deploy share one branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeployLayout {
+    /// The branch, usually `deploy`.
+    pub branch: BranchName,
+    /// The folder, for the layout with a deploy path; none for the layout with a deploy branch.
+    pub prefix: Option<RepoPath>,
+}
+
+impl DeployLayout {
+    /// The directory of a cluster: `clusters/<name>`, below the prefix where there is one.
+    ///
+    /// # Errors
+    /// [`GitError::RefusedPath`] when the name of the cluster is no name of a folder.
+    pub fn cluster(&self, cluster: &ClusterName) -> Result<RepoPath, GitError> {
+        let path = format!("clusters/{cluster}");
+        let joined = match &self.prefix {
+            Some(prefix) => prefix.join(&path),
+            None => RepoPath::new(path.clone()),
+        };
+        joined.map_err(|_| GitError::RefusedPath { path, reason: "it is no path of a repository" })
+    }
+}
+
+/// One commit that changed a cluster's directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryEntry {
+    /// The commit.
+    pub commit: CommitId,
+    /// Its author, `Name <address>`.
+    pub author: String,
+    /// When it was committed, by its own word.
+    pub committed_at: Timestamp,
+    /// First line of its message.
+    pub subject: String,
+    /// Which stage of this cluster it is; none when a person (or another program) made it: a foreign change.
+    pub stage: Option<StageTrailers>,
+}
+
+impl HistoryEntry {
+    /// Whether somebody else changed the directory.
+    pub fn is_foreign(&self) -> bool {
+        self.stage.is_none()
+    }
+}
+
+impl Repository {
+    /// The commits reachable from `head` that changed the directory of `cluster`, newest first, at most `limit`.
+    ///
+    /// A merge is followed to the side that the directory came from, as `git log -- DIRECTORY` does, so a merged pull
+    /// request shows as the stage commit that it carried.
+    ///
+    /// # Errors
+    /// What the commits and trees suffer from.
+    pub fn history(
+        &self,
+        head: &CommitId,
+        layout: &DeployLayout,
+        cluster: &ClusterName,
+        limit: usize,
+    ) -> Result<Vec<HistoryEntry>, GitError> {
+        let mut found = Vec::new();
+        self.walk_history(head, layout, cluster, |entry| {
+            found.push(entry);
+            found.len() < limit
+        })?;
+        Ok(found)
+    }
+
+    /// The newest stage commit of `cluster`, and the foreign changes made to its directory since, newest first.
+    /// Without a stage commit every change is foreign.
+    ///
+    /// # Errors
+    /// What the commits and trees suffer from.
+    pub fn stage_commit(
+        &self,
+        head: &CommitId,
+        layout: &DeployLayout,
+        cluster: &ClusterName,
+    ) -> Result<(Option<HistoryEntry>, Vec<HistoryEntry>), GitError> {
+        let (mut stage, mut foreign) = (None, Vec::new());
+        self.walk_history(head, layout, cluster, |entry| {
+            if entry.is_foreign() {
+                foreign.push(entry);
+                return true;
+            }
+            stage = Some(entry);
+            false
+        })?;
+        Ok((stage, foreign))
+    }
+
+    /// The commits from `from` to `to`, both included, oldest first: every commit reachable from `to` that contains
+    /// `from`. Empty when `to` does not contain `from` (the branch was rewritten).
+    ///
+    /// # Errors
+    /// What the commits suffer from.
+    pub fn lineage(&self, from: &CommitId, to: &CommitId) -> Result<Vec<CommitId>, GitError> {
+        let (from, to) = (oid(from)?, oid(to)?);
+        self.with_objects(|objects| lineage(objects, from, to)?.into_iter().map(commit_id).collect())
+    }
+
+    fn walk_history(
+        &self,
+        head: &CommitId,
+        layout: &DeployLayout,
+        cluster: &ClusterName,
+        mut visit: impl FnMut(HistoryEntry) -> bool,
+    ) -> Result<(), GitError> {
+        let folder = layout.cluster(cluster)?;
+        let head = oid(head)?;
+        self.with_objects(|objects| {
+            let fields = objects.commit(head)?;
+            let mut seen = HashSet::from([head]);
+            let mut next = BinaryHeap::from([Visit::new(head, fields, objects, &folder)?]);
+            while let Some(visit_now) = next.pop() {
+                let parents = visit_now
+                    .fields
+                    .parents
+                    .iter()
+                    .map(|id| Visit::new(*id, objects.commit(*id)?, objects, &folder))
+                    .collect::<Result<Vec<_>, _>>()?;
+                let same = parents.iter().position(|parent| parent.directory == visit_now.directory);
+                let unchanged = same.is_some() || (parents.is_empty() && visit_now.directory.is_none());
+                if !unchanged && !visit(visit_now.entry(cluster)?) {
+                    return Ok(());
+                }
+                for (position, parent) in parents.into_iter().enumerate() {
+                    let follow = same.is_none_or(|same| same == position);
+                    if follow && seen.insert(parent.id) {
+                        next.push(parent);
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Commits whose clock says that they are this much older than the first one are not looked behind, in seconds.
+/// A gate only waits longer where a clock was further off than that.
+const CLOCKS: i64 = 86_400;
+
+/// The commits reachable from `to` that contain `from`, parents before children.
+pub(super) fn lineage(objects: &Objects<'_>, from: Oid, to: Oid) -> Result<Vec<Oid>, GitError> {
+    let oldest = objects.commit(from)?.committed_at.saturating_sub(CLOCKS);
+    let mut contains: HashMap<Oid, bool> = HashMap::from([(from, true)]);
+    let mut lineage = vec![from];
+    // Depth first without recursion: a commit is judged once all its parents are.
+    let mut pending: Vec<(Oid, Option<Vec<Oid>>)> = vec![(to, None)];
+    while let Some((id, parents)) = pending.pop() {
+        match parents {
+            None if contains.contains_key(&id) => {}
+            None => {
+                let fields = objects.commit(id)?;
+                let parents = if fields.committed_at < oldest { Vec::new() } else { fields.parents };
+                let next: Vec<_> = parents.iter().map(|parent| (*parent, None)).collect();
+                pending.push((id, Some(parents)));
+                pending.extend(next);
+            }
+            Some(parents) => {
+                let inside = parents.iter().any(|parent| contains.get(parent).copied().unwrap_or_default());
+                if contains.insert(id, inside).is_none() && inside {
+                    lineage.push(id);
+                }
+            }
+        }
+    }
+    let found = contains.get(&to).copied().unwrap_or_default();
+    Ok(if found { lineage } else { Vec::new() })
+}
+
+/// A commit on the way, with the id of the directory in it.
+struct Visit {
+    id: Oid,
+    fields: CommitFields,
+    directory: Option<Oid>,
+}
+
+impl Visit {
+    fn new(id: Oid, fields: CommitFields, objects: &Objects<'_>, folder: &RepoPath) -> Result<Self, GitError> {
+        let mut directory = Some(fields.tree);
+        for segment in folder.segments() {
+            let Some(tree) = directory else { break };
+            let entries = objects.tree(tree, || format!("{folder} of commit {id}"))?;
+            directory = entries
+                .into_iter()
+                .find(|entry| entry.name == segment.as_bytes() && entry.mode == Mode::Folder)
+                .map(|entry| entry.id);
+        }
+        Ok(Self { id, fields, directory })
+    }
+
+    fn entry(&self, cluster: &ClusterName) -> Result<HistoryEntry, GitError> {
+        let message = &self.fields.message;
+        Ok(HistoryEntry {
+            commit: commit_id(self.id)?,
+            author: self.fields.author.clone(),
+            committed_at: Timestamp::from_second(self.fields.committed_at).unwrap_or(Timestamp::UNIX_EPOCH),
+            subject: message.lines().next().unwrap_or_default().to_owned(),
+            stage: StageTrailers::parse(message).filter(|trailers| trailers.cluster == *cluster),
+        })
+    }
+}
+
+impl PartialEq for Visit {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Visit {}
+
+impl PartialOrd for Visit {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Visit {
+    /// Newest first; ids break ties, so that the order is the same everywhere.
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.fields.committed_at, self.id).cmp(&(other.fields.committed_at, other.id))
+    }
+}

@@ -1,0 +1,51 @@
+//! The fleet repository: snapshots of its source branch, commits and pushes to its deploy branch.
+//!
+//! Reading, trees, commits and signatures use the git library without its network code; fetching, and pushing to
+//! anything but a plain local repository, use the `git` program. The library's types do not leave this folder.
+//!
+//! ```no_run
+//! use stepgate::git::{BranchName, GitSnapshot, Repository, RepositoryLocation};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let location: RepositoryLocation = "/srv/fleet.git".parse()?;
+//! let repository = Repository::open(&location)?;
+//! let main: BranchName = "main".parse()?;
+//! repository.refresh(std::slice::from_ref(&main))?;
+//! let snapshot: GitSnapshot = repository.snapshot(&main)?;
+//! let policy = snapshot.read(&"stepgate.yaml".parse()?)?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod commit;
+mod difference;
+mod edit;
+mod error;
+mod history;
+mod location;
+mod loose;
+mod name;
+mod object;
+mod pack;
+mod program;
+mod push;
+mod remote;
+mod repository;
+mod sign;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod trailer;
+
+pub use commit::{CommitDraft, CommitMessage, CommitOutcome};
+pub use difference::{ChangedFile, Difference};
+pub use error::GitError;
+pub use history::{DeployLayout, HistoryEntry};
+pub use location::{LocationError, RepositoryLocation, RepositoryUrl, Transport};
+pub use name::{BranchName, BranchNameError, Identity, IdentityError};
+pub use push::PushOutcome;
+pub use remote::Heads;
+pub use repository::{GitSettings, Repository};
+pub use sign::Signing;
+pub use snapshot::{GitSnapshot, ListedSnapshot, Listing, ObjectId};
+pub use trailer::StageTrailers;

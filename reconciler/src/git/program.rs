@@ -1,0 +1,324 @@
+//! Runs the `git` program (and `ssh-keygen`, `gpg`) without prompts, without surprises from the environment, and with a
+//! time limit.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use super::error::GitError;
+use super::location::{RepositoryUrl, Transport, redact};
+
+/// What is kept of one output stream, in bytes; the rest is read and dropped.
+const KEPT: usize = 8 << 20;
+
+/// How long output may stay open after the program ended. An ssh connection shared with others holds stderr.
+const GRACE_OF_STDOUT: Duration = Duration::from_secs(30);
+const GRACE_OF_STDERR: Duration = Duration::from_secs(1);
+
+/// Variables that redirect git to another repository, trace secrets, or ask a person.
+const REMOVED: &[&str] = &[
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_ASKPASS",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_CURL_VERBOSE",
+    "GIT_DIR",
+    "GIT_EXEC_PATH",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_QUARANTINE_PATH",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_TRACE",
+    "GIT_TRACE2",
+    "GIT_TRACE2_EVENT",
+    "GIT_TRACE_CURL",
+    "GIT_TRACE_PACKET",
+    "GIT_WORK_TREE",
+    "SSH_ASKPASS",
+];
+
+/// What a program printed and how it ended.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) status: ExitStatus,
+    pub(super) stdout: Vec<u8>,
+    /// Redacted.
+    pub(super) stderr: String,
+}
+
+impl Output {
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+}
+
+/// The `git` program and what it is given to log in.
+#[derive(Clone, Debug)]
+pub(super) struct GitProgram {
+    /// Name or path of the program.
+    pub(super) program: PathBuf,
+    /// Limit of one run.
+    pub(super) timeout: Duration,
+    /// Folder with `username` and `password`, or `identity` and `known_hosts`.
+    pub(super) secret: Option<PathBuf>,
+}
+
+impl GitProgram {
+    /// Runs `git` in the repository `git_dir`. `url` decides which credentials are handed over.
+    pub(super) fn run<S: AsRef<OsStr>>(
+        &self,
+        git_dir: Option<&Path>,
+        url: Option<&RepositoryUrl>,
+        arguments: &[S],
+    ) -> Result<Output, GitError> {
+        let mut command = Command::new(&self.program);
+        for name in REMOVED {
+            command.env_remove(name);
+        }
+        command
+            .env("LC_ALL", "C")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_ASKPASS", "")
+            .env("SSH_ASKPASS_REQUIRE", "never")
+            .env("GCM_INTERACTIVE", "never")
+            .args(["-c", "core.fsmonitor=false", "-c", "protocol.ext.allow=never", "-c", "advice.detachedHead=false"]);
+        if let Some(url) = url {
+            self.authenticate(url, &mut command);
+        }
+        if let Some(folder) = git_dir {
+            command.arg("--git-dir").arg(folder);
+        }
+        command.args(arguments);
+        let verb = arguments.first().map(|verb| verb.as_ref().to_string_lossy().into_owned()).unwrap_or_default();
+        let shown = match url {
+            Some(url) => format!("git {verb} of {url}"),
+            None => format!("git {verb}"),
+        };
+        run(command, &shown, None, self.timeout)
+    }
+
+    fn authenticate(&self, url: &RepositoryUrl, command: &mut Command) {
+        match (url.transport(), &self.secret) {
+            (Transport::Http, Some(secret)) => {
+                // The helper reads the files itself, so no secret is on a command line; bound to this origin, so that a
+                // redirect to another host does not get it.
+                const HELPER: &str = "!f() { test \"$1\" = get || exit 0; \
+                    printf 'username=%s\\n' \"$(cat \"$STEPGATE_GIT_SECRET/username\" 2>/dev/null || printf git)\"; \
+                    printf 'password=%s\\n' \"$(cat \"$STEPGATE_GIT_SECRET/password\")\"; }; f";
+                let origin = url.origin().unwrap_or_default();
+                command
+                    .env("STEPGATE_GIT_SECRET", secret)
+                    .args(["-c", "credential.helper="])
+                    .arg("-c")
+                    .arg(format!("credential.{origin}.helper={HELPER}"));
+            }
+            (Transport::Ssh, Some(secret)) => {
+                command.env("GIT_SSH_COMMAND", ssh_with_secret(secret));
+            }
+            (Transport::Ssh, None) if std::env::var_os("GIT_SSH_COMMAND").is_none() && !has_own_ssh() => {
+                command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes -o ConnectTimeout=20");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether the person configured an ssh program for git, which is then theirs to keep free of prompts.
+fn has_own_ssh() -> bool {
+    git2::Config::open_default().is_ok_and(|config| config.get_string("core.sshCommand").is_ok())
+}
+
+fn ssh_with_secret(secret: &Path) -> OsString {
+    let quoted = |name: &str| {
+        let path = secret.join(name).to_string_lossy().replace('\'', "'\\''");
+        format!("'{path}'")
+    };
+    let mut command = format!(
+        "ssh -o BatchMode=yes -o ConnectTimeout=20 -o IdentitiesOnly=yes -o StrictHostKeyChecking=yes -i {}",
+        quoted("identity")
+    );
+    if secret.join("known_hosts").exists() {
+        // ssh splits this option at blanks itself, hence quotes inside of quotes.
+        let path = secret.join("known_hosts").to_string_lossy().replace('\'', "'\\''");
+        command.push_str(&format!(" -o 'UserKnownHostsFile=\"{path}\"'"));
+    }
+    OsString::from(command)
+}
+
+/// Runs a program to its end or to the limit; `shown` names it in errors.
+pub(super) fn run(
+    mut command: Command,
+    shown: &str,
+    input: Option<Vec<u8>>,
+    timeout: Duration,
+) -> Result<Output, GitError> {
+    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|source| GitError::ProgramMissing {
+        program: command.get_program().to_string_lossy().into_owned(),
+        source,
+    })?;
+    if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
+        // A program that does not read its input closes it; its status says why.
+        std::thread::spawn(move || stdin.write_all(&input));
+    }
+    let stdout = child.stdout.take().map(collect);
+    let stderr = child.stderr.take().map(collect);
+    let status = wait(&mut child, shown, timeout)?;
+    let take = |receiver: Option<mpsc::Receiver<Vec<u8>>>, grace| receiver?.recv_timeout(grace).ok();
+    // Half an answer must not pass for a whole one.
+    let stdout = take(stdout, GRACE_OF_STDOUT).ok_or_else(|| GitError::Program {
+        command: shown.to_owned(),
+        message: "it ended and left its output open".to_owned(),
+    })?;
+    let stderr = redact(&String::from_utf8_lossy(&take(stderr, GRACE_OF_STDERR).unwrap_or_default()));
+    Ok(Output { status, stdout, stderr })
+}
+
+fn wait(child: &mut Child, shown: &str, timeout: Duration) -> Result<ExitStatus, GitError> {
+    let deadline = Instant::now() + timeout;
+    let failed = |error: std::io::Error| GitError::Program { command: shown.to_owned(), message: error.to_string() };
+    let mut pause = Duration::from_micros(200);
+    loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            return Ok(status);
+        }
+        if Instant::now() >= deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(GitError::TimedOut { command: shown.to_owned(), seconds: timeout.as_secs() });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+fn collect(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        let mut buffer = [0_u8; 16 << 10];
+        while let Ok(read @ 1..) = stream.read(&mut buffer) {
+            let room = KEPT.saturating_sub(kept.len()).min(read);
+            kept.extend_from_slice(buffer.get(..room).unwrap_or_default());
+        }
+        let _ = sender.send(kept);
+    });
+    receiver
+}
+
+/// The typed error behind what `git` printed when it talked to `repository`.
+pub(super) fn refusal(repository: &str, verb: &str, output: &Output) -> GitError {
+    let text = output.stderr.as_str();
+    let message = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("hint:"))
+        .collect::<Vec<_>>()
+        .join("; ");
+    let repository = repository.to_owned();
+    let any = |needles: &[&str]| needles.iter().any(|needle| text.contains(needle));
+    if any(&["Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED"]) {
+        GitError::HostKey { repository, message }
+    } else if any(&[
+        "Authentication failed",
+        "could not read Username",
+        "could not read Password",
+        "Permission denied (",
+        "HTTP Basic: Access denied",
+        "requested URL returned error: 401",
+        "requested URL returned error: 403",
+        "terminal prompts disabled",
+    ]) {
+        GitError::Authentication { repository, message }
+    } else if any(&[
+        "does not appear to be a git repository",
+        "repository not found",
+        "Repository not found",
+        "does not exist",
+        "requested URL returned error: 404",
+        "not found: did you run git update-server-info",
+    ]) {
+        GitError::RemoteNotFound { repository, message }
+    } else if any(&[
+        "Could not resolve host",
+        "Failed to connect",
+        "Couldn't connect",
+        "Connection refused",
+        "Connection timed out",
+        "Connection reset",
+        "Connection closed",
+        "connection was closed",
+        "Operation timed out",
+        "Network is unreachable",
+        "No route to host",
+        "SSL certificate problem",
+        "server certificate verification failed",
+        "unable to access",
+        "early EOF",
+        "the remote end hung up",
+        "requested URL returned error: 5",
+        "requested URL returned error: 429",
+    ]) {
+        GitError::Unreachable { repository, message }
+    } else {
+        GitError::Program { command: format!("git {verb} of {repository}"), message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn messages_of_git_become_named_errors() {
+        for (text, code) in [
+            ("Host key verification failed.\nfatal: Could not read from remote repository.", "host-key"),
+            ("fatal: could not read Username for 'https://h': terminal prompts disabled", "authentication"),
+            ("git@h: Permission denied (publickey).\nfatal: Could not read from remote", "authentication"),
+            ("fatal: '/x' does not appear to be a git repository", "remote-not-found"),
+            ("fatal: unable to access 'https://h/': Could not resolve host: h", "unreachable"),
+            ("fatal: unable to access 'https://h/': The requested URL returned error: 503", "unreachable"),
+            ("fatal: the sky is falling", "program"),
+        ] {
+            let output = Output { status: ExitStatus::from_raw(128 << 8), stdout: Vec::new(), stderr: text.to_owned() };
+            assert_eq!(refusal("h", "fetch", &output).code(), code, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_stopped() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec sleep 60"]);
+        let error = run(command, "a sleep", None, Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.code(), "timed-out");
+    }
+
+    #[test]
+    fn input_and_both_outputs_are_carried_whole() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "cat; echo oops https://u:CANARY@h/x >&2; exit 3"]);
+        let big = vec![b'x'; 3 << 20];
+        let output = run(command, "cat", Some(big.clone()), Duration::from_secs(30)).unwrap();
+        assert_eq!((output.status.code(), output.stdout == big), (Some(3), true));
+        assert_eq!(output.stderr, "oops https://***@h/x\n");
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = run(Command::new("/nonexistent/git"), "git", None, Duration::from_secs(1)).unwrap_err();
+        assert_eq!(error.code(), "program-missing");
+        assert!(error.to_string().contains("/nonexistent/git"), "{error}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Remote repositories: asking for heads, fetching into our copy.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use git2::{ErrorCode, Oid};
+use rollout::CommitId;
+
+use super::error::GitError;
+use super::location::{RepositoryLocation, RepositoryUrl};
+use super::name::BranchName;
+use super::object::{commit_id, library};
+use super::program::refusal;
+use super::repository::Repository;
+
+/// The commit that each branch holds; none where the branch is absent.
+pub type Heads = BTreeMap<BranchName, Option<CommitId>>;
+
+impl Repository {
+    /// What the branches hold now: read from the references of a local repository, asked of a remote one
+    /// (`git ls-remote`, one round trip, nothing is fetched).
+    ///
+    /// # Errors
+    /// [`GitError`] when the repository cannot be read or reached.
+    pub fn heads(&self, branches: &[BranchName]) -> Result<Heads, GitError> {
+        match &self.inner.location {
+            RepositoryLocation::Local(_) => {
+                branches.iter().map(|branch| Ok((branch.clone(), self.head(branch)?))).collect()
+            }
+            RepositoryLocation::Remote(url) => self.remote_heads(url, branches),
+        }
+    }
+
+    /// Brings our copy of a remote repository up to date with these branches, and drops those that are gone there.
+    /// Fetches only when a head differs. Does nothing for a local repository.
+    ///
+    /// # Errors
+    /// [`GitError`] when the repository cannot be reached or the copy cannot be written.
+    pub fn refresh(&self, branches: &[BranchName]) -> Result<(), GitError> {
+        let RepositoryLocation::Remote(url) = &self.inner.location else { return Ok(()) };
+        let mut wanted = Vec::new();
+        for (branch, head) in self.remote_heads(url, branches)? {
+            match (head, self.head(&branch)?) {
+                (Some(remote), Some(ours)) if remote == ours => {}
+                (Some(_), _) => wanted.push(branch),
+                (None, Some(_)) => self.forget(&branch)?,
+                (None, None) => {}
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let mut arguments: Vec<OsString> = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--force"]
+            .into_iter()
+            .chain(["--no-recurse-submodules", "--end-of-options", url.with_secrets()])
+            .map(OsString::from)
+            .collect();
+        arguments.extend(wanted.iter().map(|branch| {
+            let reference = branch.reference();
+            OsString::from(format!("+{reference}:{reference}"))
+        }));
+        let output = self.inner.program.run(Some(&self.inner.folder), Some(url), &arguments)?;
+        if output.status.success() { Ok(()) } else { Err(refusal(&url.to_string(), "fetch", &output)) }
+    }
+
+    pub(super) fn remote_heads(&self, url: &RepositoryUrl, branches: &[BranchName]) -> Result<Heads, GitError> {
+        let mut arguments = vec!["ls-remote".to_owned(), "--end-of-options".to_owned(), url.with_secrets().to_owned()];
+        arguments.extend(branches.iter().map(BranchName::reference));
+        let output = self.inner.program.run(None, Some(url), &arguments)?;
+        if !output.status.success() {
+            return Err(refusal(&url.to_string(), "ls-remote", &output));
+        }
+        let text = output.text();
+        let mut heads: Heads = branches.iter().map(|branch| (branch.clone(), None)).collect();
+        for line in text.lines() {
+            // A pattern also matches longer names that end in it, hence the exact comparison.
+            let Some((id, reference)) = line.split_once('\t') else { continue };
+            if let Some((_, head)) = heads.iter_mut().find(|(branch, _)| branch.reference() == reference) {
+                *head = Some(id.parse().map_err(|error| GitError::Program {
+                    command: format!("git ls-remote of {url}"),
+                    message: format!("{error}"),
+                })?);
+            }
+        }
+        Ok(heads)
+    }
+
+    /// Removes a branch of our copy that the remote repository no longer has.
+    fn forget(&self, branch: &BranchName) -> Result<(), GitError> {
+        let handle = self.handle();
+        let action = || format!("drop `{branch}` from our copy of {}", self.inner.location);
+        match handle.find_reference(&branch.reference()) {
+            Ok(mut reference) => reference.delete().map_err(|error| library(action(), &error)),
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(()),
+            Err(error) => Err(library(action(), &error)),
+        }
+    }
+
+    /// Notes in our copy what a push has put on the remote repository.
+    pub(super) fn note(&self, branch: &BranchName, id: Oid) -> Result<(), GitError> {
+        let handle = self.handle();
+        handle.reference(&branch.reference(), id, true, "stepgate: pushed").map(drop).map_err(|error| {
+            library(
+                format!("note `{branch}` at {}", commit_id(id).map_or_else(|_| String::new(), |id| id.to_string())),
+                &error,
+            )
+        })
+    }
+}

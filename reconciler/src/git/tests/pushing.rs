@@ -1,0 +1,199 @@
+//! Compare-and-swap of a branch, with hooks, other writers and people.
+
+use super::*;
+
+fn both(sandbox: &Sandbox) -> [(&'static str, Repository); 2] {
+    [("local", sandbox.open()), ("remote", sandbox.open_remote("copy"))]
+}
+
+#[test]
+fn a_push_moves_the_branch_only_from_the_expected_commit() {
+    for kind in [0, 1] {
+        let sandbox = Sandbox::with_files(&[("a", "1")]);
+        let (name, repository) = both(&sandbox).into_iter().nth(kind).unwrap();
+        let main = branch("main");
+        repository.refresh(&[main.clone(), branch("deploy")]).unwrap();
+        let base = repository.head(&main).unwrap();
+        let ours = commit(&repository, &draft(base.as_ref(), &[("a", Some("ours"))]));
+        let theirs = sandbox.import("main", Some(base.as_ref().unwrap().as_str()), &[("a", "theirs")], "theirs");
+        let lost = repository.push(&main, &ours, base.as_ref()).unwrap();
+        assert_eq!(lost, PushOutcome::Lost { actual: Some(theirs.clone()) }, "{name}");
+        assert_eq!(sandbox.head("main"), Some(theirs.clone()));
+        assert_eq!(repository.push(&main, &ours, None).unwrap(), lost, "{name}");
+
+        // A branch that is created, and one that a person deleted meanwhile.
+        let deploy = branch("deploy");
+        let first = commit(&repository, &draft(None, &[("b", Some("1"))]));
+        assert_eq!(repository.push(&deploy, &first, None).unwrap(), PushOutcome::Pushed, "{name}");
+        assert_eq!(sandbox.head("deploy"), Some(first.clone()));
+        assert_eq!(repository.head(&deploy).unwrap(), Some(first.clone()), "{name}");
+        sandbox.git(&["branch", "-D", "deploy"]);
+        let second = commit(&repository, &draft(Some(&first), &[("b", Some("2"))]));
+        let outcome = repository.push(&deploy, &second, Some(&first)).unwrap();
+        assert_eq!(outcome, PushOutcome::Lost { actual: None }, "{name}");
+        assert_eq!(sandbox.head("deploy"), None);
+        sandbox.check();
+    }
+}
+
+#[test]
+fn pushing_what_is_there_already_is_a_success() {
+    for kind in [0, 1] {
+        let sandbox = Sandbox::with_files(&[("a", "1")]);
+        let (name, repository) = both(&sandbox).into_iter().nth(kind).unwrap();
+        repository.refresh(&[branch("main")]).unwrap();
+        let base = repository.head(&branch("main")).unwrap();
+        let new = commit(&repository, &draft(base.as_ref(), &[("a", Some("2"))]));
+        for _ in 0..2 {
+            // The second time stands for a push whose answer was lost: it is asked again with the old expectation.
+            assert_eq!(repository.push(&branch("main"), &new, base.as_ref()).unwrap(), PushOutcome::Pushed, "{name}");
+        }
+    }
+}
+
+#[test]
+fn commits_of_others_are_never_dropped() {
+    for kind in [0, 1] {
+        let sandbox = Sandbox::with_files(&[("a", "1")]);
+        let (_, repository) = both(&sandbox).into_iter().nth(kind).unwrap();
+        repository.refresh(&[branch("main")]).unwrap();
+        let base = repository.head(&branch("main")).unwrap().unwrap();
+        let unrelated = commit(&repository, &draft(None, &[("x", Some("1"))]));
+        let error = repository.push(&branch("main"), &unrelated, Some(&base)).unwrap_err();
+        assert_eq!(error.code(), "not-a-follower");
+        assert_eq!(sandbox.head("main"), Some(base));
+    }
+}
+
+#[test]
+fn a_hook_that_refuses_is_quoted_and_nothing_moves() {
+    for (hook, script) in [
+        ("pre-receive", "echo 'no changes on Fridays' >&2; exit 1"),
+        ("update", "echo 'no changes on Fridays' >&2; exit 1"),
+    ] {
+        for kind in [0, 1] {
+            let sandbox = Sandbox::with_files(&[("a", "1")]);
+            sandbox.hook(hook, script);
+            let (name, repository) = both(&sandbox).into_iter().nth(kind).unwrap();
+            repository.refresh(&[branch("main")]).unwrap();
+            let base = repository.head(&branch("main")).unwrap();
+            let new = commit(&repository, &draft(base.as_ref(), &[("a", Some("2"))]));
+            let outcome = repository.push(&branch("main"), &new, base.as_ref()).unwrap();
+            let PushOutcome::RejectedByHook { message } = outcome else { panic!("{name} {hook}: {outcome:?}") };
+            assert!(message.contains("no changes on Fridays"), "{message}");
+            assert_eq!(
+                (sandbox.head("main"), repository.head(&branch("main")).unwrap()),
+                (base.clone(), base),
+                "{name}"
+            );
+            sandbox.check();
+        }
+    }
+}
+
+#[test]
+fn hooks_of_a_local_repository_run_and_are_told_the_move() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let log = sandbox.folder.path().join("log");
+    sandbox.hook("post-receive", &format!("cat >> '{}'", log.display()));
+    let base = sandbox.head("main").unwrap();
+    let new = advance(&sandbox.open(), "main", &[("a", Some("2"))]);
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), format!("{base} {new} refs/heads/main\n"));
+    // A sample, or a file without the executable bit, is no hook.
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(sandbox.path().join("hooks/post-receive"), std::fs::Permissions::from_mode(0o644))
+        .unwrap();
+    advance(&sandbox.open(), "main", &[("a", Some("3"))]);
+    assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn hooks_elsewhere_are_found() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    sandbox.hook("pre-receive", "exit 1");
+    std::fs::rename(sandbox.path().join("hooks"), sandbox.path().join("rules")).unwrap();
+    sandbox.git(&["config", "core.hooksPath", sandbox.path().join("rules").to_str().unwrap()]);
+    let repository = sandbox.open();
+    let base = repository.head(&branch("main")).unwrap();
+    let new = commit(&repository, &draft(base.as_ref(), &[("a", Some("2"))]));
+    let outcome = repository.push(&branch("main"), &new, base.as_ref()).unwrap();
+    assert!(matches!(outcome, PushOutcome::RejectedByHook { .. }), "{outcome:?}");
+}
+
+#[test]
+fn a_branch_in_a_work_tree_is_not_moved_under_its_feet() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    sandbox.git_in(sandbox.folder.path(), &["clone", "-q", "fleet.git", "clone"]);
+    let clone = sandbox.folder.path().join("clone");
+    let repository = Repository::open(&RepositoryLocation::Local(clone.clone())).unwrap();
+    let base = repository.head(&branch("main")).unwrap();
+    let new = commit(&repository, &draft(base.as_ref(), &[("a", Some("2"))]));
+    let error = repository.push(&branch("main"), &new, base.as_ref()).unwrap_err();
+    assert_eq!(error.code(), "checked-out");
+    // Any other branch of a clone is fine, until a linked work tree has it.
+    assert_eq!(repository.push(&branch("deploy"), &new, None).unwrap(), PushOutcome::Pushed);
+    sandbox.git_in(&clone, &["worktree", "add", "-q", "../linked", "deploy"]);
+    let next = commit(&repository, &draft(Some(&new), &[("a", Some("3"))]));
+    assert_eq!(repository.push(&branch("deploy"), &next, Some(&new)).unwrap_err().code(), "checked-out");
+}
+
+#[test]
+fn a_lock_left_behind_is_named() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let repository = sandbox.open();
+    let base = repository.head(&branch("main")).unwrap();
+    let new = commit(&repository, &draft(base.as_ref(), &[("a", Some("2"))]));
+    let lock = sandbox.path().join("refs/heads/main.lock");
+    std::fs::write(&lock, "").unwrap();
+    let error = repository.push(&branch("main"), &new, base.as_ref()).unwrap_err();
+    assert_eq!(error.code(), "locked");
+    assert!(error.to_string().contains("refs/heads/main") && error.hint().unwrap().contains(".lock"), "{error}");
+    std::fs::remove_file(&lock).unwrap();
+    assert_eq!(repository.push(&branch("main"), &new, base.as_ref()).unwrap(), PushOutcome::Pushed);
+}
+
+#[test]
+fn packed_references_are_swapped_too() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    sandbox.git(&["pack-refs", "--all"]);
+    assert!(!sandbox.path().join("refs/heads/main").exists());
+    let new = advance(&sandbox.open(), "main", &[("a", Some("2"))]);
+    assert_eq!(sandbox.head("main"), Some(new));
+}
+
+#[test]
+fn writers_at_once_lose_nothing_and_double_nothing() {
+    const WRITERS: usize = 4;
+    const COMMITS: usize = 8;
+    let sandbox = Sandbox::with_files(&[("start", "1")]);
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let sandbox = &sandbox;
+            scope.spawn(move || {
+                // Half of them write in place, half through the git program; each has a handle of its own.
+                let repository =
+                    if writer % 2 == 0 { sandbox.open() } else { sandbox.open_remote(&format!("copy-{writer}")) };
+                let main = branch("main");
+                for number in 0..COMMITS {
+                    loop {
+                        repository.refresh(std::slice::from_ref(&main)).unwrap();
+                        let base = repository.head(&main).unwrap();
+                        let file = format!("{writer}/{number}");
+                        let new = commit(&repository, &draft(base.as_ref(), &[(&file, Some("x"))]));
+                        match repository.push(&main, &new, base.as_ref()) {
+                            Ok(PushOutcome::Pushed) => break,
+                            Ok(PushOutcome::Lost { actual }) => assert!(actual.is_some() && actual != base),
+                            Err(error) => assert!(error.is_transient(), "{error:?}"),
+                            Ok(outcome) => panic!("{outcome:?}"),
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let count = sandbox.git(&["rev-list", "--count", "main"]);
+    assert_eq!(count, (WRITERS * COMMITS + 1).to_string(), "one commit per write");
+    assert_eq!(sandbox.git(&["rev-list", "--merges", "main"]), "");
+    assert_eq!(files(&sandbox, "main").len(), WRITERS * COMMITS + 1);
+    sandbox.check();
+}

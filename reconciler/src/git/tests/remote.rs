@@ -1,0 +1,132 @@
+//! Remote repositories through the git program.
+
+use super::*;
+use crate::git::Transport;
+
+#[test]
+fn a_refresh_follows_moved_new_and_deleted_branches() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let repository = sandbox.open_remote("copy");
+    let (main, deploy) = (branch("main"), branch("deploy"));
+    let both = [main.clone(), deploy.clone()];
+    assert_eq!(repository.head(&main).unwrap(), None, "nothing is fetched by opening");
+    repository.refresh(&both).unwrap();
+    assert_eq!(repository.head(&main).unwrap(), sandbox.head("main"));
+    assert_eq!(repository.snapshot(&deploy).unwrap_err().code(), "missing-branch");
+
+    sandbox.import("deploy", None, &[("b", "1")], "deploy");
+    // A name that merely ends the same way is another branch.
+    sandbox.import("x/refs/heads/main", None, &[("c", "1")], "odd");
+    sandbox.import("main", Some("main^0"), &[("a", "2")], "move");
+    let heads = repository.heads(&both).unwrap();
+    assert_eq!(heads[&main], sandbox.head("main"));
+    assert_ne!(repository.head(&main).unwrap(), heads[&main], "asking fetches nothing");
+    repository.refresh(&both).unwrap();
+    assert_eq!(&*repository.snapshot(&main).unwrap().read(&path("a")).unwrap(), b"2");
+    assert_eq!(&*repository.snapshot(&deploy).unwrap().read(&path("b")).unwrap(), b"1");
+
+    sandbox.git(&["branch", "-D", "deploy"]);
+    // A person rewrote main.
+    let rewritten = sandbox.import("main", None, &[("a", "3")], "rewrite");
+    repository.refresh(&both).unwrap();
+    assert_eq!(repository.head(&deploy).unwrap(), None);
+    assert_eq!(repository.head(&main).unwrap(), Some(rewritten));
+    assert_eq!(repository.heads(&both).unwrap()[&deploy], None);
+}
+
+#[test]
+fn copies_are_kept_apart_and_found_again() {
+    let (one, two) = (Sandbox::with_files(&[("a", "1")]), Sandbox::with_files(&[("a", "2")]));
+    let cache = one.folder.path().join("shared");
+    let open = |sandbox: &Sandbox| {
+        let location = format!("file://{}", sandbox.path().display()).parse().unwrap();
+        Repository::open_with(&location, &GitSettings { cache: cache.clone(), ..GitSettings::default() }).unwrap()
+    };
+    for _ in 0..2 {
+        for (sandbox, text) in [(&one, b"1"), (&two, b"2")] {
+            let repository = open(sandbox);
+            repository.refresh(&[branch("main")]).unwrap();
+            assert_eq!(&*repository.snapshot(&branch("main")).unwrap().read(&path("a")).unwrap(), text);
+        }
+    }
+    assert_eq!(std::fs::read_dir(cache).unwrap().count(), 2);
+}
+
+#[test]
+fn a_remote_that_is_gone_or_deaf_is_named_without_its_password() {
+    let sandbox = Sandbox::empty();
+    for (url, codes) in [
+        ("file:///nonexistent/fleet.git".to_owned(), &["remote-not-found"][..]),
+        ("http://user:CANARY@127.0.0.1:1/fleet.git".to_owned(), &["unreachable"]),
+        ("ssh://git@127.0.0.1:1/fleet.git".to_owned(), &["unreachable", "program-missing", "program"]),
+    ] {
+        let location = url.parse().unwrap();
+        let repository = Repository::open_with(&location, &sandbox.settings("copy")).unwrap();
+        let error = repository.refresh(&[branch("main")]).unwrap_err();
+        assert!(codes.contains(&error.code()), "{url}: {error:?}");
+        assert!(!format!("{error} {error:?} {repository:?}").contains("CANARY"), "{error:?}");
+    }
+}
+
+#[test]
+fn an_empty_remote_has_no_branches() {
+    let sandbox = Sandbox::empty();
+    let repository = sandbox.open_remote("copy");
+    repository.refresh(&[branch("main")]).unwrap();
+    assert_eq!(repository.snapshot(&branch("main")).unwrap_err().code(), "missing-branch");
+    let first = commit(&repository, &draft(None, &[("a", Some("1"))]));
+    assert_eq!(repository.push(&branch("main"), &first, None).unwrap(), PushOutcome::Pushed);
+    assert_eq!(sandbox.head("main"), Some(first));
+    sandbox.check();
+}
+
+/// An HTTP server that refuses everything with 401 and remembers what it was sent.
+fn refusing_server() -> (std::net::SocketAddr, std::sync::mpsc::Receiver<String>) {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = String::new();
+            for line in BufReader::new(stream.try_clone().unwrap()).lines() {
+                let line = line.unwrap_or_default();
+                if line.is_empty() {
+                    break;
+                }
+                request.push_str(&line);
+                request.push('\n');
+            }
+            let answer = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            let _ = stream.write_all(answer.as_bytes());
+            if sender.send(request).is_err() {
+                return;
+            }
+        }
+    });
+    (address, receiver)
+}
+
+#[test]
+fn a_mounted_secret_is_sent_and_a_refusal_asks_nobody() {
+    let sandbox = Sandbox::empty();
+    let (address, requests) = refusing_server();
+    let location: RepositoryLocation = format!("http://{address}/fleet.git").parse().unwrap();
+    assert!(matches!(&location, RepositoryLocation::Remote(url) if url.transport() == Transport::Http));
+
+    let secret = sandbox.folder.path().join("it's a secret");
+    std::fs::create_dir(&secret).unwrap();
+    std::fs::write(secret.join("username"), "stepgate\n").unwrap();
+    std::fs::write(secret.join("password"), "CANARY\n").unwrap();
+    let settings = GitSettings { secret: Some(secret), ..sandbox.settings("copy") };
+    let error = Repository::open_with(&location, &settings).unwrap().refresh(&[branch("main")]).unwrap_err();
+    assert_eq!(error.code(), "authentication", "{error:?}");
+    assert!(!format!("{error:?}").contains("CANARY"), "{error:?}");
+    let seen: Vec<String> = requests.try_iter().collect();
+    // base64 of stepgate:CANARY
+    assert!(seen.iter().any(|request| request.contains("Basic c3RlcGdhdGU6Q0FOQVJZ")), "{seen:?}");
+
+    let error = Repository::open_with(&location, &sandbox.settings("other")).unwrap().refresh(&[branch("main")]);
+    assert_eq!(error.unwrap_err().code(), "authentication");
+}
