@@ -1,3 +1,4 @@
 //! The reconciler: everything with input and output.
 
+pub mod cluster;
 pub mod git;

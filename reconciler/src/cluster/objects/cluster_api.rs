@@ -1,0 +1,266 @@
+//! Cluster API objects, in v1beta2 and in v1beta1 (`facts/cluster-api.md` 2.1 and 2.2).
+
+use std::collections::BTreeMap;
+
+use kube::core::DynamicObject;
+use rollout::{
+    Condition, ControlPlane, EtcdadmCluster, GroupName, Machine, MachineDeployment, MachineSet, MachineTopology,
+};
+use serde_json::Value;
+
+use super::fields::{
+    annotation, at, conditions, count, deleting, flag, generation, label, name, namespace, number, owner, text,
+};
+use super::legacy;
+
+const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
+const PAUSED: &str = "cluster.x-k8s.io/paused";
+const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
+const TOPOLOGY_DEPLOYMENT_NAME: &str = "topology.cluster.x-k8s.io/deployment-name";
+const EKSA_CLUSTER_NAME: &str = "cluster.anywhere.eks.amazonaws.com/cluster-name";
+const EKSA_NAMESPACE: &str = "eksa-system";
+
+/// How an object's status is to be understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contract {
+    /// `status.readyReplicas` counts Machines that are Ready, conditions carry the generation they were computed from.
+    V1Beta2,
+    /// `status.readyReplicas` counts Nodes that are Ready; what v1beta2 would say lies under `status.v1beta2` since Cluster API 1.9.
+    V1Beta1,
+}
+
+impl Contract {
+    /// The contract of an `apiVersion` or of a bare version. Anything but v1beta1 and its elders is read as v1beta2.
+    pub(crate) fn of(api_version: &str) -> Self {
+        match api_version.rsplit('/').next() {
+            Some("v1beta1" | "v1alpha4" | "v1alpha3") => Self::V1Beta1,
+            _ => Self::V1Beta2,
+        }
+    }
+}
+
+/// Where the counts and conditions of v1beta2 lie in an object.
+enum Status<'a> {
+    /// Here.
+    Modern { counts: &'a Value, conditions: BTreeMap<String, Condition> },
+    /// Nowhere: Cluster API below 1.9, all that is there is v1beta1's.
+    Legacy,
+}
+
+fn status(data: &Value, contract: Contract) -> Status<'_> {
+    let counts = match contract {
+        Contract::V1Beta2 => {
+            return Status::Modern {
+                counts: at(data, &["status"]).unwrap_or(&Value::Null),
+                conditions: conditions(data, &["status", "conditions"]),
+            };
+        }
+        Contract::V1Beta1 => at(data, &["status", "v1beta2"]),
+    };
+    match counts {
+        Some(counts) => Status::Modern { counts, conditions: conditions(counts, &["conditions"]) },
+        None => Status::Legacy,
+    }
+}
+
+/// A KubeadmControlPlane.
+pub(crate) fn control_plane(object: &DynamicObject, contract: Contract) -> ControlPlane {
+    let data = &object.data;
+    let read = ControlPlane {
+        namespace: namespace(object),
+        name: name(object),
+        cluster: cluster_name(object),
+        generation: generation(object),
+        observed_generation: number(data, &["status", "observedGeneration"]),
+        paused: is_paused(object),
+        deleting: deleting(object),
+        spec_version: text(data, &["spec", "version"]).unwrap_or_default(),
+        status_version: text(data, &["status", "version"]),
+        spec_replicas: count(data, &["spec", "replicas"]),
+        replicas: count(data, &["status", "replicas"]),
+        ..ControlPlane::default()
+    };
+    match status(data, contract) {
+        Status::Modern { counts, conditions } => ControlPlane {
+            up_to_date_replicas: count(counts, &["upToDateReplicas"]),
+            ready_replicas: count(counts, &["readyReplicas"]),
+            available_replicas: count(counts, &["availableReplicas"]),
+            conditions,
+            ..read
+        },
+        Status::Legacy => legacy::control_plane(read, object),
+    }
+}
+
+/// A MachineDeployment.
+pub(crate) fn machine_deployment(object: &DynamicObject, contract: Contract) -> MachineDeployment {
+    let data = &object.data;
+    let read = MachineDeployment {
+        namespace: namespace(object),
+        name: name(object),
+        cluster: cluster_name(object),
+        group: group(object),
+        generation: generation(object),
+        observed_generation: number(data, &["status", "observedGeneration"]),
+        paused: is_paused(object),
+        deleting: deleting(object),
+        spec_version: text(data, &["spec", "template", "spec", "version"]),
+        spec_replicas: count(data, &["spec", "replicas"]),
+        replicas: count(data, &["status", "replicas"]),
+        infrastructure_template: infrastructure_template(data),
+        ..MachineDeployment::default()
+    };
+    match status(data, contract) {
+        Status::Modern { counts, conditions } => MachineDeployment {
+            up_to_date_replicas: count(counts, &["upToDateReplicas"]),
+            ready_replicas: count(counts, &["readyReplicas"]),
+            available_replicas: count(counts, &["availableReplicas"]),
+            conditions,
+            ..read
+        },
+        Status::Legacy => legacy::machine_deployment(read, object),
+    }
+}
+
+/// A `MachineSet`.
+pub(crate) fn machine_set(object: &DynamicObject) -> MachineSet {
+    let data = &object.data;
+    MachineSet {
+        namespace: namespace(object),
+        name: name(object),
+        machine_deployment: label(object, DEPLOYMENT_NAME)
+            .map(str::to_owned)
+            .or_else(|| owner(object, "MachineDeployment")),
+        spec_version: text(data, &["spec", "template", "spec", "version"]),
+        infrastructure_template: infrastructure_template(data),
+        spec_replicas: count(data, &["spec", "replicas"]),
+        replicas: count(data, &["status", "replicas"]),
+    }
+}
+
+/// A Machine. `machine_sets` are those of its namespace: they lead from a worker to its MachineDeployment and template.
+pub(crate) fn machine(object: &DynamicObject, contract: Contract, machine_sets: &[MachineSet]) -> Machine {
+    let data = &object.data;
+    let namespace = namespace(object);
+    let machine_set = owner(object, "MachineSet")
+        .and_then(|owner| machine_sets.iter().find(|set| set.name == owner && set.namespace == namespace));
+    Machine {
+        cluster: cluster_name(object),
+        name: name(object),
+        control_plane: object.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(CONTROL_PLANE)),
+        owner: owner(object, "KubeadmControlPlane")
+            .or_else(|| label(object, DEPLOYMENT_NAME).map(str::to_owned))
+            .or_else(|| machine_set.and_then(|set| set.machine_deployment.clone()))
+            .or_else(|| owner(object, "EtcdadmCluster")),
+        generation: object.metadata.generation,
+        deleting: deleting(object),
+        spec_version: text(data, &["spec", "version"]),
+        infrastructure_template: annotation(object, CLONED_FROM)
+            .map(str::to_owned)
+            .or_else(|| machine_set.and_then(|set| set.infrastructure_template.clone())),
+        node: text(data, &["status", "nodeRef", "name"]),
+        kubelet_version: text(data, &["status", "nodeInfo", "kubeletVersion"]),
+        phase: text(data, &["status", "phase"]),
+        conditions: match status(data, contract) {
+            Status::Modern { conditions, .. } => conditions,
+            Status::Legacy => legacy::machine_conditions(object),
+        },
+        namespace,
+    }
+}
+
+/// A Machine of Cluster API below 1.9 has no `UpToDate`: its owner's `MachinesUpToDate`, where that is True, speaks for it.
+pub(crate) fn fill_in_legacy_machines(
+    machines: &mut [Machine],
+    control_planes: &[ControlPlane],
+    deployments: &[MachineDeployment],
+) {
+    let owners = control_planes
+        .iter()
+        .map(|owner| (&owner.namespace, &owner.name, &owner.conditions))
+        .chain(deployments.iter().map(|owner| (&owner.namespace, &owner.name, &owner.conditions)));
+    let up_to_date: BTreeMap<_, _> = owners
+        .filter_map(|(namespace, name, conditions)| Some(((namespace, name), conditions.get("MachinesUpToDate")?)))
+        .filter(|(_, condition)| condition.status == rollout::ConditionStatus::True)
+        .collect();
+    for machine in machines.iter_mut().filter(|machine| legacy::is_legacy(&machine.conditions)) {
+        let Some(owner) = machine.owner.as_ref() else { continue };
+        if let Some(condition) = up_to_date.get(&(&machine.namespace, owner)) {
+            machine.conditions.entry(String::from("UpToDate")).or_insert_with(|| (*condition).clone());
+        }
+    }
+}
+
+/// An `EtcdadmCluster`.
+pub(crate) fn etcdadm_cluster(object: &DynamicObject) -> EtcdadmCluster {
+    let data = &object.data;
+    EtcdadmCluster {
+        namespace: namespace(object),
+        name: name(object),
+        cluster: cluster_name(object),
+        generation: generation(object),
+        observed_generation: number(data, &["status", "observedGeneration"]),
+        paused: is_paused(object),
+        deleting: deleting(object),
+        spec_replicas: count(data, &["spec", "replicas"]),
+        // The provider writes the ready members here and leaves a zero out.
+        ready_replicas: at(data, &["status"]).map(|status| count(status, &["replicas"]).unwrap_or_default()),
+        ready: at(data, &["status"]).map(|status| flag(status, &["ready"]).unwrap_or_default()),
+        creation_complete: flag(data, &["status", "creationComplete"]),
+        conditions: conditions(data, &["status", "conditions"]),
+    }
+}
+
+/// A Cluster.
+pub(crate) fn cluster(object: &DynamicObject, contract: Contract) -> MachineTopology {
+    let data = &object.data;
+    MachineTopology {
+        namespace: namespace(object),
+        name: name(object),
+        paused: is_paused(object),
+        deleting: deleting(object),
+        topology_version: text(data, &["spec", "topology", "version"]),
+        conditions: match status(data, contract) {
+            Status::Modern { conditions, .. } => conditions,
+            Status::Legacy => conditions(data, &["status", "conditions"]),
+        },
+    }
+}
+
+fn cluster_name(object: &DynamicObject) -> String {
+    label(object, CLUSTER_NAME)
+        .map(str::to_owned)
+        .or_else(|| text(&object.data, &["spec", "clusterName"]))
+        .or_else(|| owner(object, "Cluster"))
+        .unwrap_or_default()
+}
+
+fn is_paused(object: &DynamicObject) -> bool {
+    annotation(object, PAUSED).is_some() || flag(&object.data, &["spec", "paused"]).unwrap_or_default()
+}
+
+fn infrastructure_template(data: &Value) -> Option<String> {
+    text(data, &["spec", "template", "spec", "infrastructureRef", "name"])
+}
+
+/// The worker group of a MachineDeployment: its name in the topology; in EKS Anywhere, which names it `<cluster>-<group>`, that
+/// group; else its own name.
+fn group(object: &DynamicObject) -> Option<GroupName> {
+    let name = name(object);
+    let text = if let Some(topology) = label(object, TOPOLOGY_DEPLOYMENT_NAME) {
+        topology
+    } else {
+        let is_eksa =
+            label(object, EKSA_CLUSTER_NAME).is_some() || object.metadata.namespace.as_deref() == Some(EKSA_NAMESPACE);
+        let in_cluster =
+            is_eksa.then(|| name.strip_prefix(&cluster_name(object)).and_then(|rest| rest.strip_prefix('-'))).flatten();
+        in_cluster.filter(|group| !group.is_empty()).unwrap_or(&name)
+    };
+    text.parse().ok()
+}
+
+#[cfg(test)]
+#[path = "cluster_api_tests.rs"]
+mod tests;

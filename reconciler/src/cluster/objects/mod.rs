@@ -1,0 +1,22 @@
+//! Kubernetes objects as the API server returns them, projected to the fields that gates read.
+//!
+//! The same projection serves the API server's answers and folders of dumped objects. Everything else of an object is dropped at once.
+
+mod cluster_api;
+mod extension;
+mod fields;
+mod flux;
+mod legacy;
+mod node;
+mod selector;
+mod workload;
+
+pub(crate) use cluster_api::{
+    Contract, cluster, control_plane, etcdadm_cluster, fill_in_legacy_machines, machine, machine_deployment,
+    machine_set,
+};
+pub(crate) use extension::custom_resource_definition;
+pub(crate) use fields::status;
+pub(crate) use flux::{kustomization, source};
+pub(crate) use node::{node, virtual_address};
+pub(crate) use workload::{daemon_set, deployment, is_of_application, pod};

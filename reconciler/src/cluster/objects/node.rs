@@ -1,0 +1,67 @@
+//! Nodes and the control plane's virtual address.
+
+use kube::core::DynamicObject;
+use rollout::{ConditionStatus, Node, VirtualAddress};
+
+use super::fields::{conditions, flag, name, text, time};
+
+/// A Node. Without a `Ready` condition its readiness is unknown.
+pub(crate) fn node(object: &DynamicObject) -> Node {
+    let conditions = conditions(&object.data, &["status", "conditions"]);
+    Node {
+        name: name(object),
+        ready: conditions.get("Ready").map_or(ConditionStatus::Unknown, |ready| ready.status),
+        unschedulable: flag(&object.data, &["spec", "unschedulable"]).unwrap_or_default(),
+        control_plane: object
+            .metadata
+            .labels
+            .as_ref()
+            // The value of this label is empty, so its presence counts.
+            .is_some_and(|labels| labels.contains_key("node-role.kubernetes.io/control-plane")),
+        kubelet_version: text(&object.data, &["status", "nodeInfo", "kubeletVersion"]),
+    }
+}
+
+/// The holder of kube-vip's Lease.
+pub(crate) fn virtual_address(lease: &DynamicObject) -> VirtualAddress {
+    VirtualAddress {
+        holder: text(&lease.data, &["spec", "holderIdentity"]),
+        renewed_at: time(&lease.data, &["spec", "renewTime"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_read_with_its_role_and_kubelet() {
+        let read = |data: serde_json::Value| node(&serde_json::from_value(data).unwrap());
+        let control_plane = read(json!({
+            "metadata": {"name": "a", "labels": {"node-role.kubernetes.io/control-plane": ""}},
+            "spec": {"unschedulable": true},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1.34.1-eks-1"}}
+        }));
+        assert!(control_plane.control_plane && control_plane.unschedulable);
+        assert_eq!(control_plane.ready, ConditionStatus::True);
+        assert_eq!(control_plane.kubelet_version.as_deref(), Some("v1.34.1-eks-1"));
+        let silent = read(json!({"metadata": {"name": "b"}, "status": {"nodeInfo": {"kubeletVersion": ""}}}));
+        assert_eq!(
+            (silent.ready, silent.kubelet_version, silent.control_plane),
+            (ConditionStatus::Unknown, None, false)
+        );
+    }
+
+    #[test]
+    fn the_lease_names_the_holder_of_the_address() {
+        let lease = serde_json::from_value(json!({
+            "metadata": {"name": "plndr-cp-lock", "namespace": "kube-system"},
+            "spec": {"holderIdentity": "cp-2", "renewTime": "2026-01-02T03:04:05.000000Z"}
+        }));
+        let address = virtual_address(&lease.unwrap());
+        assert_eq!(address.holder.as_deref(), Some("cp-2"));
+        assert_eq!(address.renewed_at, Some("2026-01-02T03:04:05Z".parse().unwrap()));
+    }
+}
