@@ -1,0 +1,13 @@
+//! Recordings of rollouts and folders of dumped objects, as observations: what `stepgate gate replay` reads.
+
+mod dump;
+mod observation;
+mod read;
+mod replay;
+mod sample;
+
+pub use dump::{DumpError, read_dump};
+pub use observation::{RECORDED_NAMESPACE, RecordedClusters};
+pub use read::{RecordingError, Samples};
+pub use replay::{GateReplay, GateState, ReplayedGate, SampleVerdicts};
+pub use sample::{RecordedCluster, RecordedMachine, RecordedOwner, Sample};
