@@ -8,6 +8,8 @@ mod commit;
 mod gates;
 
 #[cfg(test)]
+mod laboratory;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,220 @@
+//! Every clause of every gate, one violation at a time and many at once.
+//!
+//! A healthy cluster passes; whatever is broken in it, alone or together with anything else, no gate passes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod healthy;
+mod violations;
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+use rollout::{
+    Binding, Expectation, Gate, GateHistory, GateVerdict, Observation, Reachability, StageId, StageName, StagePolicy,
+    WebhookOutcome, WebhookProbe,
+};
+
+use healthy::*;
+use violations::VIOLATIONS;
+
+fn policy() -> StagePolicy {
+    StagePolicy { soak: Duration::from_secs(10), timeout: Duration::from_secs(100), ..StagePolicy::default() }
+}
+
+fn binding() -> Binding {
+    Binding { commit: commit('b'), lineage: vec![commit('b'), commit('c')], committed_at: second(-60) }
+}
+
+fn verdict(readings: &[Observation], expectations: &[Expectation], at: Timestamp) -> GateVerdict {
+    let (stage, rollout, binding, policy) = (StageId::from(StageName::Capi), rollout_id(), binding(), policy());
+    let gate = Gate { stage: &stage, rollout: &rollout, expectations, binding: Some(&binding), policy: &policy };
+    let mut history = GateHistory::default();
+    for reading in readings {
+        let held = gate.held(reading, at).map(|settled| (gate.key(), settled)).into_iter().collect();
+        history = history.record(reading.read_at, held, policy.maximum_age);
+    }
+    gate.evaluate(readings.last(), &history, at)
+}
+
+/// The same cluster, read for long enough to soak.
+fn soaked(observation: &Observation) -> Vec<Observation> {
+    let earlier = |seconds: i64| Observation {
+        read_at: observation.read_at - SignedDuration::from_secs(seconds),
+        ..observation.clone()
+    };
+    vec![earlier(20), earlier(10), observation.clone()]
+}
+
+fn reasons(verdict: &GateVerdict) -> String {
+    match verdict {
+        GateVerdict::Pass { .. } => String::new(),
+        GateVerdict::Wait { reason, .. } => reason.to_string(),
+        GateVerdict::Fail { reasons } => reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    }
+}
+
+#[test]
+fn a_healthy_cluster_passes_with_evidence_of_everything() {
+    let GateVerdict::Pass { evidence } = verdict(&soaked(&healthy()), &expectations(), now()) else {
+        panic!("{:?}", verdict(&soaked(&healthy()), &expectations(), now()));
+    };
+    assert_eq!(evidence.commit, Some(commit('b')));
+    assert_eq!(evidence.applied_revision, Some(commit('c')), "a later commit of the branch contains the stage's");
+    assert_eq!((evidence.reads, evidence.observed_at, evidence.held_since), (3, second(-1), second(-21)));
+    for object in [
+        "Kustomization flux-system/capi",
+        "Deployment capi-system/manager",
+        "DaemonSet kube-system/cilium",
+        "virtual address",
+    ] {
+        assert!(evidence.facts.iter().any(|fact| fact.object == object), "{object}");
+    }
+}
+
+#[test]
+fn every_expectation_passes_alone_and_none_without_flux() {
+    for expectation in expectations() {
+        assert!(verdict(&soaked(&healthy()), &[flux(), expectation.clone()], now()).is_pass(), "{expectation:?}");
+        if expectation != flux() {
+            let unbound = verdict(&soaked(&healthy()), &[expectation], now());
+            assert!(reasons(&unbound).contains("ties this gate to its commit"), "{unbound:?}");
+        }
+    }
+    assert!(!verdict(&soaked(&healthy()), &[], now()).is_pass());
+}
+
+#[test]
+fn every_single_violation_is_seen_and_named() {
+    for (name, break_it, mention) in VIOLATIONS {
+        let mut broken = healthy();
+        break_it(&mut broken);
+        // Alone with Flux, so that the reason is not hidden behind others.
+        let all: Vec<String> = expectations()
+            .into_iter()
+            .map(|expectation| verdict(&soaked(&broken), &[flux(), expectation], now()))
+            .map(|verdict| reasons(&verdict))
+            .collect();
+        assert!(all.iter().any(|reasons| reasons.contains(mention)), "{name}: {mention:?} is not in {all:#?}");
+        let verdict = verdict(&soaked(&broken), &expectations(), now());
+        assert!(!verdict.is_pass(), "{name}");
+    }
+}
+
+#[test]
+fn one_healthy_read_after_a_violation_is_not_enough() {
+    for (name, break_it, _) in VIOLATIONS {
+        let mut readings = soaked(&healthy());
+        let read_at = readings[1].read_at;
+        break_it(&mut readings[1]);
+        // Keep the order of reads: what is tested is the break in between.
+        readings[1].read_at = read_at;
+        let is_about_time = ["stale", "from the future", "before the commit"].contains(name);
+        assert_eq!(verdict(&readings, &expectations(), now()).is_pass(), is_about_time, "{name}");
+    }
+}
+
+#[test]
+fn only_deletions_dropped_versions_and_deadlines_fail_at_once() {
+    let failing: Vec<&str> = VIOLATIONS
+        .iter()
+        .filter(|(_, break_it, _)| {
+            let mut broken = healthy();
+            break_it(&mut broken);
+            matches!(verdict(&soaked(&broken), &expectations(), now()), GateVerdict::Fail { .. })
+        })
+        .map(|(name, _, _)| *name)
+        .collect();
+    let expected = [
+        "deployment deleted",
+        "deadline exceeded",
+        "daemon set deleted",
+        "definition deleted",
+        "stored at a dropped version",
+        "object deleted",
+        "etcd deleted",
+        "cluster deleted",
+        "control plane deleted",
+        "group deleted",
+    ];
+    assert_eq!(failing, expected);
+}
+
+#[test]
+fn every_wait_becomes_a_failure_at_the_deadline_unless_the_state_is_unknown() {
+    for (name, break_it, _) in VIOLATIONS {
+        let mut broken = healthy();
+        let late = second(1000);
+        broken.read_at = late - SignedDuration::from_secs(1);
+        let read_at = broken.read_at;
+        break_it(&mut broken);
+        if broken.read_at != read_at {
+            continue;
+        }
+        let unknown = broken.reachable != Reachability::Reachable || !broken.confirmed || !broken.unread.is_empty();
+        let failed = matches!(verdict(&soaked(&broken), &expectations(), late), GateVerdict::Fail { .. });
+        assert_eq!(failed, !unknown, "{name}");
+    }
+}
+
+#[test]
+fn a_deadline_does_not_cut_off_what_is_healthy() {
+    let late = second(1000);
+    let recovered = Observation { read_at: late - SignedDuration::from_secs(1), webhooks: Vec::new(), ..healthy() };
+    let mut healthy = recovered.clone();
+    healthy.webhooks =
+        vec![WebhookProbe { name: "capi".into(), probed_at: healthy.read_at, outcome: WebhookOutcome::Answered }];
+    let first = verdict(&[recovered, healthy.clone()], &expectations(), late);
+    assert!(matches!(first, GateVerdict::Wait { .. }), "{first:?}");
+    assert!(verdict(&soaked(&healthy), &expectations(), late).is_pass());
+}
+
+#[test]
+fn soak_and_reads_are_both_needed() {
+    let observation = healthy();
+    let earlier = |seconds: i64| Observation {
+        read_at: observation.read_at - SignedDuration::from_secs(seconds),
+        ..observation.clone()
+    };
+    for (readings, expected) in [
+        (vec![earlier(0)], "1 of 2 consecutive reads"),
+        (vec![earlier(5), earlier(0)], "healthy for 5 of 10 s of soak"),
+        (vec![earlier(0), earlier(0), earlier(0)], "1 of 2 consecutive reads"),
+        (vec![earlier(10), earlier(0)], ""),
+    ] {
+        let verdict = verdict(&readings, &expectations(), now());
+        assert!(reasons(&verdict).contains(expected) && verdict.is_pass() == expected.is_empty(), "{verdict:?}");
+    }
+    let soaking = verdict(&[earlier(5), earlier(0)], &expectations(), now());
+    assert!(matches!(soaking, GateVerdict::Wait { until: Some(until), .. } if until == second(4)), "{soaking:?}");
+}
+
+#[test]
+fn a_machine_replaced_between_two_reads_starts_the_soak_anew() {
+    let mut readings = soaked(&healthy());
+    readings[2].machines[0].name = "cp-7".into();
+    assert!(!verdict(&readings, &expectations(), now()).is_pass());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Violations never cancel each other out.
+    #[test]
+    fn no_set_of_violations_passes(picks in proptest::collection::vec(0..VIOLATIONS.len(), 1..6)) {
+        let mut broken = healthy();
+        for pick in &picks {
+            // A violation may remove what another one would change.
+            let mut next = broken.clone();
+            let applied = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| VIOLATIONS[*pick].1(&mut next))).is_ok();
+            if applied {
+                broken = next;
+            }
+        }
+        prop_assume!(broken != healthy());
+        let verdict = verdict(&soaked(&broken), &expectations(), now());
+        prop_assert!(!verdict.is_pass(), "{:?}", picks.iter().map(|pick| VIOLATIONS[*pick].0).collect::<Vec<_>>());
+        prop_assert!(!reasons(&verdict).is_empty());
+    }
+}
