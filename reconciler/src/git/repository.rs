@@ -161,7 +161,14 @@ impl Repository {
         let handle = self.handle();
         match handle.refname_to_id(&branch.reference()) {
             Ok(id) => Ok(Some(id)),
-            Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
+            Err(error) if error.code() == ErrorCode::NotFound => {
+                // A repository that is being replaced has no branches, and that is not the same as deleted ones.
+                if self.inner.folder.join("HEAD").exists() {
+                    Ok(None)
+                } else {
+                    Err(GitError::NotARepository { location: self.inner.location.to_string() })
+                }
+            }
             Err(error) => Err(library(format!("read branch `{branch}` of {}", self.inner.location), &error)),
         }
     }
