@@ -1,5 +1,6 @@
 //! The reconciler: everything with input and output.
 
 pub mod cluster;
+pub mod fetch;
 pub mod git;
 pub mod watch;

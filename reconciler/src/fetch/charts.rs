@@ -1,0 +1,64 @@
+//! Charts from a mirror, rendered by helm, refused when two renders differ.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bundles::Digest;
+use overlays::{ChartError, ChartRequest, Charts};
+
+use super::helm::{Helm, HelmError};
+use super::mirror::Mirror;
+use super::nondeterminism;
+
+/// By the bytes of the chart and what was asked for.
+type Rendered = HashMap<(Digest, ChartRequest), Arc<[u8]>>;
+
+/// Renders charts of a mirror with the `helm` program (design, decision 10).
+///
+/// A chart and its values that were not seen before are rendered twice. What was rendered is kept for the life of this
+/// value, so the cost is paid once. Without helm every request fails with where it was looked for; nothing else does.
+pub struct HelmCharts {
+    helm: Result<Helm, HelmError>,
+    mirror: Mirror,
+    rendered: Mutex<Rendered>,
+}
+
+impl HelmCharts {
+    /// Charts of `mirror`; `helm` is what [`Helm::find`] gave.
+    #[must_use]
+    pub fn new(helm: Result<Helm, HelmError>, mirror: Mirror) -> Self {
+        Self { helm, mirror, rendered: Mutex::default() }
+    }
+
+    fn render(&self, helm: &Helm, chart: &[u8], request: &ChartRequest) -> Result<Arc<[u8]>, ChartError> {
+        let failed = |message: String| ChartError::Failed { chart: request.chart.clone(), message };
+        let once = || helm.template(chart, request).map_err(|error| failed(error.to_string()));
+        let (first, second) = (once()?, once()?);
+        if first != second {
+            return Err(failed(nondeterminism::explain(&first, &second, chart)));
+        }
+        Ok(first.into())
+    }
+}
+
+impl Charts for HelmCharts {
+    fn template(&self, request: &ChartRequest) -> Result<Vec<u8>, ChartError> {
+        let helm = self
+            .helm
+            .as_ref()
+            .map_err(|error| ChartError::NoHelm { chart: request.chart.clone(), message: error.to_string() })?;
+        let chart = self.mirror.chart(&request.chart)?;
+        let key = (Digest::of(&chart), request.clone());
+        let rendered = || self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = rendered().get(&key) {
+            return Ok(known.to_vec());
+        }
+        let bytes = self.render(helm, &chart, request)?;
+        rendered().insert(key, Arc::clone(&bytes));
+        Ok(bytes.to_vec())
+    }
+}
+
+#[cfg(test)]
+#[path = "charts_tests.rs"]
+mod tests;
