@@ -9,6 +9,8 @@
 
 mod cluster;
 mod document;
+pub mod edit;
+pub mod facts;
 mod files;
 mod fleet;
 mod json;
@@ -19,6 +21,7 @@ pub mod policy;
 mod problem;
 pub mod render;
 mod source;
+pub mod staging;
 #[cfg(test)]
 mod testing;
 mod tree;

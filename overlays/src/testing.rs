@@ -46,3 +46,10 @@ pub(crate) fn shared() -> Option<PathBuf> {
 pub(crate) fn read_file(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
+
+/// The entries of a folder, sorted.
+pub(crate) fn list(folder: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    entries
+}

@@ -227,7 +227,7 @@ fn check_clusters(fleet: &mut Fleet) {
                     .severity(Severity::Warning),
             );
         }
-        if uses_bundle(cluster) {
+        if uses_bundle(fleet, cluster) {
             match bundle_for(fleet, cluster) {
                 Ok(file) => problems.extend(check_kubernetes_versions(file, cluster)),
                 Err(problem) => problems.push(*problem),
@@ -256,10 +256,11 @@ fn check_clusters(fleet: &mut Fleet) {
     fleet.clusters.retain(|cluster| seen.insert(cluster.name.clone()));
 }
 
-/// Whether a cluster of this kind follows a bundle.
-pub fn uses_bundle(cluster: &ClusterSpec) -> bool {
+/// Whether a cluster follows a bundle: EKS Anywhere's always, those of Cluster API when the policy selects one for them.
+pub fn uses_bundle(fleet: &Fleet, cluster: &ClusterSpec) -> bool {
     match cluster.kind {
-        ClusterKind::EksAnywhere | ClusterKind::ClusterApi | ClusterKind::ClusterClass => true,
+        ClusterKind::EksAnywhere => true,
+        ClusterKind::ClusterApi | ClusterKind::ClusterClass => fleet.policy.bundle_selection(&cluster.name).is_some(),
         ClusterKind::Tanzu | ClusterKind::Eksctl => false,
     }
 }

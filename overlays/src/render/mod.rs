@@ -1,8 +1,165 @@
 //! From a cluster and its bundle to the trees of files of its components.
+//!
+//! Each component is rendered on its own and fails on its own. The pipeline of one: upstream manifest by its address
+//! (checked against `bundles.lock`), variables where it is a provider's, kustomize with the team's overlay
+//! `overlays/<component>/` and then the cluster's `clusters/<name>/overlays/<component>/`, images of the bundle pinned by
+//! digest, files.
 
+mod build;
+mod bundle;
+mod capi;
+mod cert_manager;
+mod cilium;
+mod cluster;
+mod eks_a;
+mod flux;
+mod flux_objects;
+mod hops;
+mod images;
+mod output;
 mod types;
+mod upstream;
 
+use kustomize_rs::yaml::Node;
+
+use crate::facts;
+use crate::object::objects_of;
+use crate::{ClusterKind, RenderedTree};
+
+use images::{DeployedImages, PinReport, SectionImages};
+use output::Directory;
+
+pub use flux::install_address;
+pub use flux_objects::kustomization_name;
 pub use types::{
     ComponentName, Hop, Note, NoteKind, RemovedVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent,
     UnknownComponent, Weight,
 };
+
+/// Renders the target of one cluster: every component that it has.
+pub fn render(request: &RenderRequest<'_>) -> RenderedCluster {
+    let mut rendered = RenderedCluster::default();
+    for name in ComponentName::ALL {
+        match applies(request, name) {
+            Ok(()) => {
+                if let Some(result) = render_component(request, name).transpose() {
+                    rendered.components.insert(name, result);
+                } else {
+                    rendered.skipped.insert(name, "nothing to do".to_owned());
+                }
+            }
+            Err(reason) => {
+                rendered.skipped.insert(name, reason);
+            }
+        }
+    }
+    rendered
+}
+
+/// Renders one component; `None` when the cluster has it and there is nothing to render.
+///
+/// # Errors
+/// [`RenderError`] says which manifest, overlay or value is in the way.
+pub fn render_component(
+    request: &RenderRequest<'_>,
+    name: ComponentName,
+) -> Result<Option<RenderedComponent>, RenderError> {
+    match name {
+        ComponentName::Bundle => bundle::render(request).map(Some),
+        ComponentName::CertManager => cert_manager::render(request).map(Some),
+        ComponentName::Capi => capi::render(request).map(Some),
+        ComponentName::EksA => eks_a::render(request).map(Some),
+        ComponentName::CiliumPreflight => cilium::render_preflight(request),
+        ComponentName::Cilium => cilium::render(request).map(Some),
+        ComponentName::Flux => flux::render(request).map(Some),
+        ComponentName::Cluster => cluster::render(request).map(Some),
+        ComponentName::FluxObjects => flux_objects::render(request).map(Some),
+    }
+}
+
+/// Whether a cluster has a component; the reason when it has not.
+fn applies(request: &RenderRequest<'_>, name: ComponentName) -> Result<(), String> {
+    let cluster = request.cluster;
+    if name == ComponentName::Cluster {
+        return Ok(());
+    }
+    if name == ComponentName::FluxObjects {
+        return match request.fleet.policy.apply {
+            crate::policy::Apply::Flux => Ok(()),
+            crate::policy::Apply::Direct => Err("Stepgate applies this fleet itself (apply: direct)".to_owned()),
+        };
+    }
+    if request.bundle.is_none() {
+        return Err("this cluster follows no bundle".to_owned());
+    }
+    match name {
+        ComponentName::Cilium | ComponentName::CiliumPreflight => {
+            if !cluster.cilium {
+                return Err("this cluster does not use Cilium".to_owned());
+            }
+            if cluster.skip_cilium_upgrade {
+                return Err("Cilium is left alone (skipUpgrade: true)".to_owned());
+            }
+            Ok(())
+        }
+        _ if !cluster.is_management() => Err("the management cluster has it".to_owned()),
+        ComponentName::EksA | ComponentName::Bundle if cluster.kind != ClusterKind::EksAnywhere => {
+            Err("this cluster is not EKS Anywhere's".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The objects of a component's directory as deployed.
+fn deployed_objects(request: &RenderRequest<'_>, component: ComponentName) -> Vec<Node> {
+    objects_in(request.deployed, component.directory())
+}
+
+fn objects_in(tree: &RenderedTree, folder: &str) -> Vec<Node> {
+    let files = tree.files.iter().filter(|(path, _)| path.is_below(folder) && path.file_name() != "kustomization.yaml");
+    files.filter(|(path, _)| path.is_yaml()).flat_map(|(_, bytes)| objects_of(bytes)).collect()
+}
+
+/// Pins the images of `objects`; `section` tells which section an object takes its images from.
+fn pin_images<'s>(
+    request: &RenderRequest<'_>,
+    component: ComponentName,
+    objects: &mut [Node],
+    section: impl Fn(&Node) -> &'s SectionImages,
+) -> PinReport {
+    let deployed = DeployedImages::below(request.deployed, component.directory());
+    let mut report = PinReport::default();
+    for node in objects.iter_mut() {
+        let section = section(node);
+        images::pin(node, section, &deployed, &mut report);
+    }
+    report
+}
+
+/// Puts a component together: files, what they hold, and what is worth knowing compared with `deployed`.
+fn finish(
+    name: ComponentName,
+    version: Option<String>,
+    directory: Directory,
+    deployed: &[Node],
+    mut notes: Vec<Note>,
+) -> Result<RenderedComponent, RenderError> {
+    let comparison = facts::compare(deployed, directory.nodes());
+    let (tree, objects) = directory.finish()?;
+    notes.extend(comparison.notes);
+    notes.sort_by(|left, right| right.weight.cmp(&left.weight).then_with(|| left.cmp(right)));
+    notes.dedup();
+    Ok(RenderedComponent {
+        name,
+        version,
+        tree,
+        objects,
+        notes,
+        removed_versions: comparison.removed_versions,
+        hops: Vec::new(),
+        missing_hops: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

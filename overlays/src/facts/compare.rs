@@ -1,0 +1,213 @@
+//! Deployed objects against target objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kustomize_rs::yaml::Node;
+
+use crate::object::{CrdSummary, ObjectId, ObjectSummary};
+use crate::render::{Note, NoteKind, RemovedVersion, Weight};
+
+/// What a comparison tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Comparison {
+    /// Notes, risks, one-way doors, blocks.
+    pub notes: Vec<Note>,
+    /// Versions that disappear from definitions.
+    pub removed_versions: Vec<RemovedVersion>,
+}
+
+/// Client-side apply keeps the whole object in an annotation of at most this many bytes.
+const ANNOTATION_LIMIT: usize = 256 * 1024;
+
+/// Compares what is deployed with what shall be. An empty `deployed` is a first installation: nothing can break.
+pub fn compare(deployed: &[Node], target: &[Node]) -> Comparison {
+    let mut comparison = Comparison::default();
+    let index = |nodes: &[Node]| -> BTreeMap<ObjectId, (ObjectSummary, Node)> {
+        nodes
+            .iter()
+            .filter_map(|node| {
+                let summary = ObjectSummary::of(node)?;
+                Some((summary.id(), (summary, node.clone())))
+            })
+            .collect()
+    };
+    let (old, new) = (index(deployed), index(target));
+    large(&new, &mut comparison);
+    if old.is_empty() {
+        return comparison;
+    }
+    definitions(&old, &new, &mut comparison);
+    for (id, (summary, node)) in &old {
+        match new.get(id) {
+            Some((_, after)) => immutable(id, node, after, &mut comparison),
+            None => removed(id, summary, &mut comparison),
+        }
+    }
+    webhooks(&old, &new, &mut comparison);
+    comparison
+}
+
+type Index = BTreeMap<ObjectId, (ObjectSummary, Node)>;
+
+fn large(new: &Index, comparison: &mut Comparison) {
+    let large: Vec<String> = new
+        .values()
+        .filter_map(|(summary, _)| {
+            let crd = summary.crd.as_ref()?;
+            (crd.json_bytes > ANNOTATION_LIMIT).then(|| format!("{} ({} KiB)", summary.name, crd.json_bytes / 1024))
+        })
+        .collect();
+    if !large.is_empty() {
+        let message = format!(
+            "{} above the 256 KiB that client-side apply can keep: server-side apply only",
+            several(&large, "definition is", "definitions are")
+        );
+        comparison.notes.push(Note::new(Weight::Note, NoteKind::LargeDefinition, message));
+    }
+}
+
+/// `1 definition is: a` or `3 definitions are: a, b, c`.
+fn several(names: &[String], one: &str, many: &str) -> String {
+    format!(
+        "{} ({})",
+        if names.len() == 1 { one.to_owned() } else { format!("{} {many}", names.len()) },
+        names.join(", ")
+    )
+}
+
+fn definitions(old: &Index, new: &Index, comparison: &mut Comparison) {
+    // One note for each kind of change and group, not one for each of dozens of definitions.
+    let mut storage: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
+    let mut gone: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    let mut conversion: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
+    let mut contracts: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
+    for (id, (before, _)) in old {
+        let (Some(was), Some((after, _))) = (&before.crd, new.get(id)) else { continue };
+        let Some(is) = &after.crd else { continue };
+        let group = was.group.clone();
+        if let (Some(from), Some(to)) = (was.storage_version(), is.storage_version())
+            && from != to
+        {
+            storage.entry((group.clone(), from.to_owned(), to.to_owned())).or_default().push(was.kind.clone());
+        }
+        for version in removed_versions(&before.name, was, is) {
+            gone.entry((group.clone(), version.version.clone())).or_default().push(was.kind.clone());
+            comparison.removed_versions.push(version);
+        }
+        if was.conversion != is.conversion {
+            let key = (group.clone(), was.conversion.clone(), is.conversion.clone());
+            conversion.entry(key).or_default().push(was.kind.clone());
+        }
+        let labels = |crd: &CrdSummary| {
+            crd.contract_labels.iter().map(|(label, _)| label.clone()).collect::<Vec<_>>().join(", ")
+        };
+        if labels(was) != labels(is) {
+            contracts.entry((group, labels(was), labels(is))).or_default().push(was.kind.clone());
+        }
+    }
+    let mut add = |weight, kind, message: String| comparison.notes.push(Note::new(weight, kind, message));
+    for ((group, from, to), kinds) in storage {
+        add(
+            Weight::OneWay,
+            NoteKind::StorageVersionChanged,
+            format!(
+                "objects of {group} will be stored at {to} instead of {from} ({}): once written, the old controllers cannot \
+                 read them back",
+                kinds.join(", ")
+            ),
+        );
+    }
+    for ((group, version), kinds) in gone {
+        add(
+            Weight::Risk,
+            NoteKind::VersionRemoved,
+            format!(
+                "version {version} is removed from {group} ({}): the API server refuses it while status.storedVersions \
+                 lists {version}; rewrite those objects at the storage version, then take {version} out of \
+                 status.storedVersions",
+                kinds.join(", ")
+            ),
+        );
+    }
+    for ((group, from, to), kinds) in conversion {
+        add(
+            Weight::Risk,
+            NoteKind::ConversionChanged,
+            format!("conversion of {group} changes from {from} to {to} ({})", kinds.join(", ")),
+        );
+    }
+    for ((group, from, to), kinds) in contracts {
+        let shown = |labels: String| if labels.is_empty() { "none".to_owned() } else { labels };
+        add(
+            Weight::Risk,
+            NoteKind::ContractChanged,
+            format!("contract labels of {group} change from {} to {} ({})", shown(from), shown(to), kinds.join(", ")),
+        );
+    }
+}
+
+fn removed_versions(name: &str, was: &CrdSummary, is: &CrdSummary) -> Vec<RemovedVersion> {
+    was.versions
+        .iter()
+        .filter(|version| !is.versions.iter().any(|other| other.name == version.name))
+        .map(|version| RemovedVersion {
+            definition: name.to_owned(),
+            version: version.name.clone(),
+            was_storage: version.storage,
+            was_served: version.served,
+        })
+        .collect()
+}
+
+/// Fields that the API server never changes in place.
+fn immutable(id: &ObjectId, before: &Node, after: &Node, comparison: &mut Comparison) {
+    let field: &[&str] = match id.kind.as_str() {
+        "Deployment" | "DaemonSet" | "StatefulSet" => &["spec", "selector"],
+        "RoleBinding" | "ClusterRoleBinding" => &["roleRef"],
+        "Job" => &["spec", "template"],
+        _ => return,
+    };
+    if before.at(field) == after.at(field) {
+        return;
+    }
+    let annotation = after.at(&["metadata", "annotations", "kustomize.toolkit.fluxcd.io/force"]).and_then(Node::as_str);
+    let forced = annotation.is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "enabled" | "true"));
+    let weight = if forced { Weight::Risk } else { Weight::Block };
+    let advice = if forced {
+        "it will be deleted and made anew"
+    } else {
+        "delete it first, or patch the annotation kustomize.toolkit.fluxcd.io/force: enabled onto it in an overlay"
+    };
+    let message = format!("{} differs and cannot be changed in place: {advice}", field.join("."));
+    comparison.notes.push(Note::new(weight, NoteKind::ImmutableFieldChanged, message).object(id));
+}
+
+fn removed(id: &ObjectId, summary: &ObjectSummary, comparison: &mut Comparison) {
+    let (weight, message) = if summary.crd.is_some() {
+        (Weight::Risk, "is no longer part of the component; it is not pruned, and its objects stay")
+    } else {
+        (Weight::Note, "is no longer part of the component and will be pruned")
+    };
+    comparison.notes.push(Note::new(weight, NoteKind::ObjectRemoved, message).object(id));
+}
+
+fn webhooks(old: &Index, new: &Index, comparison: &mut Comparison) {
+    let names = |index: &Index| -> BTreeSet<(String, String)> {
+        let webhooks = |summary: &ObjectSummary| {
+            let failure = summary.webhooks.iter().map(|webhook| (webhook.name.clone(), webhook.failure_policy.clone()));
+            failure.collect::<Vec<_>>()
+        };
+        index.values().flat_map(|(summary, _)| webhooks(summary)).collect()
+    };
+    let after = names(new);
+    for (name, failure_policy) in names(old) {
+        if after.iter().any(|(other, _)| *other == name) {
+            continue;
+        }
+        let message = format!(
+            "webhook {name} is gone from the target; were it left behind, its failurePolicy {failure_policy} would {}",
+            if failure_policy == "Ignore" { "only slow writes" } else { "block writes" }
+        );
+        comparison.notes.push(Note::new(Weight::Risk, NoteKind::WebhookRemoved, message));
+    }
+}

@@ -1,0 +1,17 @@
+//! clusterctl's `metadata.yaml`.
+
+use kustomize_rs::yaml::{self, Limits, Node};
+
+/// The contract that a `metadata.yaml` declares for `version`: that of its series `major.minor`. Some have no `kind`; it
+/// is clusterctl Metadata all the same.
+pub fn declared_contract(metadata: &str, version: &str) -> Option<String> {
+    let documents = yaml::parse(metadata, &Limits::default()).ok()?;
+    let mut numbers = version.trim_start_matches('v').split(['.', '-', '+']);
+    let (major, minor) = (numbers.next()?.parse::<i64>().ok()?, numbers.next()?.parse::<i64>().ok()?);
+    let series = documents.first()?.root.get("releaseSeries")?.as_sequence()?;
+    let number = |node: &Node, key: &str| node.get(key).and_then(Node::as_i64);
+    series
+        .iter()
+        .find(|series| number(series, "major") == Some(major) && number(series, "minor") == Some(minor))
+        .and_then(|series| series.get("contract")?.as_str().map(str::to_owned))
+}

@@ -1,0 +1,12 @@
+//! What the manifests themselves say about an update: one-way doors, risks, changed defaults.
+
+mod compare;
+mod defaults;
+mod metadata;
+
+pub use compare::{Comparison, compare};
+pub use defaults::flipped_defaults;
+pub use metadata::declared_contract;
+
+#[cfg(test)]
+mod tests;

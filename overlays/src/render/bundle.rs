@@ -1,0 +1,217 @@
+//! The objects that say which versions there are: Bundles, `EKSARelease`, EKS-D releases, ConfigMap of upgrader images.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bundles::{ArtifactKind, ImageReference, Manifest};
+use kustomize_rs::yaml::{Mapping, Node, emit};
+
+use super::images::DeployedImages;
+use super::output::Directory;
+use super::{ComponentName, Note, NoteKind, RenderError, RenderRequest, RenderedComponent, Weight, upstream};
+use crate::edit::Edits;
+use crate::{BundleFile, document, edit};
+
+const NAME: ComponentName = ComponentName::Bundle;
+const NAMESPACE: &str = "eksa-system";
+
+pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, RenderError> {
+    let Some(bundle) = request.bundle else { return Err(RenderError::Other("no bundle".to_owned())) };
+    let mut directory = Directory::new(NAME);
+    let mut notes = Vec::new();
+    directory.add_text("bundles.yaml", bundles_text(request, bundle, &mut notes)?);
+    for file in &request.fleet.eksa_releases {
+        if file.release.bundles_name.as_deref() == Some(bundle.bundles.name.as_str())
+            && let Ok(bytes) = request.files.read(&file.path)
+        {
+            let text = own_document(&String::from_utf8_lossy(&bytes), &file.release.node);
+            directory.add_text("eksa-release.yaml", in_namespace(&text)?);
+        }
+    }
+    for (name, text) in eksd_releases(request, bundle)? {
+        directory.add_text(&format!("{name}.yaml"), in_namespace(&text)?);
+    }
+    if let Some(config_map) = upgrader_images(request, bundle) {
+        directory.add_text("upgrader-images.yaml", emit(&config_map));
+    }
+    let version = Some(bundle.bundles.name.clone());
+    super::finish(NAME, version, directory, &super::deployed_objects(request, NAME), notes)
+}
+
+/// The document of `text` that `node` was read from, without what else is in the file.
+fn own_document(text: &str, node: &Node) -> String {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let ranges = document::split(text);
+    let own = ranges.into_iter().find(|document| document.range.contains(&node.span.start));
+    own.and_then(|document| text.get(document.range)).unwrap_or(text).to_owned()
+}
+
+fn in_namespace(text: &str) -> Result<String, RenderError> {
+    edit::insert_namespace(text, NAMESPACE)
+        .map_err(|error| RenderError::Other(format!("cannot place an object in {NAMESPACE}: {error}")))
+}
+
+/// Sections and artifacts whose references EKS Anywhere writes into the templates of nodes: a changed text there rolls
+/// every node, whatever the digest says.
+fn reaches_nodes(component: &str, artifact: &str) -> bool {
+    match component {
+        "bottlerocketHostContainers" | "bottlerocketBootstrapContainers" | "haproxy" => true,
+        "vSphere" => matches!(artifact, "kubeVip" | "manager" | "driver" | "syncer"),
+        "nutanix" => matches!(artifact, "kubeVip" | "cloudProvider"),
+        "snow" => matches!(artifact, "kubeVip" | "bottlerocketBootstrapSnow"),
+        "tinkerbell" => artifact == "kubeVip" || artifact.starts_with("tinkerbellStack."),
+        "cloudStack" => artifact == "kubeVip",
+        _ => false,
+    }
+}
+
+/// Where an image stands in a Bundles object: Kubernetes version, component, artifact.
+type ImagePlace = (String, String, String);
+
+/// The Bundles document as published, in its namespace. References that reach node templates keep the deployed text
+/// where the digest is the same, so that a retagged image rolls no node.
+fn bundles_text(
+    request: &RenderRequest<'_>,
+    bundle: &BundleFile,
+    notes: &mut Vec<Note>,
+) -> Result<String, RenderError> {
+    let text = String::from_utf8_lossy(&bundle.bytes);
+    let mut text = own_document(&text, &bundle.bundles.node);
+    let before = deployed_references(request);
+    let mut wanted: BTreeMap<ImagePlace, String> = BTreeMap::new();
+    let mut kept = BTreeSet::new();
+    for (place, (reference, digest)) in node_images(&bundle.bundles) {
+        if let Some((old, old_digest)) = before.get(&place)
+            && (old.repository(), *old_digest) == (reference.repository(), digest)
+            && *old != reference
+        {
+            wanted.insert(place, old.to_string());
+            kept.insert((old.to_string(), reference.to_string()));
+        }
+    }
+    if !wanted.is_empty() {
+        let versions =
+            bundle.bundles.node.at(&["spec", "versionsBundles"]).and_then(Node::as_sequence).unwrap_or_default();
+        let mut edits = Edits::new(&text);
+        // `spec.versionsBundles.<n>.<component>.<artifact>.uri`
+        edits.replace_strings(|path, _| {
+            let [_, _, index, component, artifact @ .., last] = path else { return None };
+            if last != "uri" {
+                return None;
+            }
+            let version = versions.get(index.parse::<usize>().ok()?)?.get("kubeVersion")?.scalar_text()?;
+            wanted.get(&(version.into_owned(), component.clone(), artifact.join("."))).cloned()
+        });
+        text =
+            edits.apply().map_err(|error| RenderError::Other(format!("cannot keep deployed references: {error}")))?;
+    }
+    for (old, new) in kept {
+        let message = format!("{old} is kept: {new} has the same digest and would roll every node");
+        notes.push(Note::new(Weight::Note, NoteKind::ReferenceKept, message));
+    }
+    in_namespace(&text)
+}
+
+/// The images of a bundle that reach nodes and have a digest.
+fn node_images(bundles: &bundles::Bundles) -> BTreeMap<ImagePlace, (ImageReference, bundles::Digest)> {
+    let mut images = BTreeMap::new();
+    for versions in &bundles.versions_bundles {
+        for component in &versions.components {
+            for artifact in component.artifacts.iter().filter(|artifact| artifact.kind == ArtifactKind::Image) {
+                if let (true, Some(digest), Ok(reference)) = (
+                    reaches_nodes(&component.name, &artifact.name),
+                    artifact.digest,
+                    artifact.uri.parse::<ImageReference>(),
+                ) {
+                    let version = versions.kubernetes_version.to_string();
+                    images.insert((version, component.name.clone(), artifact.name.clone()), (reference, digest));
+                }
+            }
+        }
+    }
+    images
+}
+
+/// Those of the deployed Bundles.
+fn deployed_references(request: &RenderRequest<'_>) -> BTreeMap<ImagePlace, (ImageReference, bundles::Digest)> {
+    let Some(bytes) = request.deployed.get("bundle/bundles.yaml") else { return BTreeMap::new() };
+    let manifests = bundles::parse("bundle/bundles.yaml", bytes).unwrap_or_default();
+    let deployed = manifests.into_iter().find_map(|manifest| match manifest {
+        Manifest::Bundles(bundles) => Some(bundles),
+        Manifest::EksaRelease(_) | Manifest::EksdRelease(_) => None,
+    });
+    deployed.as_ref().map(node_images).unwrap_or_default()
+}
+
+/// The EKS-D releases of every Kubernetes version that the cluster, or one it manages, uses; by name.
+fn eksd_releases(request: &RenderRequest<'_>, bundle: &BundleFile) -> Result<BTreeMap<String, String>, RenderError> {
+    let mut versions: BTreeSet<String> = BTreeSet::new();
+    let managed = request.fleet.managed_by(&request.cluster.name);
+    for cluster in std::iter::once(request.cluster).chain(managed) {
+        versions.insert(cluster.kubernetes_version.clone());
+        versions.extend(cluster.worker_groups.iter().map(|group| group.kubernetes_version.clone()));
+    }
+    let mut releases = BTreeMap::new();
+    for version in versions {
+        let Some(reference) = version
+            .parse()
+            .ok()
+            .and_then(|version| bundle.bundles.versions_bundle(&version))
+            .and_then(|versions| versions.eks_d.as_ref())
+        else {
+            continue;
+        };
+        let Some(url) = reference.manifest_url.as_deref() else { continue };
+        let name = reference.name.clone().unwrap_or_else(|| format!("kubernetes-{version}"));
+        if !name.chars().all(|character| character.is_ascii_alphanumeric() || matches!(character, '-' | '.')) {
+            return Err(RenderError::Other(format!("{name:?} is no name for an EKS-D release")));
+        }
+        let in_repository = request.fleet.eksd_releases.iter().find(|file| file.release.name == name);
+        let text = match in_repository {
+            Some(file) => own_document(&String::from_utf8_lossy(&file.bytes), &file.release.node),
+            None => upstream::fetch(request, "eksD", url)?.text,
+        };
+        releases.insert(name, text);
+    }
+    Ok(releases)
+}
+
+/// The ConfigMap that EKS Anywhere's in-place upgrade looks its image up in: EKS-D version to upgrader image.
+fn upgrader_images(request: &RenderRequest<'_>, bundle: &BundleFile) -> Option<Node> {
+    let deployed = DeployedImages::below(request.deployed, NAME.directory());
+    let mut data = Mapping::new();
+    let mut images: BTreeMap<String, String> = BTreeMap::new();
+    for versions in &bundle.bundles.versions_bundles {
+        let (Some(version), Some(component)) =
+            (versions.eks_d.as_ref().and_then(bundles::EksDReference::version), versions.component("upgrader"))
+        else {
+            continue;
+        };
+        let Some(artifact) = component.artifact("upgrader").filter(|artifact| !artifact.is_placeholder()) else {
+            continue;
+        };
+        let image = match (artifact.digest, artifact.uri.parse::<ImageReference>()) {
+            (Some(digest), Ok(reference)) => match deployed.kept(&reference, digest) {
+                Some(kept) => kept.to_owned(),
+                None => reference.pinned(digest).to_string(),
+            },
+            _ => artifact.uri.clone(),
+        };
+        images.insert(version.to_string(), image);
+    }
+    if images.is_empty() {
+        return None;
+    }
+    for (version, image) in images {
+        data.insert(version, image);
+    }
+    let metadata: Mapping = [("name", "in-place-upgrade"), ("namespace", NAMESPACE)]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), Node::from(value)))
+        .collect();
+    let mut root = Mapping::new();
+    root.insert("apiVersion", "v1");
+    root.insert("kind", "ConfigMap");
+    root.insert("metadata", metadata);
+    root.insert("data", data);
+    Some(Node::from(root))
+}

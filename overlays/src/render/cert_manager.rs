@@ -1,0 +1,58 @@
+//! cert-manager.
+
+use super::images::SectionImages;
+use super::output::Directory;
+use super::{ComponentName, Hop, RenderError, RenderRequest, RenderedComponent, build, hops, upstream};
+use crate::BundleFile;
+use kustomize_rs::yaml::Node;
+
+const NAME: ComponentName = ComponentName::CertManager;
+const SECTION: &str = "certManager";
+
+pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, RenderError> {
+    let Some(bundle) = request.bundle else { return Err(RenderError::Other("no bundle".to_owned())) };
+    let deployed = super::deployed_objects(request, NAME);
+    let section = upstream::section(request, bundle, SECTION)?;
+    let target = section.version.as_ref().map(bundles::Version::as_str).unwrap_or_default();
+    let way = hops::between(
+        request,
+        SECTION,
+        hops::deployed_version(&deployed, "app.kubernetes.io/version").as_deref(),
+        target,
+    );
+    let mut rendered_hops = Vec::new();
+    let mut before = deployed;
+    for step in &way.steps {
+        let (hop, objects) = render_at(request, step, &before)?;
+        before = objects;
+        rendered_hops.push(Hop {
+            version: hop.version.unwrap_or_default(),
+            bundle: step.bundles.name.clone(),
+            tree: hop.tree,
+            objects: hop.objects,
+            notes: hop.notes,
+            removed_versions: hop.removed_versions,
+        });
+    }
+    let (mut component, _) = render_at(request, bundle, &before)?;
+    component.hops = rendered_hops;
+    component.missing_hops = way.missing;
+    Ok(component)
+}
+
+fn render_at(
+    request: &RenderRequest<'_>,
+    bundle: &BundleFile,
+    before: &[Node],
+) -> Result<(RenderedComponent, Vec<Node>), RenderError> {
+    let section = upstream::section(request, bundle, SECTION)?;
+    let manifest = upstream::manifest(request, bundle, section, "manifest")?;
+    let mut objects = build::build(request, NAME, std::slice::from_ref(&manifest))?.objects;
+    let images = SectionImages::of(section);
+    let report = super::pin_images(request, NAME, &mut objects, |_| &images);
+    let mut directory = Directory::new(NAME);
+    directory.add("cert-manager.yaml", &objects.iter().collect::<Vec<_>>());
+    let version = section.version.as_ref().map(ToString::to_string);
+    let component = super::finish(NAME, version, directory, before, report.notes())?;
+    Ok((component, objects))
+}

@@ -1,0 +1,22 @@
+//! The cluster specification as people wrote it.
+
+use super::{ComponentName, Note, RenderError, RenderRequest, RenderedComponent};
+use crate::object::ObjectSummary;
+use crate::{objects_of, staging};
+
+pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, RenderError> {
+    let tree = staging::spec_tree(&request.cluster.files);
+    let objects: Vec<ObjectSummary> =
+        tree.files.values().flat_map(|bytes| objects_of(bytes)).filter_map(|node| ObjectSummary::of(&node)).collect();
+    let notes: Vec<Note> = staging::shared_machine_configs(request.cluster);
+    Ok(RenderedComponent {
+        name: ComponentName::Cluster,
+        version: Some(request.cluster.kubernetes_version.clone()),
+        tree,
+        objects,
+        notes,
+        removed_versions: Vec::new(),
+        hops: Vec::new(),
+        missing_hops: Vec::new(),
+    })
+}

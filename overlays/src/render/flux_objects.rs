@@ -1,0 +1,95 @@
+//! Flux Kustomizations, one for each directory of a cluster.
+
+use kustomize_rs::yaml::{Mapping, Node, Value, emit};
+
+use super::{ComponentName, RenderError, RenderRequest, RenderedComponent};
+use crate::object::ObjectSummary;
+use crate::policy::format_duration;
+use crate::{RenderedTree, RepoPath};
+
+const NAME: ComponentName = ComponentName::FluxObjects;
+
+/// The name of the Flux Kustomization of a directory of a cluster.
+pub fn kustomization_name(cluster: &str, component: ComponentName) -> String {
+    format!("{cluster}-{}", component.directory())
+}
+
+pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, RenderError> {
+    let mut tree = RenderedTree::new();
+    let mut objects = Vec::new();
+    for component in ComponentName::ALL {
+        // The preflight lives for one stage and goes with the files; its Kustomization stays, over an empty folder it
+        // would fail, so it exists only while the folder does.
+        let wanted = match component {
+            ComponentName::FluxObjects => false,
+            ComponentName::CiliumPreflight => {
+                super::applies(request, component).is_ok() && super::cilium::needs_preflight(request)
+            }
+            _ => super::applies(request, component).is_ok(),
+        };
+        if !wanted {
+            continue;
+        }
+        let node = kustomization(request, component);
+        objects.extend(ObjectSummary::of(&node));
+        let path = RepoPath::new(format!("{}.yaml", component.directory()));
+        tree.insert(path.map_err(|error| RenderError::Other(error.to_string()))?, emit(&node).into_bytes());
+    }
+    Ok(RenderedComponent {
+        name: NAME,
+        version: None,
+        tree,
+        objects,
+        notes: Vec::new(),
+        removed_versions: Vec::new(),
+        hops: Vec::new(),
+        missing_hops: Vec::new(),
+    })
+}
+
+fn map(entries: &[(&str, Node)]) -> Node {
+    Node::from(entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect::<Mapping>())
+}
+
+fn kustomization(request: &RenderRequest<'_>, component: ComponentName) -> Node {
+    let (policy, cluster) = (&request.fleet.policy, request.cluster);
+    let prefix = policy.deploy.path.as_ref().map(|path| format!("{path}/")).unwrap_or_default();
+    // Losing a file must never delete a cluster or its bundle.
+    let prune = !matches!(component, ComponentName::Cluster | ComponentName::Bundle);
+    // What runs in a workload cluster goes there by the kubeconfig that Cluster API keeps in the management cluster.
+    let remote =
+        !cluster.is_management() && matches!(component, ComponentName::Cilium | ComponentName::CiliumPreflight);
+    let flux_namespace = policy.flux.namespace.as_str();
+    let namespace = if remote { "eksa-system" } else { flux_namespace };
+    let mut source = vec![
+        ("kind", Node::from(policy.flux.source.kind.as_str())),
+        ("name", Node::from(policy.flux.source.name.as_str())),
+    ];
+    if namespace != flux_namespace {
+        source.push(("namespace", Node::from(flux_namespace)));
+    }
+    let mut spec = vec![
+        ("interval", Node::from(format_duration(policy.flux.interval))),
+        ("path", Node::from(format!("./{prefix}clusters/{}/{}", cluster.name, component.directory()))),
+        ("prune", Node::new(Value::Bool(prune))),
+        ("sourceRef", map(&source)),
+        ("timeout", Node::from("10m")),
+    ];
+    if remote {
+        let secret = format!("{}-kubeconfig", cluster.name);
+        spec.push(("kubeConfig", map(&[("secretRef", map(&[("name", Node::from(secret))]))])));
+    }
+    map(&[
+        ("apiVersion", Node::from("kustomize.toolkit.fluxcd.io/v1")),
+        ("kind", Node::from("Kustomization")),
+        (
+            "metadata",
+            map(&[
+                ("name", Node::from(kustomization_name(&cluster.name, component))),
+                ("namespace", Node::from(namespace)),
+                ("labels", map(&[("stepgate.dev/cluster", Node::from(cluster.name.as_str()))])),
+            ]),
+        ),
+        ("spec", map(&spec)),
+    ])
+}
