@@ -1,3 +1,153 @@
-//! The `kustomize build` pipeline in Rust.
+//! `kustomize build` in Rust: the bytes of kustomize v5.8.1, without exec, plugins or network.
+//!
+//! [`build`] reads a directory of a [`FileSystem`] and returns the objects its kustomization makes:
+//!
+//! ```
+//! use kustomize_rs::{MemoryFileSystem, Options, build};
+//!
+//! let mut files = MemoryFileSystem::new();
+//! files.insert("base/kustomization.yaml", *b"resources: [service.yaml]\nnamePrefix: my-\n");
+//! files.insert("base/service.yaml", *b"apiVersion: v1\nkind: Service\nmetadata: {name: web}\n");
+//! let resources = build(&files, "base", &Options::default())?;
+//! assert_eq!(resources.to_yaml(), "apiVersion: v1\nkind: Service\nmetadata:\n  name: my-web\n");
+//! # Ok::<(), kustomize_rs::BuildError>(())
+//! ```
+//!
+//! There is no global state: builds run in parallel. Every input is bounded by [`Options`].
 
+mod accumulate;
+mod builtin;
+mod configuration_file;
+mod error;
+pub mod fs;
+mod generate;
+mod id;
+mod json;
+mod kustomization;
+mod loader;
+mod merge;
+mod objects;
+mod provenance;
+mod refs;
+mod resource;
+mod resources;
+mod schema;
+mod selector;
+mod steps;
+mod transform;
 pub mod yaml;
+
+use std::sync::Arc;
+
+pub use error::{BuildError, BuildErrorKind};
+#[cfg(feature = "disk")]
+pub use fs::DiskFileSystem;
+pub use fs::{FileError, FileSystem, MemoryFileSystem};
+pub use id::{Gvk, ResourceId};
+pub use kustomization::FILE_NAMES;
+pub use loader::LoadRestrictor;
+pub use resource::{Origin, Resource};
+pub use resources::Resources;
+pub use transform::order::Order;
+
+use accumulate::{Accumulator, Build};
+use kustomization::SortOptions;
+use loader::Loader;
+use transform::{names, order, variables};
+
+/// How to build, and how much a build may cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The order of the output where the kustomization has no `sortOptions`.
+    pub order: Order,
+    /// Which files a kustomization may name.
+    pub load_restrictor: LoadRestrictor,
+    /// Bounds for every file that is read.
+    pub limits: yaml::Limits,
+    /// Longest chain of kustomizations that contain one another.
+    pub depth: usize,
+    /// Objects in all files together.
+    pub objects: usize,
+    /// Version in the label of `buildMetadata: [managedByLabel]`, after `kustomize-`.
+    pub version: String,
+    /// Keep objects with the annotation `config.kubernetes.io/local-config`.
+    pub include_local_config: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            order: Order::Legacy,
+            load_restrictor: LoadRestrictor::RootOnly,
+            limits: yaml::Limits::default(),
+            depth: 100,
+            objects: 1_000_000,
+            version: "(devel)".into(),
+            include_local_config: false,
+        }
+    }
+}
+
+/// Builds the kustomization in the directory `root`; the empty path is the root of the file system.
+pub fn build(files: &dyn FileSystem, root: &str, options: &Options) -> Result<Resources, BuildError> {
+    let start = fs::join("", root).ok_or_else(|| {
+        BuildError::new(BuildErrorKind::File, format!("the path `{root}` leads out of the file tree"))
+    })?;
+    let not_there = |what: &str| BuildError::new(BuildErrorKind::File, format!("`{root}` {what}"));
+    if !files.is_dir(&start) {
+        return Err(not_there("is no directory"));
+    }
+    let start = files.canonical(&start).map_err(|error| not_there(&format!("cannot be read: {error}")))?;
+    let loader = Loader {
+        files,
+        restrictor: options.load_restrictor,
+        limits: options.limits,
+        depth: options.depth,
+        chain: vec![start],
+    };
+    let kustomization = accumulate::load(&loader)?;
+    let mut build = Build {
+        schema: Arc::new(schema::Schema::builtin().clone()),
+        schema_is_set: false,
+        warnings: kustomization.warnings.clone(),
+        tracks_origins: !kustomization.build_metadata.is_empty(),
+        objects_left: options.objects,
+    };
+    build.use_schema(&loader, &kustomization)?;
+    let accumulator = build.accumulate(&loader, &kustomization, Accumulator::default(), "")?;
+    finish(accumulator, &kustomization, options, build)
+}
+
+/// What happens once, at the root: hashes, references, variables, order, annotations.
+fn finish(
+    accumulator: Accumulator,
+    kustomization: &kustomization::Kustomization,
+    options: &Options,
+    build: Build,
+) -> Result<Resources, BuildError> {
+    let Accumulator { mut resources, configuration, variables } = accumulator;
+    let schema = &build.schema;
+    names::add_hashes(&mut resources, schema)?;
+    refs::fix(&mut resources, &configuration.name_reference, schema)?;
+    variables::resolve(&mut resources, &variables, &configuration.var_reference)?;
+    if !options.include_local_config {
+        const LOCAL: &str = "config.kubernetes.io/local-config";
+        resources.items.retain(|resource| resource.annotation(LOCAL).is_none_or(|value| value == "false"));
+    }
+    match (&kustomization.sort_options, options.order) {
+        (Some(SortOptions::Legacy(legacy)), _) => order::sort_legacy(&mut resources, legacy.as_ref(), schema),
+        (None, Order::Legacy) => order::sort_legacy(&mut resources, None, schema),
+        (Some(SortOptions::Fifo), _) | (None, Order::None) => {}
+    }
+    let wants = |option: &str| kustomization.build_metadata.iter().any(|wanted| wanted == option);
+    if wants("managedByLabel") {
+        let pair = ("app.kubernetes.io/managed-by".to_owned(), format!("kustomize-{}", options.version));
+        let field = schema::FieldSpec::new(Gvk::default(), "metadata/labels", true);
+        transform::labels::add(&mut resources, &[pair], &[field])?;
+    }
+    for resource in &mut resources.items {
+        provenance::finish(resource, wants("originAnnotations"), wants("transformerAnnotations"));
+    }
+    resources.warnings = build.warnings;
+    Ok(resources)
+}

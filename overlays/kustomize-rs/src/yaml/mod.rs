@@ -21,4 +21,5 @@ pub use node::{Entry, Mapping, Node, Span, Value};
 pub use order::compare_keys;
 pub use parse::{Document, Rules, decode, parse, parse_with};
 
-pub(crate) use number::float_text;
+pub(crate) use number::{float_text, json_float};
+pub(crate) use resolve::{Scalar, resolve_v3};

@@ -93,6 +93,21 @@ impl Node {
         Self { value, span, written: None }
     }
 
+    /// Forgets how scalars were written, as a way through JSON does.
+    pub(crate) fn forget_writing(&mut self) {
+        self.written = None;
+        match &mut self.value {
+            Value::Sequence(items) => items.iter_mut().for_each(Node::forget_writing),
+            Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| entry.value.forget_writing()),
+            _ => {}
+        }
+    }
+
+    /// Says whether the value does not show how it was written.
+    pub(crate) fn is_rewritten(&self) -> bool {
+        self.written.is_some()
+    }
+
     pub(crate) fn set_written(&mut self, text: &str) {
         self.written = Some(text.into());
     }

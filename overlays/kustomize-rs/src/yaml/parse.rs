@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use base64::Engine;
-use granit_parser::{Event, Options, Parser, ScalarStyle, Tag};
+use granit_parser::{Event, Options, Parser, ScalarStyle, StructureStyle, Tag};
 
 use super::node::{Entry, Mapping, Node, Span, Value};
 use super::resolve::{Scalar, resolve_v2, resolve_v3};
@@ -15,6 +15,8 @@ use super::{Limits, YamlError, YamlErrorKind};
 pub struct Document {
     /// Its top node; never null.
     pub root: Node,
+    /// Keys that were given twice, where the rules let the last one win: only [`Rules::V2`] does.
+    pub duplicates: Vec<(String, Span)>,
 }
 
 /// Whose reading rules decide what a plain scalar means.
@@ -23,6 +25,8 @@ pub enum Rules {
     /// go-yaml v3: `yes` is text. Kubernetes objects are read so.
     #[default]
     V3,
+    /// As `V3`, and an empty value inside of `{}` is the empty text, which is what kustomize makes of it.
+    Manifest,
     /// go-yaml v2, which kustomize reads kustomization files with: `yes`, `no`, `on`, `off`, `y`, `n` are booleans, in
     /// keys too, and every scalar key becomes text.
     V2,
@@ -95,6 +99,7 @@ pub(super) fn parse_events(source: &str, limits: &Limits, rules: Rules) -> Resul
         open_anchors: HashSet::new(),
         stack: Vec::new(),
         finished: Vec::new(),
+        duplicates: Vec::new(),
     };
     for event in Parser::new_from_str_with_options(source, options) {
         match event {
@@ -154,6 +159,8 @@ struct MappingFrame {
     key: Option<Key>,
     merges: Vec<(Node, Span)>,
     merge_seen: bool,
+    /// Written with braces.
+    is_flow: bool,
 }
 
 enum Key {
@@ -172,6 +179,7 @@ struct Builder<'l> {
     open_anchors: HashSet<usize>,
     stack: Vec<Frame>,
     finished: Vec<Document>,
+    duplicates: Vec<(String, Span)>,
 }
 
 impl Builder<'_> {
@@ -189,7 +197,10 @@ impl Builder<'_> {
             }
             Event::Scalar(text, style, anchor, tag) => self.scalar(text, style, anchor, tag.as_deref(), span),
             Event::SequenceStart(_, anchor, _) => self.open(span, anchor, Content::Sequence(Vec::new())),
-            Event::MappingStart(_, anchor, _) => self.open(span, anchor, Content::Mapping(MappingFrame::default())),
+            Event::MappingStart(style, anchor, _) => {
+                let is_flow = style == StructureStyle::Flow;
+                self.open(span, anchor, Content::Mapping(MappingFrame { is_flow, ..MappingFrame::default() }))
+            }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
             Event::Alias(anchor) => self.alias(anchor, span),
             _ => Ok(()),
@@ -339,8 +350,13 @@ impl Builder<'_> {
 
     fn resolve(&self, text: &str) -> Scalar {
         match self.rules {
-            Rules::V3 | Rules::V3RepeatedKeys => resolve_v3(text),
-            Rules::V2 => resolve_v2(text),
+            Rules::Manifest if text.is_empty() && self.in_flow_mapping() => Scalar::Text,
+            Rules::V3 | Rules::V3RepeatedKeys | Rules::Manifest => resolve_v3(text),
+            Rules::V2 => match resolve_v2(text) {
+                // For compatibility go-yaml v2 leaves times as they are written.
+                Scalar::Timestamp(_) => Scalar::Text,
+                other => other,
+            },
         }
     }
 
@@ -393,6 +409,10 @@ impl Builder<'_> {
         Ok(Key::Text(key, span))
     }
 
+    fn in_flow_mapping(&self) -> bool {
+        matches!(self.stack.last(), Some(Frame { content: Content::Mapping(mapping), .. }) if mapping.is_flow)
+    }
+
     fn awaits_key(&self) -> bool {
         matches!(self.stack.last(), Some(Frame { content: Content::Mapping(mapping), .. }) if mapping.key.is_none())
     }
@@ -413,6 +433,12 @@ impl Builder<'_> {
                         mapping.key = Some(Key::Repeated(text.clone(), span));
                         return Ok(());
                     }
+                    if self.rules == Rules::V2 {
+                        self.duplicates.push((text.clone(), earlier));
+                        mapping.entries.retain(|entry| entry.key != *text);
+                        mapping.key = Some(key);
+                        return Ok(());
+                    }
                     let message = format!("the key `{text}` is already on line {}", earlier.line);
                     return Err(error_at(YamlErrorKind::DuplicateKey, message, span));
                 }
@@ -426,7 +452,7 @@ impl Builder<'_> {
     fn place(&mut self, node: Node, depth: usize) -> Result<(), YamlError> {
         let Some(frame) = self.stack.last_mut() else {
             if !node.is_null() {
-                self.finished.push(Document { root: node });
+                self.finished.push(Document { root: node, duplicates: std::mem::take(&mut self.duplicates) });
             }
             return Ok(());
         };

@@ -32,7 +32,7 @@ pub(super) fn read(source: &str, limits: &Limits) -> Option<Vec<Document>> {
         }
         marked = false;
         seen += 1;
-        documents.push(Document { root: reader.block(line.indent, 0, false)? });
+        documents.push(Document { root: reader.block(line.indent, 0, false)?, duplicates: Vec::new() });
     }
     (seen + usize::from(marked) <= limits.documents).then_some(documents)
 }

@@ -1,0 +1,409 @@
+//! One kustomization after another: resources, generators, components, transformers, in kustomize's order.
+
+use std::sync::Arc;
+
+use crate::builtin::{self, Source, Step};
+use crate::configuration_file;
+use crate::error::{BuildError, BuildErrorKind};
+use crate::fs::join;
+use crate::generate::{self, Kind};
+use crate::kustomization::{FILE_NAMES, Kustomization, PatchEntry};
+use crate::loader::Loader;
+use crate::objects;
+use crate::provenance::{self, Configured};
+use crate::resource::{Origin, Resource};
+use crate::resources::Resources;
+use crate::schema::{Configuration, FieldSpec, Schema, default_configuration};
+use crate::steps::{self, Context};
+use crate::transform::names::End;
+use crate::transform::namespace::NamespaceTransformer;
+use crate::transform::variables::{self, Variables};
+
+/// What has come together so far.
+#[derive(Debug, Default)]
+pub(crate) struct Accumulator {
+    pub(crate) resources: Resources,
+    pub(crate) configuration: Configuration,
+    pub(crate) variables: Variables,
+}
+
+/// What a whole build shares.
+pub(crate) struct Build {
+    pub(crate) schema: Arc<Schema>,
+    /// The first custom schema stays.
+    pub(crate) schema_is_set: bool,
+    pub(crate) warnings: Vec<String>,
+    /// The root asks for `buildMetadata`.
+    pub(crate) tracks_origins: bool,
+    /// How many more objects may be read.
+    pub(crate) objects_left: usize,
+}
+
+/// Reads the kustomization of a directory.
+pub(crate) fn load(loader: &Loader<'_>) -> Result<Kustomization, BuildError> {
+    let mut found = None;
+    for name in FILE_NAMES {
+        let path = join(loader.root(), name).unwrap_or_default();
+        match loader.files.read(&path) {
+            Ok(content) => {
+                if found.is_some() {
+                    let message = format!("more than one kustomization file in `{}`", loader.root());
+                    return Err(BuildError::conflict(message).hint(format!("keep one of {}", FILE_NAMES.join(", "))));
+                }
+                found = Some((content, path));
+            }
+            Err(crate::fs::FileError::Missing | crate::fs::FileError::NotAFile) => {}
+            Err(error) => {
+                let message = format!("`{path}` cannot be read: {error}");
+                return Err(BuildError::new(BuildErrorKind::File, message));
+            }
+        }
+    }
+    let Some((content, path)) = found else {
+        let place = if loader.root().is_empty() { "." } else { loader.root() };
+        let message = format!("no kustomization file in `{place}`");
+        return Err(BuildError::new(BuildErrorKind::File, message).hint(format!("add a {}", FILE_NAMES[0])));
+    };
+    Kustomization::parse(&content, &path, &loader.limits)
+}
+
+impl Build {
+    /// Runs one kustomization on top of `accumulator`; `origin` is its directory as the root sees it.
+    pub(crate) fn accumulate(
+        &mut self,
+        loader: &Loader<'_>,
+        kustomization: &Kustomization,
+        mut accumulator: Accumulator,
+        origin: &str,
+    ) -> Result<Accumulator, BuildError> {
+        let result = self.run(loader, kustomization, &mut accumulator, origin);
+        result.map_err(|error| error.in_file(&kustomization.file))?;
+        Ok(accumulator)
+    }
+
+    fn run(
+        &mut self,
+        loader: &Loader<'_>,
+        kustomization: &Kustomization,
+        accumulator: &mut Accumulator,
+        origin: &str,
+    ) -> Result<(), BuildError> {
+        if kustomization.helm_charts > 0 {
+            return Err(BuildError::new(BuildErrorKind::Unsupported, "`helmCharts` are not rendered")
+                .hint("render the chart to a file and name that in `resources`"));
+        }
+        self.read_resources(loader, &kustomization.resources, accumulator, origin)?;
+        accumulator.configuration.merge(&self.configuration(loader, kustomization)?)?;
+        self.generate(loader, kustomization, accumulator, origin)?;
+        for path in &kustomization.components {
+            self.directory(loader, path, accumulator, origin, true)?;
+        }
+        self.transform(loader, kustomization, accumulator, origin)?;
+        self.validate(loader, kustomization, accumulator, origin)?;
+        let Accumulator { resources, variables, .. } = accumulator;
+        variables::collect(variables, resources, &kustomization.variables, &self.schema)
+    }
+
+    fn configuration(&self, loader: &Loader<'_>, kustomization: &Kustomization) -> Result<Configuration, BuildError> {
+        let mut configuration = default_configuration().clone();
+        if !kustomization.configurations.is_empty() {
+            let mut custom = Configuration::default();
+            for path in &kustomization.configurations {
+                let content = loader.read(path)?;
+                custom.merge(&configuration_file::read(&content, &loader.display(path), &loader.limits)?)?;
+            }
+            configuration.merge(&custom)?;
+        }
+        for path in &kustomization.crds {
+            let content = loader.read(path)?;
+            configuration.merge(&configuration_file::read_crds(&content, &loader.display(path), &loader.limits)?)?;
+        }
+        Ok(configuration)
+    }
+
+    /// Files first; what is no file is a directory with a kustomization.
+    fn read_resources(
+        &mut self,
+        loader: &Loader<'_>,
+        paths: &[String],
+        accumulator: &mut Accumulator,
+        origin: &str,
+    ) -> Result<(), BuildError> {
+        for path in paths {
+            let is_dir = loader.resolve(path).is_ok_and(|full| loader.files.is_dir(&full));
+            if is_dir {
+                self.directory(loader, path, accumulator, origin, false)?;
+                continue;
+            }
+            let content = match loader.read(path) {
+                Ok(content) => content,
+                // The message for a missing base is better than that for a missing file.
+                Err(error) => return Err(loader.enter(path).err().unwrap_or(error)),
+            };
+            let mut objects = objects::read(&content, &loader.display(path), &loader.limits)?;
+            self.objects_left = self
+                .objects_left
+                .checked_sub(objects.len())
+                .ok_or_else(|| BuildError::new(BuildErrorKind::Limit, "too many objects in one build"))?;
+            if self.tracks_origins {
+                let text = provenance::path_text(&provenance::join(origin, path));
+                objects.iter_mut().for_each(|object| object.origin.annotation = Some(text.clone()));
+            }
+            accumulator.resources.append_all(objects, &self.schema)?;
+        }
+        Ok(())
+    }
+
+    fn directory(
+        &mut self,
+        loader: &Loader<'_>,
+        path: &str,
+        accumulator: &mut Accumulator,
+        origin: &str,
+        as_component: bool,
+    ) -> Result<(), BuildError> {
+        let below = loader.enter(path)?;
+        let kustomization = load(&below)?;
+        self.use_schema(&below, &kustomization)?;
+        self.warnings.extend(kustomization.warnings.iter().cloned());
+        if kustomization.is_component != as_component {
+            let (found, field) =
+                if as_component { ("Kustomization", "components") } else { ("Component", "resources") };
+            let message = format!("`{path}` is a {found}, it cannot stand in `{field}`");
+            return Err(BuildError::syntax(message));
+        }
+        let origin = provenance::join(origin, path);
+        if as_component {
+            let given = std::mem::take(accumulator);
+            *accumulator = self.accumulate(&below, &kustomization, given, &origin)?;
+            return Ok(());
+        }
+        let done = self.accumulate(&below, &kustomization, Accumulator::default(), &origin)?;
+        accumulator.resources.append_all(done.resources.items, &self.schema)?;
+        accumulator.configuration.merge(&done.configuration)?;
+        variables::merge(&mut accumulator.variables, done.variables.into_values())
+    }
+
+    /// Takes the schema of a kustomization, unless there is one.
+    pub(crate) fn use_schema(&mut self, loader: &Loader<'_>, kustomization: &Kustomization) -> Result<(), BuildError> {
+        let field = |name: &str| kustomization.openapi.iter().find(|(key, _)| key == name).map(|(_, value)| value);
+        if let Some(path) = field("path") {
+            let content = loader.read(path)?;
+            if self.schema_is_set {
+                return Ok(());
+            }
+            if field("version").is_some() {
+                return Err(BuildError::syntax("`openapi` has both a path and a version"));
+            }
+            let file = loader.display(path);
+            let text = crate::yaml::decode(&content).map_err(|error| BuildError::from_yaml(error, &file))?;
+            let documents =
+                crate::yaml::parse(&text, &loader.limits).map_err(|error| BuildError::from_yaml(error, &file))?;
+            if let Some(document) = documents.first() {
+                let schema = Schema::from_openapi(&document.root).map_err(|error| error.in_file(&file))?;
+                self.schema = Arc::new(schema);
+                self.schema_is_set = true;
+            }
+            return Ok(());
+        }
+        match field("version").map(String::as_str) {
+            None | Some("" | "v1.21.2") => Ok(()),
+            Some("v1.20.4") => Ok(()),
+            Some(other) => Err(BuildError::syntax(format!("the OpenAPI version `{other}` is not built in"))
+                .hint("built in is v1.21.2")),
+        }
+    }
+
+    fn generate(
+        &mut self,
+        loader: &Loader<'_>,
+        kustomization: &Kustomization,
+        accumulator: &mut Accumulator,
+        origin: &str,
+    ) -> Result<(), BuildError> {
+        let mut sources = Vec::new();
+        let file = provenance::join(origin, kustomization.file.rsplit('/').next().unwrap_or_default());
+        let lists = [(Kind::ConfigMap, &kustomization.config_maps), (Kind::Secret, &kustomization.secrets)];
+        for (kind, generators) in lists {
+            for generator in generators {
+                let mut generator = generator.clone();
+                if let Some(global) = &kustomization.generator_options {
+                    generator.options.inherit(global);
+                }
+                let name = if kind == Kind::ConfigMap { "ConfigMapGenerator" } else { "SecretGenerator" };
+                let by = self.tracks_origins.then(|| Configured::builtin(&file, name));
+                sources.push((Source::Data(kind, Box::new(generator)), by));
+            }
+        }
+        for object in self.plugins(loader, &kustomization.generators, &file, origin)? {
+            sources.push((builtin::source(&object)?, Configured::object(&object)));
+        }
+        for (source, by) in sources {
+            let mut resource = match source {
+                Source::Data(kind, generator) => {
+                    let load = |path: &str| loader.read(path);
+                    generate::generate(kind, &generator, &load)
+                        .map_err(|error| error.at(&kustomization.file, generator.span))?
+                }
+                Source::Object(resource) => *resource,
+            };
+            let line = resource.node.span.line;
+            resource.origin =
+                Origin { file: Arc::from(kustomization.file.as_str()), line, annotation: by.map(|by| by.text()) };
+            accumulator.resources.absorb(vec![resource], &self.schema)?;
+        }
+        Ok(())
+    }
+
+    /// Plugin configurations: those written inline first, then those of files and directories.
+    fn plugins(
+        &mut self,
+        loader: &Loader<'_>,
+        entries: &[String],
+        file: &str,
+        origin: &str,
+    ) -> Result<Vec<Resource>, BuildError> {
+        let mut inline = Accumulator::default();
+        let mut paths = Vec::new();
+        for entry in entries {
+            match objects::read(entry.as_bytes(), file, &loader.limits) {
+                Ok(mut objects) => {
+                    if self.tracks_origins {
+                        let text = provenance::path_text(file);
+                        objects.iter_mut().for_each(|object| object.origin.annotation = Some(text.clone()));
+                    }
+                    inline.resources.append_all(objects, &self.schema)?;
+                }
+                // Several lines are no path: the reader's error says what is wrong.
+                Err(error) if entry.trim_end().contains('\n') => return Err(error),
+                Err(_) => paths.push(entry.clone()),
+            }
+        }
+        self.read_resources(loader, &paths, &mut inline, origin)?;
+        Ok(inline.resources.items)
+    }
+
+    fn transform(
+        &mut self,
+        loader: &Loader<'_>,
+        kustomization: &Kustomization,
+        accumulator: &mut Accumulator,
+        origin: &str,
+    ) -> Result<(), BuildError> {
+        let file = provenance::join(origin, kustomization.file.rsplit('/').next().unwrap_or_default());
+        let mut all: Vec<(Step, Option<Configured>)> = own_steps(kustomization, &accumulator.configuration)?
+            .into_iter()
+            .map(|(step, name)| (step, self.tracks_origins.then(|| Configured::builtin(&file, name))))
+            .collect();
+        for object in self.plugins(loader, &kustomization.transformers, &file, origin)? {
+            let by = Configured::object(&object);
+            all.extend(builtin::step(&object)?.into_iter().map(|step| (step, by.clone())));
+        }
+        let schema = Arc::clone(&self.schema);
+        let context = Context { loader, schema: &schema, file: &kustomization.file };
+        // Files are read before anything changes, as kustomize configures all its plugins first.
+        let prepared: Vec<_> =
+            all.into_iter().map(|(step, by)| Ok((context.prepare(step)?, by))).collect::<Result<_, BuildError>>()?;
+        for (step, by) in prepared {
+            context.run(&step, &mut accumulator.resources)?;
+            if let Some(by) = by {
+                provenance::note(&mut accumulator.resources.items, &by);
+            }
+        }
+        Ok(())
+    }
+
+    /// Validators may look, but not change.
+    fn validate(
+        &mut self,
+        loader: &Loader<'_>,
+        kustomization: &Kustomization,
+        accumulator: &Accumulator,
+        origin: &str,
+    ) -> Result<(), BuildError> {
+        if kustomization.validators.is_empty() {
+            return Ok(());
+        }
+        let file = provenance::join(origin, kustomization.file.rsplit('/').next().unwrap_or_default());
+        let schema = Arc::clone(&self.schema);
+        let context = Context { loader, schema: &schema, file: &kustomization.file };
+        for object in self.plugins(loader, &kustomization.validators, &file, origin)? {
+            let mut copy = accumulator.resources.clone();
+            for step in builtin::step(&object)? {
+                context.run(&context.prepare(step)?, &mut copy)?;
+            }
+            let same = copy.items.len() == accumulator.resources.items.len()
+                && copy.items.iter().zip(&accumulator.resources.items).all(|(a, b)| steps::unchanged(a, b));
+            if !same {
+                let message = format!("the validator `{}` changes the objects", object.name());
+                return Err(BuildError::transform(message).at(&object.origin.file, object.node.span));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The fields of a kustomization as steps, in their fixed order, with the names of kustomize's plugins.
+fn own_steps(
+    kustomization: &Kustomization,
+    configuration: &Configuration,
+) -> Result<Vec<(Step, &'static str)>, BuildError> {
+    let mut steps: Vec<(Step, &'static str)> = Vec::new();
+    if !kustomization.patches_strategic_merge.is_empty() {
+        let paths = kustomization.patches_strategic_merge.clone();
+        steps.push((Step::StrategicMerge { paths, patches: String::new() }, "PatchStrategicMergeTransformer"));
+    }
+    let patch = |entry: &PatchEntry| (Step::Patch(entry.clone()), "PatchTransformer");
+    steps.extend(kustomization.patches.iter().map(patch));
+    if !kustomization.namespace.is_empty() {
+        let transformer = NamespaceTransformer {
+            namespace: kustomization.namespace.clone(),
+            fields: configuration.namespace.clone(),
+            ..NamespaceTransformer::default()
+        };
+        steps.push((Step::Namespace(transformer), "NamespaceTransformer"));
+    }
+    if !kustomization.name_prefix.is_empty() {
+        let fields = configuration.name_prefix.clone();
+        steps.push((Step::Name(End::Prefix, kustomization.name_prefix.clone(), fields), "PrefixTransformer"));
+    }
+    if !kustomization.name_suffix.is_empty() {
+        let fields = configuration.name_suffix.clone();
+        steps.push((Step::Name(End::Suffix, kustomization.name_suffix.clone(), fields), "SuffixTransformer"));
+    }
+    if !kustomization.labels.is_empty() || !kustomization.common_labels.is_empty() {
+        for entry in &kustomization.labels {
+            let mut fields = entry.fields.clone();
+            crate::schema::merge_specs(&mut fields, &configuration.labels)?;
+            if entry.include_selectors {
+                crate::schema::merge_specs(&mut fields, &configuration.common_labels)?;
+            } else {
+                if entry.include_templates {
+                    crate::schema::merge_specs(&mut fields, &configuration.template_labels)?;
+                }
+                let own = FieldSpec::new(crate::id::Gvk::default(), "metadata/labels", true);
+                crate::schema::merge_specs(&mut fields, &[own])?;
+            }
+            steps.push((Step::Labels(entry.pairs.clone(), fields), "LabelTransformer"));
+        }
+        let fields = configuration.common_labels.clone();
+        steps.push((Step::Labels(kustomization.common_labels.clone(), fields), "LabelTransformer"));
+    }
+    if !kustomization.common_annotations.is_empty() {
+        let fields = configuration.common_annotations.clone();
+        steps.push((Step::Annotations(kustomization.common_annotations.clone(), fields), "AnnotationsTransformer"));
+    }
+    let json = |entry: &PatchEntry| (Step::JsonPatch(entry.clone()), "PatchJson6902Transformer");
+    steps.extend(kustomization.patches_json.iter().map(json));
+    for (name, count) in &kustomization.replicas {
+        let fields = configuration.replicas.clone();
+        steps.push((Step::Replicas(name.clone(), *count, fields), "ReplicaCountTransformer"));
+    }
+    for image in &kustomization.images {
+        steps.push((Step::Image(image.clone(), configuration.images.clone()), "ImageTagTransformer"));
+    }
+    if !kustomization.replacements.is_empty() {
+        steps.push((Step::Replacements(kustomization.replacements.clone()), "ReplacementTransformer"));
+    }
+    Ok(steps)
+}

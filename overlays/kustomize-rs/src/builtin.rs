@@ -1,0 +1,201 @@
+//! Transformers and generators that are configured as objects: `apiVersion: builtin`.
+
+use crate::error::{BuildError, BuildErrorKind};
+use crate::generate::Kind;
+use crate::kustomization::fields::Fields;
+use crate::kustomization::{Generator, PatchEntry, ReplacementEntry, SortOptions, parts};
+use crate::resource::Resource;
+use crate::schema::FieldSpec;
+use crate::transform::images::Image;
+use crate::transform::names::End;
+use crate::transform::namespace::{NamespaceTransformer, Subjects};
+use crate::transform::value_add::ValueAddTarget;
+use crate::yaml::{Mapping, Node};
+
+/// One step of a build, before its files are read.
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    Namespace(NamespaceTransformer),
+    Name(End, String, Vec<FieldSpec>),
+    Labels(Vec<(String, String)>, Vec<FieldSpec>),
+    Annotations(Vec<(String, String)>, Vec<FieldSpec>),
+    Patch(PatchEntry),
+    StrategicMerge { paths: Vec<String>, patches: String },
+    JsonPatch(PatchEntry),
+    Replicas(String, i64, Vec<FieldSpec>),
+    Image(Image, Vec<FieldSpec>),
+    Replacements(Vec<ReplacementEntry>),
+    ValueAdd { value: String, targets: Vec<ValueAddTarget>, file: String },
+    Hash,
+    Order(SortOptions),
+}
+
+/// A generator, before its files are read.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    Data(Kind, Box<Generator>),
+    Object(Box<Resource>),
+}
+
+fn unsupported(resource: &Resource) -> BuildError {
+    let gvk = resource.gvk();
+    let message =
+        format!("{} `{}` is no builtin plugin; exec, container and Go plugins are not run", gvk.kind, resource.name());
+    BuildError::new(BuildErrorKind::Unsupported, message).at(&resource.origin.file, resource.node.span)
+}
+
+fn is_builtin(resource: &Resource) -> bool {
+    resource.node.get("apiVersion").and_then(Node::as_str) == Some("builtin")
+}
+
+/// Reads the configuration of a transformer.
+pub(crate) fn step(resource: &Resource) -> Result<Vec<Step>, BuildError> {
+    if !is_builtin(resource) {
+        return Err(unsupported(resource));
+    }
+    let read = || -> Result<Option<Vec<Step>>, BuildError> {
+        let fields = Fields::new(&resource.node, "", false)?;
+        if resource.kind() == "PrefixSuffixTransformer" {
+            let both = [read_step("PrefixTransformer", &fields)?, read_step("SuffixTransformer", &fields)?];
+            return Ok(Some(both.into_iter().flatten().collect()));
+        }
+        Ok(read_step(&resource.kind(), &fields)?.map(|step| vec![step]))
+    };
+    match read() {
+        Ok(Some(steps)) => Ok(steps),
+        Ok(None) => Err(unsupported(resource)),
+        Err(error) => Err(error.in_file(&resource.origin.file)),
+    }
+}
+
+fn read_step(kind: &str, fields: &Fields<'_>) -> Result<Option<Step>, BuildError> {
+    let specs = || fields.objects("fieldSpecs", parts::field_spec);
+    Ok(Some(match kind {
+        "NamespaceTransformer" => {
+            let namespace = fields.object("metadata", |metadata| metadata.text("namespace"))?.unwrap_or_default();
+            let subjects = match fields.text("setRoleBindingSubjects")?.as_str() {
+                "" | "defaultOnly" => Subjects::DefaultOnly,
+                "allServiceAccounts" => Subjects::AllServiceAccounts,
+                "none" => Subjects::None,
+                other => {
+                    let message = format!("`setRoleBindingSubjects` is `{other}`");
+                    return Err(BuildError::syntax(message).hint("one of defaultOnly, allServiceAccounts, none"));
+                }
+            };
+            let unset_only = fields.flag("unsetOnly")?;
+            Step::Namespace(NamespaceTransformer { namespace, fields: specs()?, unset_only, subjects })
+        }
+        "PrefixTransformer" | "SuffixTransformer" => {
+            let (end, name) =
+                if kind == "PrefixTransformer" { (End::Prefix, "prefix") } else { (End::Suffix, "suffix") };
+            if fields.get("fieldSpecs").is_none() {
+                return Err(BuildError::syntax(format!("a {kind} has no `fieldSpecs`")));
+            }
+            Step::Name(end, fields.text(name)?, specs()?)
+        }
+        "LabelTransformer" => Step::Labels(fields.map("labels")?, specs()?),
+        "AnnotationsTransformer" => Step::Annotations(fields.map("annotations")?, specs()?),
+        "PatchTransformer" => Step::Patch(parts::patch_entry(fields)?),
+        "PatchStrategicMergeTransformer" => {
+            Step::StrategicMerge { paths: fields.texts("paths")?, patches: fields.text("patches")? }
+        }
+        "PatchJson6902Transformer" => {
+            let mut entry = parts::patch_entry(fields)?;
+            entry.patch = fields.text("jsonOp")?;
+            Step::JsonPatch(entry)
+        }
+        "ReplicaCountTransformer" => {
+            let replica = fields.object("replica", |replica| Ok((replica.text("name")?, replica.number("count")?)))?;
+            let (name, count) = replica.unwrap_or_default();
+            Step::Replicas(name, count, specs()?)
+        }
+        "ImageTagTransformer" => Step::Image(fields.object("imageTag", parts::image)?.unwrap_or_default(), specs()?),
+        "ReplacementTransformer" => Step::Replacements(fields.objects("replacements", parts::replacement_entry)?),
+        "ValueAddTransformer" => Step::ValueAdd {
+            value: fields.text("value")?,
+            targets: value_add_targets(fields)?,
+            file: fields.text("targetFilePath")?,
+        },
+        "HashTransformer" => Step::Hash,
+        "SortOrderTransformer" => {
+            Step::Order(fields.object("sortOptions", parts::sort_options)?.unwrap_or(SortOptions::Fifo))
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// Reads the `targets` of a `ValueAddTransformer`.
+pub(crate) fn value_add_targets(fields: &Fields<'_>) -> Result<Vec<ValueAddTarget>, BuildError> {
+    fields.objects("targets", |target| {
+        let field_path = target.text("fieldPath")?;
+        let file_path_position = target.number("filePathPosition")?;
+        if field_path.is_empty() {
+            return Err(BuildError::syntax("a target has no `fieldPath`"));
+        }
+        if file_path_position < 0 {
+            return Err(BuildError::syntax("`filePathPosition` is negative"));
+        }
+        let selector = target.object("selector", parts::selector)?.unwrap_or_default();
+        Ok(ValueAddTarget { selector, field_path, file_path_position })
+    })
+}
+
+/// Reads the configuration of a generator.
+pub(crate) fn source(resource: &Resource) -> Result<Source, BuildError> {
+    if !is_builtin(resource) {
+        return Err(unsupported(resource));
+    }
+    let read = || -> Result<Option<Source>, BuildError> {
+        let fields = Fields::new(&resource.node, "", false)?;
+        Ok(match resource.kind().as_str() {
+            "ConfigMapGenerator" => Some(Source::Data(Kind::ConfigMap, Box::new(data_generator(&fields, resource)?))),
+            "SecretGenerator" => Some(Source::Data(Kind::Secret, Box::new(data_generator(&fields, resource)?))),
+            "IAMPolicyGenerator" => Some(Source::Object(Box::new(iam_policy(&fields)?))),
+            _ => None,
+        })
+    };
+    match read() {
+        Ok(Some(source)) => Ok(source),
+        Ok(None) => Err(unsupported(resource)),
+        Err(error) => Err(BuildError::in_file(error, &resource.origin.file)),
+    }
+}
+
+fn data_generator(fields: &Fields<'_>, resource: &Resource) -> Result<Generator, BuildError> {
+    let mut generator = parts::generator(fields)?;
+    // The single `env` is a field of kustomizations only.
+    if fields.get("env").is_some() {
+        generator.envs.pop();
+    }
+    if generator.name.is_empty() {
+        generator.name = resource.name();
+    }
+    if generator.namespace.is_empty() {
+        generator.namespace = resource.namespace();
+    }
+    Ok(generator)
+}
+
+fn iam_policy(fields: &Fields<'_>) -> Result<Resource, BuildError> {
+    let cloud = fields.text("cloud")?;
+    if cloud != "gke" {
+        return Err(BuildError::syntax(format!("the cloud `{cloud}` of an IAMPolicyGenerator is not gke")));
+    }
+    let service =
+        fields.object("kubernetesService", |service| Ok((service.text("namespace")?, service.text("name")?)))?;
+    let account = fields.object("serviceAccount", |account| Ok((account.text("name")?, account.text("projectId")?)))?;
+    let ((namespace, name), (account, project)) = (service.unwrap_or_default(), account.unwrap_or_default());
+    let mut annotations = Mapping::new();
+    annotations.insert("iam.gke.io/gcp-service-account", format!("{account}@{project}.iam.gserviceaccount.com"));
+    let mut metadata = Mapping::new();
+    metadata.insert("annotations", annotations);
+    metadata.insert("name", name);
+    if !namespace.is_empty() {
+        metadata.insert("namespace", namespace);
+    }
+    let mut object = Mapping::new();
+    object.insert("apiVersion", "v1");
+    object.insert("kind", "ServiceAccount");
+    object.insert("metadata", metadata);
+    Ok(Resource::new(object.into()))
+}

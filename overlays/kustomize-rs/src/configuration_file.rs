@@ -1,0 +1,120 @@
+//! Files named in `configurations` and `crds`: more fields for the transformers.
+
+use crate::error::BuildError;
+use crate::id::Gvk;
+use crate::kustomization::{fields::Fields, parts};
+use crate::schema::{Configuration, FieldSpec, NameReference};
+use crate::yaml::{Limits, Node, Rules, decode, parse_with};
+
+fn parse(bytes: &[u8], file: &str, limits: &Limits) -> Result<Option<Node>, BuildError> {
+    let text = decode(bytes).map_err(|error| BuildError::from_yaml(error, file))?;
+    let documents = parse_with(&text, limits, Rules::V2).map_err(|error| BuildError::from_yaml(error, file))?;
+    Ok(documents.into_iter().next().map(|document| document.root))
+}
+
+/// Reads a configuration file.
+pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Configuration, BuildError> {
+    let mut configuration = Configuration::default();
+    let Some(root) = parse(bytes, file, limits)? else {
+        return Ok(configuration);
+    };
+    let mut fill = || {
+        let fields = Fields::new(&root, "", true)?;
+        for table in Configuration::TABLES {
+            let specs = fields.objects(table, parts::field_spec)?;
+            if let Some(slot) = configuration.table_mut(table) {
+                *slot = specs;
+            }
+        }
+        configuration.name_reference = fields.objects("nameReference", |reference| {
+            Ok(NameReference {
+                gvk: parts::gvk(reference)?,
+                referrers: reference.objects("fieldSpecs", parts::field_spec)?,
+            })
+        })?;
+        fields.finish()
+    };
+    fill().map_err(|error: BuildError| error.in_file(file))?;
+    Ok(configuration)
+}
+
+/// Reads a file of `OpenAPI` definitions whose properties say what they refer to.
+pub(crate) fn read_crds(bytes: &[u8], file: &str, limits: &Limits) -> Result<Configuration, BuildError> {
+    let mut configuration = Configuration::default();
+    let Some(root) = parse(bytes, file, limits)? else {
+        return Ok(configuration);
+    };
+    let Some(definitions) = root.as_mapping() else {
+        return Err(BuildError::syntax("the file must be a map of OpenAPI definitions").in_file(file));
+    };
+    for entry in definitions {
+        let properties = entry.value.at(&["Schema", "properties"]).and_then(Node::as_mapping);
+        let is_object = ["kind", "apiVersion", "metadata"]
+            .iter()
+            .all(|name| properties.is_some_and(|properties| properties.contains_key(name)));
+        if is_object {
+            let kind = entry.key.rsplit('.').next().unwrap_or_default();
+            let gvk = Gvk { kind: kind.to_owned(), ..Gvk::default() };
+            let mut walker = Walker { root: &root, gvk, found: Configuration::default(), steps: 0 };
+            walker.walk(&entry.key, &mut Vec::new()).map_err(|error| error.in_file(file))?;
+            configuration.merge(&walker.found)?;
+        }
+    }
+    Ok(configuration)
+}
+
+struct Walker<'n> {
+    root: &'n Node,
+    gvk: Gvk,
+    found: Configuration,
+    steps: usize,
+}
+
+impl<'n> Walker<'n> {
+    fn walk(&mut self, name: &str, path: &mut Vec<&'n str>) -> Result<(), BuildError> {
+        const MOST_STEPS: usize = 10_000;
+        const DEEPEST: usize = 50;
+        self.steps += 1;
+        if self.steps > MOST_STEPS || path.len() > DEEPEST {
+            return Err(BuildError::conflict(format!("the definition of `{name}` contains itself")));
+        }
+        let Some(definition) = self.root.get(name) else {
+            return Ok(());
+        };
+        let properties = definition.at(&["Schema", "properties"]).and_then(Node::as_mapping);
+        for entry in properties.into_iter().flatten() {
+            path.push(&entry.key);
+            self.property(&entry.value, path)?;
+            path.pop();
+        }
+        Ok(())
+    }
+
+    fn property(&mut self, property: &Node, path: &mut Vec<&'n str>) -> Result<(), BuildError> {
+        let text = |key: &str| property.get(key).and_then(Node::as_str);
+        let spec = |path: &[&str]| FieldSpec::new(self.gvk.clone(), &path.join("/"), false);
+        let mut found = Configuration::default();
+        if text("x-kubernetes-annotation").is_some() {
+            found.common_annotations.push(spec(path));
+        }
+        if text("x-kubernetes-label-selector").is_some() {
+            found.common_labels.push(spec(path));
+        }
+        if text("x-kubernetes-identity").is_some() {
+            found.name_prefix.push(spec(path));
+        }
+        if let (Some(version), Some(kind)) =
+            (text("x-kubernetes-object-ref-api-version"), text("x-kubernetes-object-ref-kind"))
+        {
+            let key = text("x-kubernetes-object-ref-name-key").unwrap_or("name");
+            let gvk = Gvk { group: String::new(), version: version.to_owned(), kind: kind.to_owned() };
+            let referrer = spec(&[&path[..], &[key]].concat());
+            found.name_reference.push(NameReference { gvk, referrers: vec![referrer] });
+        }
+        self.found.merge(&found)?;
+        match text("$ref") {
+            Some(reference) => self.walk(reference, path),
+            None => Ok(()),
+        }
+    }
+}

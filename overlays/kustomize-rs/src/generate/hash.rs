@@ -1,0 +1,58 @@
+//! The hash in the names of generated objects.
+
+use sha2::{Digest, Sha256};
+
+use crate::error::BuildError;
+use crate::json::to_json;
+use crate::yaml::{Mapping, Node, Value};
+
+/// Returns the hash of a ConfigMap or Secret.
+pub(crate) fn of(object: &Node) -> Result<String, BuildError> {
+    let kind = object.get("kind").and_then(Node::as_str).unwrap_or_default();
+    let mut content = Mapping::new();
+    let extra = match kind {
+        "ConfigMap" => "binaryData",
+        "Secret" => {
+            content.insert("type", value(object.get("type")));
+            "stringData"
+        }
+        _ => {
+            let message = format!("the hash of a {kind} is not defined here");
+            return Err(BuildError::new(crate::error::BuildErrorKind::Unsupported, message));
+        }
+    };
+    content.insert("kind", kind);
+    // kustomize looks for a field called `metadata/name`, which is never there.
+    content.insert("name", "");
+    content.insert("data", value(object.get("data")));
+    if let Some(map) = object.get(extra).filter(|node| node.as_mapping().is_some()) {
+        content.insert(extra, map.clone());
+    }
+    let digest = Sha256::digest(to_json(&Node::from(content)).as_bytes());
+    let hex: String = digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+    Ok(hex.chars().map(pronounceable).collect())
+}
+
+/// What stands in the content: a missing field is an empty text, a scalar is its text.
+fn value(node: Option<&Node>) -> Node {
+    match node {
+        None => Node::from(""),
+        Some(node) => match &node.value {
+            Value::Mapping(_) | Value::Sequence(_) => node.clone(),
+            Value::Null => Node::from(""),
+            _ => Node::from(node.scalar_text().unwrap_or_default().into_owned()),
+        },
+    }
+}
+
+/// Kubernetes avoids digits and letters that make words.
+fn pronounceable(digit: char) -> char {
+    match digit {
+        '0' => 'g',
+        '1' => 'h',
+        '3' => 'k',
+        'a' => 'm',
+        'e' => 't',
+        other => other,
+    }
+}

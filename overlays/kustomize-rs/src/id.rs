@@ -1,0 +1,99 @@
+//! Names of objects: group, version, kind, name and namespace.
+
+use std::fmt;
+
+/// Group, version and kind. In a selector, an empty part matches everything.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct Gvk {
+    /// API group; empty for core.
+    pub group: String,
+    /// API version, for example `v1`.
+    pub version: String,
+    /// Kind, for example `Deployment`.
+    pub kind: String,
+}
+
+impl Gvk {
+    /// Splits `apiVersion` at its first slash.
+    pub fn new(api_version: &str, kind: &str) -> Self {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
+    }
+
+    /// The `apiVersion` field.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Says whether every part that `selector` gives is equal.
+    pub fn is_selected(&self, selector: &Gvk) -> bool {
+        let fits = |part: &str, wanted: &str| wanted.is_empty() || part == wanted;
+        fits(&self.group, &selector.group) && fits(&self.version, &selector.version) && fits(&self.kind, &selector.kind)
+    }
+}
+
+impl fmt::Display for Gvk {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let or = |part: &str, empty: &str| if part.is_empty() { empty.to_owned() } else { part.to_owned() };
+        write!(
+            formatter,
+            "{}.{}.{}",
+            or(&self.kind, "[noKind]"),
+            or(&self.version, "[noVer]"),
+            or(&self.group, "[noGrp]")
+        )
+    }
+}
+
+/// The name of one object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct ResourceId {
+    /// Group, version and kind.
+    pub gvk: Gvk,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.namespace` as written, perhaps empty.
+    pub namespace: String,
+    /// Known to live outside of namespaces.
+    pub cluster_scoped: bool,
+}
+
+/// Namespace of objects that have none, in [`ResourceId::effective_namespace`].
+const NO_NAMESPACE: &str = "_non_namespaceable_";
+
+impl ResourceId {
+    /// The namespace that counts: none for cluster-scoped kinds, `default` where the field is empty.
+    pub fn effective_namespace(&self) -> &str {
+        if self.cluster_scoped {
+            NO_NAMESPACE
+        } else if self.namespace.is_empty() {
+            "default"
+        } else {
+            &self.namespace
+        }
+    }
+
+    /// Says whether both name the same object.
+    pub fn same_object(&self, other: &Self) -> bool {
+        self.name == other.name && self.gvk == other.gvk && self.effective_namespace() == other.effective_namespace()
+    }
+
+    /// Says whether every part that `selector` gives is equal.
+    pub fn is_selected_by(&self, selector: &Self) -> bool {
+        (selector.name.is_empty() || selector.name == self.name)
+            && (selector.namespace.is_empty() || selector.effective_namespace() == self.effective_namespace())
+            && self.gvk.is_selected(&selector.gvk)
+    }
+
+    /// A key under which equal objects meet.
+    pub(crate) fn key(&self) -> (Gvk, String, String) {
+        (self.gvk.clone(), self.name.clone(), self.effective_namespace().to_owned())
+    }
+}
+
+impl fmt::Display for ResourceId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let namespace = if self.namespace.is_empty() { "[noNs]" } else { &self.namespace };
+        write!(formatter, "{}/{}.{namespace}", self.gvk, self.name)
+    }
+}

@@ -1,0 +1,246 @@
+//! JSON patch (RFC 6902) with the extensions of the Go library: negative indices count from the end.
+
+use crate::error::{BuildError, BuildErrorKind};
+use crate::yaml::{Limits, Node, Rules, Value, parse_with};
+
+/// One operation of a patch.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Operation {
+    kind: Kind,
+    path: Vec<String>,
+    /// The place in the patch's text.
+    span: crate::yaml::Span,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Kind {
+    Add(Node),
+    Remove,
+    Replace(Node),
+    Move(Vec<String>),
+    Copy(Vec<String>),
+    Test(Node),
+}
+
+/// Reads a patch: a list of operations in YAML or JSON. `None` if the text is something else.
+pub(crate) fn parse_patch(text: &str, limits: &Limits) -> Result<Vec<Operation>, BuildError> {
+    let documents = parse_with(text, limits, Rules::V2).map_err(|error| BuildError::from_yaml(error, "patch"))?;
+    let Some(root) = documents.first().map(|document| &document.root) else {
+        return Ok(Vec::new());
+    };
+    let Some(items) = root.as_sequence() else {
+        return Err(BuildError::syntax("a JSON patch is a list of operations"));
+    };
+    items.iter().map(operation).collect()
+}
+
+fn operation(item: &Node) -> Result<Operation, BuildError> {
+    let fail = |message: String| {
+        let mut error = BuildError::syntax(message);
+        (error.line, error.column) = (item.span.line, item.span.column);
+        error
+    };
+    let text = |key: &str| item.get(key).and_then(Node::as_str);
+    let pointer = |key: &str| {
+        let text = text(key).ok_or_else(|| fail(format!("the operation has no `{key}`")))?;
+        Ok(pointer(text))
+    };
+    let path = pointer("path")?;
+    let kind = match text("op") {
+        Some("add") => Kind::Add(item.get("value").cloned().unwrap_or_default()),
+        Some("remove") => Kind::Remove,
+        Some("replace") => Kind::Replace(item.get("value").cloned().unwrap_or_default()),
+        Some("move") => Kind::Move(pointer("from")?),
+        Some("copy") => Kind::Copy(pointer("from")?),
+        Some("test") => Kind::Test(item.get("value").cloned().unwrap_or_default()),
+        Some(other) => {
+            return Err(
+                fail(format!("unknown operation `{other}`")).hint("one of add, remove, replace, move, copy, test")
+            );
+        }
+        None => return Err(fail("the operation has no `op`".into())),
+    };
+    Ok(Operation { kind, path, span: item.span })
+}
+
+fn pointer(text: &str) -> Vec<String> {
+    let mut parts = text.split('/');
+    parts.next();
+    parts.map(|part| part.replace("~1", "/").replace("~0", "~")).collect()
+}
+
+/// Applies all operations in order. The object may not grow past `limits`.
+pub(crate) fn apply(object: &mut Node, operations: &[Operation], limits: &Limits) -> Result<(), BuildError> {
+    let mut nodes: Option<usize> = None;
+    for operation in operations {
+        let locate = |mut error: BuildError| {
+            if error.line == 0 {
+                (error.line, error.column) = (operation.span.line, operation.span.column);
+            }
+            error.context(format_args!("at /{}", operation.path.join("/")))
+        };
+        match &operation.kind {
+            Kind::Add(value) => add(object, &operation.path, value.clone()).map_err(locate)?,
+            Kind::Remove => remove(object, &operation.path).map(|_| ()).map_err(locate)?,
+            Kind::Replace(value) => replace(object, &operation.path, value.clone()).map_err(locate)?,
+            Kind::Move(from) => {
+                let value = remove(object, from).map_err(locate)?;
+                add(object, &operation.path, value).map_err(locate)?;
+            }
+            Kind::Copy(from) => {
+                let value = lenient(object, from).ok_or_else(|| locate(missing("copy")))?;
+                let count = nodes.get_or_insert_with(|| object.count());
+                *count = count.saturating_add(value.count());
+                if *count > limits.nodes || depth(&value) + operation.path.len() > limits.depth {
+                    let message = format!("the patch grows the object past {} nodes", limits.nodes);
+                    return Err(locate(BuildError::new(BuildErrorKind::Limit, message)));
+                }
+                add(object, &operation.path, value).map_err(locate)?;
+            }
+            Kind::Test(value) => {
+                let found = get(object, &operation.path).ok_or_else(|| locate(missing("test")));
+                let equal = match found {
+                    Ok(found) => equal(found, value),
+                    Err(_) if value.is_null() => true,
+                    Err(error) => return Err(error),
+                };
+                if !equal {
+                    return Err(locate(BuildError::transform("the tested value differs")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn depth(node: &Node) -> usize {
+    match &node.value {
+        Value::Sequence(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Mapping(mapping) => 1 + mapping.iter().map(|entry| depth(&entry.value)).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn equal(left: &Node, right: &Node) -> bool {
+    match (&left.value, &right.value) {
+        (Value::Mapping(a), Value::Mapping(b)) => {
+            a.len() == b.len()
+                && a.iter().all(|entry| b.get(&entry.key).is_some_and(|value| equal(&entry.value, value)))
+        }
+        (Value::Sequence(a), Value::Sequence(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
+        (Value::Int(a), Value::Float(b)) | (Value::Float(b), Value::Int(a)) => {
+            #[allow(clippy::cast_precision_loss, reason = "JSON has one kind of number")]
+            let same = (*a as f64 - *b).abs() == 0.0;
+            same
+        }
+        (a, b) => a == b,
+    }
+}
+
+fn missing(operation: &str) -> BuildError {
+    BuildError::transform(format!("{operation}: there is no such value"))
+}
+
+fn get<'n>(object: &'n Node, path: &[String]) -> Option<&'n Node> {
+    path.iter().try_fold(object, |node, part| match &node.value {
+        Value::Mapping(mapping) => mapping.get(part),
+        Value::Sequence(items) => items.get(index(part, items.len(), false)?),
+        _ => None,
+    })
+}
+
+/// As [`get`], but a key that is not in its map has the value null.
+fn lenient(object: &Node, path: &[String]) -> Option<Node> {
+    if let Some(found) = get(object, path) {
+        return Some(found.clone());
+    }
+    let (_, before) = path.split_last()?;
+    get(object, before)?.as_mapping().map(|_| Node::default())
+}
+
+fn get_mut<'n>(object: &'n mut Node, path: &[String]) -> Option<&'n mut Node> {
+    path.iter().try_fold(object, |node, part| match &mut node.value {
+        Value::Mapping(mapping) => mapping.get_mut(part),
+        Value::Sequence(items) => {
+            let at = index(part, items.len(), false)?;
+            items.get_mut(at)
+        }
+        _ => None,
+    })
+}
+
+/// A position in a list; one past the end and `-` only where an item is added.
+fn index(part: &str, length: usize, adding: bool) -> Option<usize> {
+    if part == "-" {
+        return adding.then_some(length);
+    }
+    let number: i64 = part.parse().ok()?;
+    let end = if adding { length + 1 } else { length };
+    let at = if number < 0 { i64::try_from(end).ok()? + number } else { number };
+    usize::try_from(at).ok().filter(|at| *at < end)
+}
+
+fn parent<'n, 'p>(object: &'n mut Node, path: &'p [String]) -> Result<(&'n mut Node, &'p str), BuildError> {
+    let Some((last, before)) = path.split_last() else {
+        return Err(BuildError::transform("the path is empty"));
+    };
+    let parent = get_mut(object, before)
+        .filter(|node| !node.is_scalar())
+        .ok_or_else(|| BuildError::transform("the parent does not exist"))?;
+    Ok((parent, last))
+}
+
+fn bad_index(part: &str) -> BuildError {
+    BuildError::transform(format!("`{part}` is no place in the list"))
+}
+
+fn add(object: &mut Node, path: &[String], value: Node) -> Result<(), BuildError> {
+    if path.is_empty() {
+        *object = value;
+        return Ok(());
+    }
+    let (parent, last) = parent(object, path)?;
+    match &mut parent.value {
+        Value::Mapping(mapping) => {
+            mapping.insert(last, value);
+            Ok(())
+        }
+        Value::Sequence(items) => {
+            let at = index(last, items.len(), true).ok_or_else(|| bad_index(last))?;
+            items.insert(at, value);
+            Ok(())
+        }
+        _ => Err(BuildError::transform("the parent is a scalar")),
+    }
+}
+
+fn remove(object: &mut Node, path: &[String]) -> Result<Node, BuildError> {
+    let (parent, last) = parent(object, path)?;
+    match &mut parent.value {
+        Value::Mapping(mapping) => mapping.remove(last).ok_or_else(|| missing("remove")),
+        Value::Sequence(items) => {
+            let at = index(last, items.len(), false).ok_or_else(|| bad_index(last))?;
+            Ok(items.remove(at))
+        }
+        _ => Err(missing("remove")),
+    }
+}
+
+fn replace(object: &mut Node, path: &[String], value: Node) -> Result<(), BuildError> {
+    if path.is_empty() {
+        *object = value;
+        return Ok(());
+    }
+    let (parent, last) = parent(object, path)?;
+    let slot = match &mut parent.value {
+        // The Go library does not ask whether the key is there.
+        Value::Mapping(mapping) => Some(mapping.get_or_insert_with(last, Node::default)),
+        Value::Sequence(items) => {
+            let at = index(last, items.len(), false).ok_or_else(|| bad_index(last))?;
+            items.get_mut(at)
+        }
+        _ => None,
+    };
+    *slot.ok_or_else(|| missing("replace"))? = value;
+    Ok(())
+}

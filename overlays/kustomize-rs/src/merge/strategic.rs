@@ -1,0 +1,521 @@
+//! Strategic merge: maps field by field, lists by the merge keys of the schema, items of the patch first.
+//!
+//! As in kustomize the whole object is walked, also where the patch says nothing: lists with merge keys lose
+//! duplicates, and empty values that were not spelled `null` go away.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::error::{BuildError, BuildErrorKind};
+use crate::id::Gvk;
+use crate::schema::{Place, Schema};
+use crate::yaml::{Mapping, Node, Value};
+
+/// Merges `patch` into `object`; `None` if the patch deletes it.
+pub(crate) fn merge(object: Node, patch: Node, schema: &Schema) -> Result<Option<Node>, BuildError> {
+    Merger { schema }.walk(Some(object), Some(patch), None)
+}
+
+struct Merger<'s> {
+    schema: &'s Schema,
+}
+
+/// What `$patch` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Directive {
+    Merge,
+    Replace,
+    Delete,
+}
+
+fn directive(text: &str) -> Result<Directive, BuildError> {
+    match text {
+        "merge" => Ok(Directive::Merge),
+        "replace" => Ok(Directive::Replace),
+        "delete" => Ok(Directive::Delete),
+        other => Err(BuildError::transform(format!("unknown patch strategy `{other}`"))
+            .hint("`$patch` is one of delete, merge, replace")),
+    }
+}
+
+fn is_nothing(node: Option<&Node>) -> bool {
+    node.is_none_or(Node::is_null)
+}
+
+/// Takes `$patch` out of a map.
+fn take_map_directive(patch: &mut Mapping) -> Result<Directive, BuildError> {
+    let Some(value) = patch.get("$patch") else {
+        return Ok(Directive::Merge);
+    };
+    let found = directive(&value.scalar_text().unwrap_or_default())?;
+    patch.remove("$patch");
+    Ok(found)
+}
+
+/// Takes the items that only say `$patch` out of a list.
+fn take_list_directive(patch: &mut Vec<Node>) -> Result<Directive, BuildError> {
+    let is_directive = |item: &Node| item.as_mapping().filter(|item| item.contains_key("$patch")).cloned();
+    let Some(first) = patch.iter().find_map(is_directive) else {
+        return Ok(Directive::Merge);
+    };
+    if first.len() > 1 {
+        return Ok(Directive::Merge);
+    }
+    let text = first.get("$patch").and_then(Node::scalar_text).unwrap_or_default().into_owned();
+    let found = directive(&text)?;
+    set_element(patch, None, &["$patch".to_owned()], &[text]);
+    Ok(found)
+}
+
+/// More items than this without distinct keys are refused: the careful way costs their square.
+const LONGEST_ODD_LIST: usize = 10_000;
+
+fn value_mut(node: &mut Option<Node>) -> Option<&mut Value> {
+    node.as_mut().map(|node| &mut node.value)
+}
+
+/// The usual case of two keyed lists: every item has all keys, no two items of a list have the same.
+struct Index {
+    /// For each item of the patch, the item of the object it meets.
+    partners: Vec<Option<usize>>,
+    /// With several keys, items that meet keep the place they had in the object.
+    keep_places: bool,
+}
+
+impl Index {
+    fn of(dest: &[Node], patch: &[Node], keys: &[String]) -> Option<Self> {
+        let values = |item: &Node| -> Option<Vec<String>> {
+            if keys.is_empty() {
+                return item.scalar_text().filter(|text| !text.is_empty()).map(|text| vec![text.into_owned()]);
+            }
+            let item = item.as_mapping().filter(|item| !item.contains_key("$patch"))?;
+            let value = |key: &String| item.get(key)?.scalar_text().filter(|text| !text.is_empty());
+            keys.iter().map(|key| value(key).map(std::borrow::Cow::into_owned)).collect()
+        };
+        let mut known: HashMap<Vec<String>, usize> = HashMap::with_capacity(dest.len());
+        for (index, item) in dest.iter().enumerate() {
+            if known.insert(values(item)?, index).is_some() {
+                return None;
+            }
+        }
+        let mut seen = HashSet::with_capacity(patch.len());
+        let mut partners = Vec::with_capacity(patch.len());
+        for item in patch {
+            let values = values(item)?;
+            partners.push(known.get(&values).copied());
+            if !seen.insert(values) {
+                return None;
+            }
+        }
+        Some(Self { partners, keep_places: keys.len() > 1 })
+    }
+}
+
+impl<'s> Merger<'s> {
+    fn merge_indexed(
+        &self,
+        dest: Vec<Node>,
+        patch: &[Node],
+        place: Option<Place<'s>>,
+        index: &Index,
+    ) -> Result<Vec<Node>, BuildError> {
+        let mut dest: Vec<Option<Node>> = dest.into_iter().map(Some).collect();
+        let mut result = Vec::with_capacity(dest.len() + patch.len());
+        let kept = |node: &Node| !node.is_null() && !node.as_mapping().is_some_and(Mapping::is_empty);
+        for (item, partner) in patch.iter().zip(&index.partners) {
+            let slot = partner.and_then(|at| dest.get_mut(at));
+            let Some(slot) = slot else {
+                result.extend(self.walk(None, Some(item.clone()), place)?.filter(kept));
+                continue;
+            };
+            let merged = self.walk(slot.take(), Some(item.clone()), place)?.filter(kept);
+            if index.keep_places {
+                *slot = merged;
+            } else {
+                result.extend(merged);
+            }
+        }
+        let met: HashSet<usize> = index.partners.iter().flatten().copied().collect();
+        for (at, item) in dest.into_iter().enumerate() {
+            match item {
+                Some(item) if met.contains(&at) => result.push(item),
+                Some(item) => result.extend(self.walk(Some(item), None, place)?.filter(kept)),
+                None => {}
+            }
+        }
+        Ok(result)
+    }
+
+    fn place(&self, known: Option<Place<'s>>, nodes: [Option<&Node>; 2]) -> Option<Place<'s>> {
+        if known.is_some() {
+            return known;
+        }
+        nodes.into_iter().flatten().find_map(|node| {
+            let kind = node.get("kind")?.as_str()?;
+            let api_version = node.get("apiVersion")?.as_str()?;
+            self.schema.root(&Gvk::new(api_version, kind))
+        })
+    }
+
+    fn walk(
+        &self,
+        dest: Option<Node>,
+        patch: Option<Node>,
+        place: Option<Place<'s>>,
+    ) -> Result<Option<Node>, BuildError> {
+        let place = self.place(place, [dest.as_ref(), patch.as_ref()]);
+        let shape = |node: &Option<Node>| match node.as_ref().map(|node| &node.value) {
+            None | Some(Value::Null) => None,
+            Some(Value::Mapping(_)) => Some("map"),
+            Some(Value::Sequence(_)) => Some("list"),
+            Some(_) => Some("scalar"),
+        };
+        let (dest_shape, patch_shape) = (shape(&dest), shape(&patch));
+        if let (Some(left), Some(right)) = (dest_shape, patch_shape)
+            && left != right
+        {
+            let mut error = BuildError::transform(format!("the patch has a {right} where the object has a {left}"));
+            if let Some(node) = &patch {
+                (error.line, error.column) = (node.span.line, node.span.column);
+            }
+            return Err(error);
+        }
+        match dest_shape.or(patch_shape) {
+            // A null of the patch clears.
+            Some("scalar") => Ok(patch.or(dest).filter(|node| !node.is_null())),
+            Some("list") => match place.as_ref().and_then(Place::merge_keys) {
+                None => Ok(patch.or(dest).filter(|node| !node.is_null())),
+                Some(keys) => {
+                    let keys = keys.to_vec();
+                    self.walk_keyed_list(dest, patch, place, &keys)
+                }
+            },
+            _ => self.walk_map(dest, patch, place),
+        }
+    }
+
+    fn walk_map(
+        &self,
+        mut dest: Option<Node>,
+        mut patch: Option<Node>,
+        place: Option<Place<'s>>,
+    ) -> Result<Option<Node>, BuildError> {
+        let base = if is_nothing(dest.as_ref()) {
+            if let Some(Node { value: Value::Mapping(mapping), .. }) = &mut patch
+                && take_map_directive(mapping).is_ok_and(|directive| directive == Directive::Delete)
+            {
+                return Ok(None);
+            }
+            match (dest, &patch) {
+                (Some(dest), None) => {
+                    // A null that is spelled out stays, an empty value goes.
+                    let keep = dest.scalar_text().is_some_and(|text| !text.is_empty());
+                    return Ok(keep.then_some(dest));
+                }
+                (_, patch) => patch.clone(),
+            }
+        } else {
+            match &mut patch {
+                Some(Node { value: Value::Null, .. }) => return Ok(None),
+                Some(Node { value: Value::Mapping(mapping), .. }) => {
+                    let has_directive = mapping.contains_key("$patch");
+                    match take_map_directive(mapping)? {
+                        Directive::Delete => return Ok(None),
+                        Directive::Replace => patch.clone(),
+                        Directive::Merge => {
+                            // Below a field that the patch adds, both sides are the patch.
+                            if let (true, Some(Value::Mapping(dest))) = (has_directive, value_mut(&mut dest)) {
+                                dest.remove("$patch");
+                            }
+                            dest
+                        }
+                    }
+                }
+                _ => dest,
+            }
+        };
+        let Some(mut base) = base else {
+            return Ok(None);
+        };
+        let Value::Mapping(mapping) = &mut base.value else {
+            // A null of the patch where nothing was: it clears the field.
+            return Ok(None);
+        };
+        let fields = std::mem::take(mapping);
+        let mut patch_fields = match patch {
+            Some(Node { value: Value::Mapping(fields), .. }) => fields,
+            _ => Mapping::new(),
+        };
+        for entry in fields {
+            let below = place.and_then(|place| self.schema.field(place, &entry.key));
+            let with = patch_fields.remove(&entry.key);
+            if let Some(value) = self.walk(Some(entry.value), with, below)? {
+                mapping.push_entry(crate::yaml::Entry { value, ..entry });
+            }
+        }
+        for entry in patch_fields {
+            let below = place.and_then(|place| self.schema.field(place, &entry.key));
+            if let Some(value) = self.walk(None, Some(entry.value), below)? {
+                mapping.push_entry(crate::yaml::Entry { value, ..entry });
+            }
+        }
+        Ok(Some(base))
+    }
+
+    fn walk_keyed_list(
+        &self,
+        dest: Option<Node>,
+        mut patch: Option<Node>,
+        place: Option<Place<'s>>,
+        keys: &[String],
+    ) -> Result<Option<Node>, BuildError> {
+        let base = if is_nothing(dest.as_ref()) {
+            patch.clone()
+        } else {
+            match &mut patch {
+                Some(Node { value: Value::Null, .. }) => return Ok(None),
+                Some(Node { value: Value::Sequence(items), .. }) => match take_list_directive(items)? {
+                    Directive::Delete => return Ok(None),
+                    Directive::Replace => patch.clone(),
+                    Directive::Merge => dest,
+                },
+                _ => dest,
+            }
+        };
+        let Some(mut base) = base else {
+            return Ok(None);
+        };
+        let Value::Sequence(items) = &mut base.value else {
+            return Ok(Some(base));
+        };
+        let patch_items = match patch {
+            Some(Node { value: Value::Sequence(items), .. }) => items,
+            _ => Vec::new(),
+        };
+        let merged = self.merge_items(std::mem::take(items), &patch_items, place, keys)?;
+        *items = merged;
+        Ok(Some(base))
+    }
+
+    fn merge_items(
+        &self,
+        mut dest: Vec<Node>,
+        patch: &[Node],
+        place: Option<Place<'s>>,
+        keys: &[String],
+    ) -> Result<Vec<Node>, BuildError> {
+        let items_place = place.and_then(|place| self.schema.items(place));
+        if let Some(index) = Index::of(&dest, patch, keys) {
+            return self.merge_indexed(dest, patch, items_place, &index);
+        }
+        if dest.len() + patch.len() > LONGEST_ODD_LIST {
+            let message =
+                format!("a list of {} items without distinct merge keys is too long", dest.len() + patch.len());
+            return Err(BuildError::new(BuildErrorKind::Limit, message));
+        }
+        let no_keys = [String::new()];
+        let keys = if keys.is_empty() { &no_keys[..] } else { keys };
+        let mut wanted = values_of(patch, &dest, keys);
+        if keys.len() > 1 {
+            unify(&mut wanted);
+        }
+        let mut front: Vec<Node> = Vec::new();
+        let used = used_keys(&wanted, keys);
+        for values in &wanted {
+            let (valid_keys, valid_values) = valid(&used, values, keys);
+            let (own_keys, own_values) = {
+                let alone = used_keys(std::slice::from_ref(&valid_values), &valid_keys);
+                valid(&alone, &valid_values, &valid_keys)
+            };
+            let at = find_element(&dest, &own_keys, &own_values);
+            let old = at.and_then(|at| dest.get(at)).cloned();
+            let new = find_element(patch, &own_keys, &own_values).and_then(|at| patch.get(at)).cloned();
+            // kustomize puts the old item back over one that asks to be replaced.
+            let replaced = old.is_some() && new.as_ref().is_some_and(asks_for_replacement);
+            let merged = self.walk(old, new, items_place)?;
+            let gone =
+                merged.as_ref().is_none_or(|node| node.is_null() || node.as_mapping().is_some_and(Mapping::is_empty));
+            if gone {
+                set_element(&mut dest, None, &valid_keys, &valid_values);
+                continue;
+            }
+            let Some(mut merged) = merged else {
+                continue;
+            };
+            if let Some(mapping) = merged.as_mapping_mut() {
+                for (key, value) in valid_keys.iter().zip(&valid_values) {
+                    if !value.is_empty() && !mapping.contains_key(key) {
+                        mapping.insert(key.clone(), crate::transform::plain_scalar(value));
+                    }
+                }
+            }
+            if let Some(slot) = at.and_then(|at| dest.get_mut(at)).filter(|_| !replaced) {
+                *slot = merged.clone();
+            }
+            set_element(&mut front, Some(merged), &valid_keys, &valid_values);
+        }
+        let Some(last) = wanted.last() else {
+            return Ok(dest);
+        };
+        let (valid_keys, _) = valid(&used, last, keys);
+        append_items(&mut front, dest, &valid_keys);
+        Ok(front)
+    }
+}
+
+/// The key values of all items, those of the patch first, each once.
+fn values_of(patch: &[Node], dest: &[Node], keys: &[String]) -> Vec<Vec<String>> {
+    let mut seen: HashSet<Vec<String>> = HashSet::new();
+    let value = |item: &Node, key: &String| {
+        if key.is_empty() {
+            return text_of(item);
+        }
+        let field = item.get(key);
+        field.filter(|field| !is_empty(field)).map(text_of).unwrap_or_default()
+    };
+    patch
+        .iter()
+        .chain(dest)
+        .map(|item| keys.iter().map(|key| value(item, key)).collect::<Vec<String>>())
+        .filter(|values| seen.insert(values.clone()))
+        .collect()
+}
+
+fn is_empty(node: &Node) -> bool {
+    match &node.value {
+        Value::Null => true,
+        Value::Sequence(items) => items.is_empty(),
+        Value::Mapping(mapping) => mapping.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    }
+}
+
+fn text_of(node: &Node) -> String {
+    node.scalar_text().unwrap_or_default().into_owned()
+}
+
+/// Fills gaps: two items that agree where both have a value, and share one, are the same.
+fn unify(wanted: &mut [Vec<String>]) {
+    for first in 0..wanted.len() {
+        for second in 0..wanted.len() {
+            let (Some(left), Some(right)) = (wanted.get(first).cloned(), wanted.get(second)) else {
+                continue;
+            };
+            if let Some(common) = common(&left, right) {
+                for index in [first, second] {
+                    if let Some(slot) = wanted.get_mut(index) {
+                        slot.clone_from(&common);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn common(left: &[String], right: &[String]) -> Option<Vec<String>> {
+    let mut shared = false;
+    let mut result = Vec::with_capacity(left.len());
+    for (a, b) in left.iter().zip(right) {
+        if a == b {
+            shared = true;
+        } else if !a.is_empty() && !b.is_empty() {
+            return None;
+        }
+        result.push(if a.is_empty() { b.clone() } else { a.clone() });
+    }
+    shared.then_some(result)
+}
+
+/// Which keys any item has a value for.
+fn used_keys(wanted: &[Vec<String>], keys: &[String]) -> Vec<bool> {
+    (0..keys.len())
+        .map(|at| wanted.iter().any(|values| values.get(at).is_some_and(|value| !value.is_empty())))
+        .collect()
+}
+
+/// Keys and values without the keys that no item has; all of them if that would leave none.
+fn valid(used: &[bool], values: &[String], keys: &[String]) -> (Vec<String>, Vec<String>) {
+    if !used.contains(&true) {
+        return (keys.to_vec(), values.to_vec());
+    }
+    let pick = |list: &[String]| {
+        list.iter().zip(used).filter(|(_, used)| **used).map(|(text, _)| text.clone()).collect::<Vec<String>>()
+    };
+    (pick(keys), pick(values))
+}
+
+/// Says whether a setter with these keys means `item`. Values may be fewer than keys: the last comparison then counts
+/// for the rest, and none at all means nothing fits.
+fn setter_fits(item: &Node, keys: &[String], values: &[String]) -> bool {
+    !values.is_empty()
+        && keys.iter().zip(values).all(|(key, value)| {
+            if key.is_empty() {
+                return item.scalar_text().is_some_and(|text| text == *value);
+            }
+            // An empty value asks for the key alone.
+            item.get(key).is_some_and(|field| value.is_empty() || text_of(field) == *value)
+        })
+}
+
+/// The first item with exactly these values.
+fn find_element(items: &[Node], keys: &[String], values: &[String]) -> Option<usize> {
+    items.iter().position(|item| {
+        if keys.first().is_none_or(String::is_empty) {
+            return text_of(item) == values.first().map_or("", String::as_str);
+        }
+        let fits = |(key, value): (&String, &String)| item.get(key).is_some_and(|field| text_of(field) == *value);
+        item.as_mapping().is_some() && keys.iter().zip(values).all(fits)
+    })
+}
+
+fn asks_for_replacement(item: &Node) -> bool {
+    item.get("$patch").is_some_and(|value| text_of(value) == "replace")
+}
+
+/// Replaces all items that fit, or adds the element if none does; without an element, removes them.
+fn set_element(items: &mut Vec<Node>, element: Option<Node>, keys: &[String], values: &[String]) {
+    let maps_wanted = keys.first().is_some_and(|key| !key.is_empty()) && values.first().is_some_and(|v| !v.is_empty());
+    let mut found = false;
+    let old = std::mem::take(items);
+    for item in old {
+        if item.is_null() || item.as_mapping().is_some_and(Mapping::is_empty) {
+            continue;
+        }
+        if item.as_mapping().is_none() && maps_wanted {
+            items.push(item);
+            continue;
+        }
+        if setter_fits(&item, keys, values) {
+            found = true;
+            items.extend(element.clone());
+        } else if !values.is_empty() {
+            items.push(item);
+        }
+    }
+    if !found {
+        items.extend(element.filter(|element| !element.is_null()));
+    }
+}
+
+/// Adds the items of the object behind those of the patch, where no item has the same keys.
+fn append_items(front: &mut Vec<Node>, dest: Vec<Node>, keys: &[String]) {
+    for item in dest {
+        if keys.first().is_none_or(String::is_empty) {
+            let value = text_of(&item);
+            set_element(front, Some(item), &[String::new()], &[value]);
+            continue;
+        }
+        let mut values = Vec::new();
+        for key in keys {
+            match item.get(key) {
+                Some(value) if !value.is_null() => values.push(text_of(value)),
+                // Without the key there is nothing to compare.
+                _ => front.push(item.clone()),
+            }
+        }
+        if keys.len() > 1 {
+            set_element(front, None, keys, &values);
+        }
+        set_element(front, Some(item), keys, &values);
+    }
+}

@@ -1,0 +1,212 @@
+//! One object with what happened to it on the way.
+
+use crate::id::{Gvk, ResourceId};
+use crate::schema::Schema;
+use crate::yaml::{Mapping, Node, Value};
+use std::sync::Arc;
+
+/// Where a resource was read: a file, and the object in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// Path of the file in the file system; of the kustomization for generated objects.
+    pub file: Arc<str>,
+    /// 1-based line of the object in it.
+    pub line: usize,
+    /// The text that stands in an `originAnnotations` annotation, if asked for.
+    pub(crate) annotation: Option<String>,
+}
+
+/// How a generated object meets one that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Behavior {
+    #[default]
+    Unspecified,
+    Create,
+    Replace,
+    Merge,
+}
+
+impl Behavior {
+    pub(crate) fn parse(text: &str) -> Self {
+        match text {
+            "create" => Self::Create,
+            "replace" => Self::Replace,
+            "merge" => Self::Merge,
+            _ => Self::Unspecified,
+        }
+    }
+}
+
+/// A name that a resource had before. Group and version are always the current ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PreviousId {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) kind: String,
+}
+
+/// A Kubernetes object on its way through a build.
+#[derive(Debug, Clone, Default)]
+pub struct Resource {
+    pub(crate) node: Node,
+    pub(crate) origin: Origin,
+    /// Oldest first.
+    pub(crate) previous: Vec<PreviousId>,
+    pub(crate) prefixes: Vec<String>,
+    pub(crate) suffixes: Vec<String>,
+    pub(crate) behavior: Behavior,
+    pub(crate) needs_hash: bool,
+    pub(crate) allow_name_change: bool,
+    pub(crate) allow_kind_change: bool,
+    /// Variables that read from this object.
+    pub(crate) variables: Vec<String>,
+    /// Texts for the `transformations` annotation.
+    pub(crate) transformations: Vec<String>,
+}
+
+impl Resource {
+    pub(crate) fn new(node: Node) -> Self {
+        Self { node, ..Self::default() }
+    }
+
+    /// The object.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Where it was read.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Group, version and kind.
+    pub fn gvk(&self) -> Gvk {
+        Gvk::new(&self.text(&["apiVersion"]), &self.text(&["kind"]))
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> String {
+        self.text(&["metadata", "name"])
+    }
+
+    /// `metadata.namespace`, empty where there is none.
+    pub fn namespace(&self) -> String {
+        self.text(&["metadata", "namespace"])
+    }
+
+    pub(crate) fn kind(&self) -> String {
+        self.text(&["kind"])
+    }
+
+    fn text(&self, path: &[&str]) -> String {
+        match self.node.at(path) {
+            Some(node) if !node.is_null() => node.scalar_text().unwrap_or_default().into_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// The current name of the object.
+    pub(crate) fn id(&self, schema: &Schema) -> ResourceId {
+        let gvk = self.gvk();
+        let cluster_scoped = schema.is_cluster_scoped(&gvk);
+        ResourceId { gvk, name: self.name(), namespace: self.namespace(), cluster_scoped }
+    }
+
+    /// Names it had, oldest first, without the current one. As in kustomize, these never count as cluster-scoped:
+    /// the scope is in their namespace.
+    pub(crate) fn previous_ids(&self) -> impl Iterator<Item = ResourceId> + '_ {
+        let Gvk { group, version, .. } = if self.previous.is_empty() { Gvk::default() } else { self.gvk() };
+        self.previous.iter().map(move |previous| ResourceId {
+            gvk: Gvk { group: group.clone(), version: version.clone(), kind: previous.kind.clone() },
+            name: previous.name.clone(),
+            namespace: previous.namespace.clone(),
+            cluster_scoped: false,
+        })
+    }
+
+    /// The first name it had.
+    pub(crate) fn original_id(&self, schema: &Schema) -> ResourceId {
+        self.previous_ids().next().unwrap_or_else(|| self.id(schema))
+    }
+
+    /// All names, the current one last.
+    pub(crate) fn all_ids(&self, schema: &Schema) -> Vec<ResourceId> {
+        self.previous_ids().chain(std::iter::once(self.id(schema))).collect()
+    }
+
+    /// Remembers the current name before it changes.
+    pub(crate) fn store_previous_id(&mut self, schema: &Schema) {
+        let id = self.id(schema);
+        let namespace = id.effective_namespace().to_owned();
+        self.previous.push(PreviousId { name: id.name, namespace, kind: id.gvk.kind });
+    }
+
+    pub(crate) fn metadata_mut(&mut self) -> Option<&mut Mapping> {
+        self.node.as_mapping_mut()?.get_or_insert_with("metadata", || Mapping::new().into()).as_mapping_mut()
+    }
+
+    /// Sets a text below `metadata`; an empty text removes the field.
+    pub(crate) fn set_metadata(&mut self, field: &str, text: &str) {
+        if let Some(metadata) = self.metadata_mut() {
+            if text.is_empty() {
+                metadata.remove(field);
+            } else {
+                metadata.insert(field, text);
+            }
+        }
+    }
+
+    pub(crate) fn set_top(&mut self, field: &str, text: &str) {
+        if let Some(mapping) = self.node.as_mapping_mut() {
+            mapping.insert(field, text);
+        }
+    }
+
+    /// Labels or annotations as text.
+    pub(crate) fn metadata_map(&self, field: &str) -> Vec<(String, String)> {
+        let mapping = self.node.at(&["metadata", field]).and_then(Node::as_mapping);
+        let text = |node: &Node| node.scalar_text().unwrap_or_default().into_owned();
+        mapping.into_iter().flatten().map(|entry| (entry.key.clone(), text(&entry.value))).collect()
+    }
+
+    /// Sets labels or annotations; an empty map removes the field.
+    pub(crate) fn set_metadata_map(&mut self, field: &str, pairs: Vec<(String, String)>) {
+        let Some(metadata) = self.metadata_mut() else {
+            return;
+        };
+        if pairs.is_empty() {
+            metadata.remove(field);
+        } else {
+            let mapping: Mapping = pairs.into_iter().map(|(key, value)| (key, Node::from(value))).collect();
+            metadata.insert(field, mapping);
+        }
+    }
+
+    pub(crate) fn annotation(&self, key: &str) -> Option<String> {
+        let node = self.node.at(&["metadata", "annotations"])?.get(key)?;
+        node.scalar_text().map(std::borrow::Cow::into_owned)
+    }
+
+    /// What kustomize does to annotations when a build ends: values become texts, an empty map goes away.
+    pub(crate) fn finish_annotations(&mut self) {
+        let Some(metadata) = self.node.get_mut("metadata").and_then(Node::as_mapping_mut) else {
+            return;
+        };
+        let empty = match metadata.get_mut("annotations").map(|node| &mut node.value) {
+            Some(Value::Mapping(annotations)) => {
+                for entry in annotations.iter_mut() {
+                    if !matches!(entry.value.value, Value::String(_)) || entry.value.is_rewritten() {
+                        let text = entry.value.scalar_text().unwrap_or_default().into_owned();
+                        entry.value.value = Value::String(text);
+                    }
+                }
+                annotations.is_empty()
+            }
+            Some(_) => true,
+            None => false,
+        };
+        if empty {
+            metadata.remove("annotations");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The ordered set of objects of a build.
+
+use std::collections::HashSet;
+
+use crate::error::BuildError;
+use crate::id::ResourceId;
+use crate::resource::{Behavior, Resource};
+use crate::schema::Schema;
+use crate::yaml::{Mapping, Node, emit_all};
+
+/// Objects in order; no two have the same name.
+#[derive(Debug, Clone, Default)]
+pub struct Resources {
+    pub(crate) items: Vec<Resource>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Resources {
+    /// Iterates in the order of the output.
+    pub fn iter(&self) -> std::slice::Iter<'_, Resource> {
+        self.items.iter()
+    }
+
+    /// Number of objects.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Says whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// What kustomize prints on standard error besides: uses of deprecated fields, one line each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// All objects as kustomize prints them.
+    pub fn to_yaml(&self) -> String {
+        emit_all(self.items.iter().map(Resource::node))
+    }
+
+    /// Adds objects; a name that is there already is an error.
+    pub(crate) fn append_all(
+        &mut self,
+        more: impl IntoIterator<Item = Resource>,
+        schema: &Schema,
+    ) -> Result<(), BuildError> {
+        let mut more = more.into_iter().peekable();
+        if more.peek().is_none() {
+            return Ok(());
+        }
+        let mut known: HashSet<_> = self.items.iter().map(|resource| resource.id(schema).key()).collect();
+        for resource in more {
+            let id = resource.id(schema);
+            if !known.insert(id.key()) {
+                let earlier = self.items.iter().find(|other| other.id(schema).same_object(&id));
+                let mut error = BuildError::conflict(format!("the object {id} is there already"));
+                if let Some(earlier) = earlier.filter(|earlier| !earlier.origin.file.is_empty()) {
+                    error = error.hint(format!("it was read at {}:{}", earlier.origin.file, earlier.origin.line));
+                }
+                return Err(if resource.origin.file.is_empty() {
+                    error
+                } else {
+                    error.at(&resource.origin.file.clone(), resource.node.span)
+                });
+            }
+            self.items.push(resource);
+        }
+        Ok(())
+    }
+
+    /// Indices of the objects that have or had a name that `fits`.
+    pub(crate) fn matching_any_id(&self, schema: &Schema, fits: impl Fn(&ResourceId) -> bool) -> Vec<usize> {
+        let any = |resource: &Resource| resource.previous_ids().any(|id| fits(&id)) || fits(&resource.id(schema));
+        self.items.iter().enumerate().filter(|(_, resource)| any(resource)).map(|(index, _)| index).collect()
+    }
+
+    /// The one object that has or had the name `id`.
+    pub(crate) fn unique(&self, id: &ResourceId, schema: &Schema) -> Result<usize, BuildError> {
+        match self.matching_any_id(schema, |other| other.same_object(id)).as_slice() {
+            [index] => Ok(*index),
+            [] => Err(BuildError::conflict(format!("no object has the name {id}"))),
+            _ => Err(BuildError::conflict(format!("several objects have or had the name {id}"))),
+        }
+    }
+
+    /// Adds generated objects by their behaviour.
+    pub(crate) fn absorb(&mut self, generated: Vec<Resource>, schema: &Schema) -> Result<(), BuildError> {
+        for mut resource in generated {
+            let id = resource.id(schema);
+            let matches = self.matching_any_id(schema, |other| other.same_object(&id));
+            let merges = matches!(resource.behavior, Behavior::Merge | Behavior::Replace);
+            match (matches.as_slice(), merges) {
+                ([], false) => self.append_all([resource], schema)?,
+                ([], true) => {
+                    let message = format!("the object {id} is not there, it cannot be merged or replaced");
+                    return Err(BuildError::conflict(message));
+                }
+                ([index], true) => {
+                    if let Some(old) = self.items.get_mut(*index) {
+                        inherit(&mut resource, old);
+                        *old = resource;
+                    }
+                }
+                ([_], false) => {
+                    let message = format!("the object {id} is there already");
+                    return Err(BuildError::conflict(message).hint("set `behavior: merge` or `behavior: replace`"));
+                }
+                _ => return Err(BuildError::conflict(format!("several objects could take the generated {id}"))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives a generated object the name and metadata of the one it replaces, and the data too where it merges.
+fn inherit(resource: &mut Resource, old: &Resource) {
+    for field in ["labels", "annotations"] {
+        let mut pairs = old.metadata_map(field);
+        for (key, value) in resource.metadata_map(field) {
+            match pairs.iter_mut().find(|(known, _)| *known == key) {
+                Some(pair) => pair.1 = value,
+                None => pairs.push((key, value)),
+            }
+        }
+        resource.set_metadata_map(field, pairs);
+    }
+    resource.set_metadata("name", &old.name());
+    resource.set_metadata("namespace", &old.namespace());
+    if resource.behavior == Behavior::Merge {
+        merge_data(resource, old);
+        resource.origin = old.origin.clone();
+    }
+    resource.needs_hash &= old.needs_hash;
+    resource.behavior = old.behavior;
+    resource.previous.clone_from(&old.previous);
+    resource.prefixes.clone_from(&old.prefixes);
+    resource.suffixes.clone_from(&old.suffixes);
+    resource.allow_name_change = old.allow_name_change;
+    resource.allow_kind_change = old.allow_kind_change;
+    resource.variables.clone_from(&old.variables);
+    if resource.transformations.is_empty() {
+        resource.transformations.clone_from(&old.transformations);
+    }
+}
+
+fn merge_data(resource: &mut Resource, old: &Resource) {
+    for field in ["data", "binaryData"] {
+        let mut merged = Mapping::new();
+        for source in [old.node.get(field), resource.node.get(field)] {
+            for entry in source.and_then(Node::as_mapping).into_iter().flatten() {
+                merged.insert(entry.key.clone(), entry.value.scalar_text().unwrap_or_default().into_owned());
+            }
+        }
+        if let Some(object) = resource.node.as_mapping_mut() {
+            object.remove(field);
+            if !merged.is_empty() {
+                object.insert(field, merged);
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Field paths that transformers work on, and how those of several files come together.
+
+use crate::error::BuildError;
+use crate::id::Gvk;
+
+/// A field of some kinds, as in kustomize's `configurations`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldSpec {
+    /// The kinds; empty parts match everything.
+    pub gvk: Gvk,
+    /// The path as written: `spec/template/metadata/labels`, lists anywhere on the way.
+    pub path: String,
+    /// Create what is missing.
+    pub create: bool,
+    /// The path in parts.
+    pub(crate) parts: Vec<String>,
+}
+
+impl FieldSpec {
+    /// Returns the field `path` of `gvk`.
+    pub fn new(gvk: Gvk, path: &str, create: bool) -> Self {
+        Self { gvk, path: path.to_owned(), create, parts: split_path(path, '/') }
+    }
+}
+
+/// Kinds that refer to a kind by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameReference {
+    /// The kind whose names are meant.
+    pub gvk: Gvk,
+    /// The fields that hold such names.
+    pub referrers: Vec<FieldSpec>,
+}
+
+/// Splits at `delimiter`, except where a backslash stands before it. One leading delimiter is allowed.
+pub fn split_path(path: &str, delimiter: char) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut pieces: Vec<&str> = path.split(delimiter).collect();
+    if pieces.len() > 1 && pieces.first() == Some(&"") {
+        pieces.remove(0);
+    }
+    for piece in pieces {
+        match parts.last_mut() {
+            Some(last) if last.ends_with('\\') => {
+                last.pop();
+                last.push(delimiter);
+                last.push_str(piece);
+            }
+            _ => parts.push(piece.to_owned()),
+        }
+    }
+    parts
+}
+
+/// The tables of one kustomization.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "one table per field of the configuration file, named as there")]
+pub struct Configuration {
+    pub name_prefix: Vec<FieldSpec>,
+    pub name_suffix: Vec<FieldSpec>,
+    pub namespace: Vec<FieldSpec>,
+    pub common_labels: Vec<FieldSpec>,
+    pub labels: Vec<FieldSpec>,
+    pub template_labels: Vec<FieldSpec>,
+    pub common_annotations: Vec<FieldSpec>,
+    pub name_reference: Vec<NameReference>,
+    pub var_reference: Vec<FieldSpec>,
+    pub images: Vec<FieldSpec>,
+    pub replicas: Vec<FieldSpec>,
+}
+
+impl Configuration {
+    /// Returns the table with the name it has in a configuration file.
+    pub fn table_mut(&mut self, name: &str) -> Option<&mut Vec<FieldSpec>> {
+        Some(match name {
+            "namePrefix" => &mut self.name_prefix,
+            "nameSuffix" => &mut self.name_suffix,
+            "namespace" => &mut self.namespace,
+            "commonLabels" => &mut self.common_labels,
+            "labels" => &mut self.labels,
+            "templateLabels" => &mut self.template_labels,
+            "commonAnnotations" => &mut self.common_annotations,
+            "varReference" => &mut self.var_reference,
+            "images" => &mut self.images,
+            "replicas" => &mut self.replicas,
+            _ => return None,
+        })
+    }
+
+    /// Names of the tables that hold plain field specs.
+    pub const TABLES: [&str; 10] = [
+        "namePrefix",
+        "nameSuffix",
+        "namespace",
+        "commonLabels",
+        "labels",
+        "templateLabels",
+        "commonAnnotations",
+        "varReference",
+        "images",
+        "replicas",
+    ];
+
+    /// Adds what `other` has more. Equal paths that disagree about creation are an error.
+    pub fn merge(&mut self, other: &Configuration) -> Result<(), BuildError> {
+        merge_specs(&mut self.name_prefix, &other.name_prefix)?;
+        merge_specs(&mut self.name_suffix, &other.name_suffix)?;
+        merge_specs(&mut self.namespace, &other.namespace)?;
+        merge_specs(&mut self.common_labels, &other.common_labels)?;
+        merge_specs(&mut self.labels, &other.labels)?;
+        merge_specs(&mut self.template_labels, &other.template_labels)?;
+        merge_specs(&mut self.common_annotations, &other.common_annotations)?;
+        merge_specs(&mut self.var_reference, &other.var_reference)?;
+        merge_specs(&mut self.images, &other.images)?;
+        merge_specs(&mut self.replicas, &other.replicas)?;
+        for reference in &other.name_reference {
+            match self.name_reference.iter_mut().find(|known| known.gvk == reference.gvk) {
+                Some(known) => merge_specs(&mut known.referrers, &reference.referrers)?,
+                None => self.name_reference.push(reference.clone()),
+            }
+        }
+        self.sort();
+        Ok(())
+    }
+
+    /// Puts the name references into the order they are worked off in.
+    pub(crate) fn sort(&mut self) {
+        self.name_reference.sort_by_key(|reference| sort_key(&reference.gvk));
+    }
+}
+
+fn sort_key(gvk: &Gvk) -> (i32, String) {
+    let or = |part: &str, empty: &str| if part.is_empty() { empty.to_owned() } else { part.to_owned() };
+    let text = format!("{}_{}_{}", or(&gvk.group, "~G"), or(&gvk.version, "~V"), or(&gvk.kind, "~K"));
+    (crate::transform::order::rank(&gvk.kind), text)
+}
+
+/// Adds the specs of `more` that `specs` does not have.
+pub(crate) fn merge_specs(specs: &mut Vec<FieldSpec>, more: &[FieldSpec]) -> Result<(), BuildError> {
+    for spec in more {
+        match specs.iter().find(|known| known.path == spec.path && known.gvk.is_selected(&spec.gvk)) {
+            Some(known) if known.create != spec.create => {
+                let message = format!("two configurations of the field `{}` disagree about `create`", spec.path);
+                return Err(BuildError::conflict(message));
+            }
+            Some(_) => {}
+            None => specs.push(spec.clone()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Custom schemas: the `openapi` field of a kustomization.
+
+use super::{Definition, Property, Schema};
+use crate::error::BuildError;
+use crate::id::Gvk;
+use crate::yaml::{Node, Value};
+use std::collections::HashMap;
+
+impl Schema {
+    /// Returns a schema made of an `OpenAPI` v2 document, which replaces the built-in merge keys. Scopes stay.
+    pub(crate) fn from_openapi(document: &Node) -> Result<Schema, BuildError> {
+        let Some(definitions) = document.get("definitions").and_then(Node::as_mapping) else {
+            return Err(BuildError::syntax("the OpenAPI document has no `definitions`"));
+        };
+        let mut schema = Schema { cluster_scoped: Schema::builtin().cluster_scoped.clone(), ..Schema::default() };
+        let names: HashMap<&str, usize> =
+            definitions.iter().enumerate().map(|(index, entry)| (entry.key.as_str(), index)).collect();
+        for (index, entry) in definitions.iter().enumerate() {
+            schema.definitions.push(Definition::default());
+            let kinds = entry.value.get("x-kubernetes-group-version-kind").and_then(Node::as_sequence);
+            for kind in kinds.into_iter().flatten() {
+                let part = |name: &str| kind.get(name).and_then(Node::as_str).unwrap_or_default().to_owned();
+                let gvk = Gvk { group: part("group"), version: part("version"), kind: part("kind") };
+                schema.kinds.insert(gvk, index);
+            }
+        }
+        schema.add_inline(definitions, &names);
+        schema.add_scopes(document);
+        Ok(schema)
+    }
+
+    /// Reads inline objects, which need places of their own.
+    fn add_inline(&mut self, definitions: &crate::yaml::Mapping, names: &HashMap<&str, usize>) {
+        let named = self.definitions.len();
+        let mut extra = Vec::new();
+        for (index, entry) in definitions.iter().enumerate() {
+            let mut reader = Reader { names, extra: std::mem::take(&mut extra), base: named };
+            let definition = reader.definition(&entry.value);
+            extra = reader.extra;
+            if let Some(slot) = self.definitions.get_mut(index) {
+                *slot = definition;
+            }
+        }
+        self.definitions.extend(extra);
+    }
+
+    /// A path with `{namespace}` makes its kind namespaced, one without makes it cluster-scoped.
+    fn add_scopes(&mut self, document: &Node) {
+        for path in document.get("paths").and_then(Node::as_mapping).into_iter().flatten() {
+            let Some(kind) = path.value.at(&["get", "x-kubernetes-group-version-kind"]) else {
+                continue;
+            };
+            let part = |name: &str| kind.get(name).and_then(Node::as_str).unwrap_or_default().to_owned();
+            let gvk = Gvk { group: part("group"), version: part("version"), kind: part("kind") };
+            let key = (gvk.api_version(), gvk.kind);
+            if path.key.contains("namespaces/{namespace}") {
+                self.cluster_scoped.insert(key, false);
+            } else {
+                self.cluster_scoped.entry(key).or_insert(true);
+            }
+        }
+    }
+}
+
+struct Reader<'a> {
+    names: &'a HashMap<&'a str, usize>,
+    extra: Vec<Definition>,
+    base: usize,
+}
+
+impl Reader<'_> {
+    fn definition(&mut self, node: &Node) -> Definition {
+        let mut definition = Definition::default();
+        for entry in node.get("properties").and_then(Node::as_mapping).into_iter().flatten() {
+            let property = self.property(&entry.value);
+            definition.properties.insert(entry.key.clone(), property);
+        }
+        if let Some(additional) = node.get("additionalProperties").filter(|node| node.as_mapping().is_some()) {
+            definition.additional = Some(Box::new(self.property(additional)));
+        }
+        definition
+    }
+
+    fn property(&mut self, node: &Node) -> Property {
+        let mut property = Property::default();
+        if let Some(strategy) = node.get("x-kubernetes-patch-strategy").and_then(Node::as_str) {
+            property.set_strategy(strategy);
+        }
+        match (node.get("x-kubernetes-list-map-keys"), node.get("x-kubernetes-patch-merge-key")) {
+            (Some(Node { value: Value::Sequence(keys), .. }), _) => {
+                property.keys = keys.iter().filter_map(Node::as_str).map(str::to_owned).collect();
+            }
+            (_, Some(key)) => property.keys = key.as_str().map(str::to_owned).into_iter().collect(),
+            _ => {}
+        }
+        if let Some(reference) = node.get("$ref").and_then(Node::as_str) {
+            property.reference = reference.rsplit('/').next().and_then(|name| self.names.get(name)).copied();
+        } else if let Some(items) = node.get("items") {
+            property.is_list = true;
+            if items.get("$ref").is_some() {
+                property.reference = self.property(items).reference;
+            } else {
+                property.items = Some(Box::new(self.property(items)));
+            }
+        } else if node.get("properties").is_some() || node.get("additionalProperties").is_some() {
+            let definition = self.definition(node);
+            property.reference = Some(self.base + self.extra.len());
+            self.extra.push(definition);
+        }
+        property
+    }
+}

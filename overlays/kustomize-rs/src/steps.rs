@@ -1,0 +1,253 @@
+//! Steps of a build: reading the files they name, then running them.
+
+use crate::builtin::{self, Step};
+use crate::error::BuildError;
+use crate::kustomization::fields::Fields;
+use crate::kustomization::{PatchEntry, ReplacementEntry, SortOptions, parts};
+use crate::loader::Loader;
+use crate::merge::json6902;
+use crate::objects;
+use crate::resource::Resource;
+use crate::resources::Resources;
+use crate::schema::{FieldSpec, Schema};
+use crate::transform::images::{self, Image};
+use crate::transform::names::{self, End};
+use crate::transform::namespace::NamespaceTransformer;
+use crate::transform::patches::{self, Content, Patch};
+use crate::transform::replacements::{self, Replacement};
+use crate::transform::value_add::{self, ValueAddTarget};
+use crate::transform::{annotations, labels, order, replicas};
+use crate::yaml::{Rules, Value, decode, parse_with};
+
+/// A step that needs no more files.
+pub(crate) enum Prepared {
+    Namespace(NamespaceTransformer),
+    Name(End, String, Vec<FieldSpec>),
+    Labels(Vec<(String, String)>, Vec<FieldSpec>),
+    Annotations(Vec<(String, String)>, Vec<FieldSpec>),
+    Patch(Box<Patch>),
+    StrategicMerge(Vec<(Resource, String)>),
+    JsonPatch { operations: Vec<json6902::Operation>, entry: Box<PatchEntry>, file: String },
+    Replicas(String, i64, Vec<FieldSpec>),
+    Image(Image, Vec<FieldSpec>),
+    Replacements(Vec<Replacement>),
+    ValueAdd(String, Vec<ValueAddTarget>),
+    Hash,
+    Order(SortOptions),
+}
+
+/// What steps of one kustomization share.
+pub(crate) struct Context<'a, 'b> {
+    pub(crate) loader: &'a Loader<'b>,
+    pub(crate) schema: &'a Schema,
+    /// The kustomization file, for errors.
+    pub(crate) file: &'a str,
+}
+
+/// Says whether a validator left the object alone, but for the label it may set.
+pub(crate) fn unchanged(after: &Resource, before: &Resource) -> bool {
+    const VALIDATED_BY: &str = "validated-by";
+    let mut after = after.node.clone();
+    let had = before.node.at(&["metadata", "labels", VALIDATED_BY]).is_some();
+    if !had && let Some(labels) = after.get_mut("metadata").and_then(|metadata| metadata.get_mut("labels")) {
+        if let Some(labels) = labels.as_mapping_mut() {
+            labels.remove(VALIDATED_BY);
+        }
+        if labels.as_mapping().is_some_and(crate::yaml::Mapping::is_empty)
+            && before.node.at(&["metadata", "labels"]).is_none()
+            && let Some(metadata) = after.get_mut("metadata").and_then(crate::yaml::Node::as_mapping_mut)
+        {
+            metadata.remove("labels");
+        }
+    }
+    after == before.node
+}
+
+impl Context<'_, '_> {
+    /// Reads the files that a step names.
+    pub(crate) fn prepare(&self, step: Step) -> Result<Prepared, BuildError> {
+        Ok(match step {
+            Step::Namespace(transformer) => Prepared::Namespace(transformer),
+            Step::Name(end, text, fields) => Prepared::Name(end, text, fields),
+            Step::Labels(pairs, fields) => Prepared::Labels(pairs, fields),
+            Step::Annotations(pairs, fields) => Prepared::Annotations(pairs, fields),
+            Step::Patch(entry) => Prepared::Patch(Box::new(self.patch(entry)?)),
+            Step::StrategicMerge { paths, patches } => self.strategic_merge(&paths, &patches)?,
+            Step::JsonPatch(entry) => self.json_patch(entry)?,
+            Step::Replicas(name, count, fields) => Prepared::Replicas(name, count, fields),
+            Step::Image(image, fields) => Prepared::Image(image, fields),
+            Step::Replacements(entries) => Prepared::Replacements(self.replacements(entries)?),
+            Step::ValueAdd { value, targets, file } => self.value_add(&value, targets, &file)?,
+            Step::Hash => Prepared::Hash,
+            Step::Order(options) => Prepared::Order(options),
+        })
+    }
+
+    /// The text of a patch, and the file to blame.
+    fn patch_text(&self, entry: &PatchEntry) -> Result<(String, String), BuildError> {
+        let fail = |message: &str| Err(BuildError::syntax(message).at(self.file, entry.span));
+        let inline = entry.patch.trim();
+        match (inline.is_empty(), entry.path.is_empty()) {
+            (true, true) => fail("a patch has neither `path` nor `patch`"),
+            (false, false) => fail("a patch has both `path` and `patch`"),
+            (false, true) => Ok((inline.to_owned(), self.file.to_owned())),
+            (true, false) => {
+                let file = self.loader.display(&entry.path);
+                let content = self.loader.read(&entry.path).map_err(|error| error.at(self.file, entry.span))?;
+                let text = decode(&content).map_err(|error| BuildError::from_yaml(error, &file))?;
+                Ok((text.into_owned(), file))
+            }
+        }
+    }
+
+    /// Objects or operations: which of the two a patch is shows in its text.
+    fn patch(&self, entry: PatchEntry) -> Result<Patch, BuildError> {
+        let (text, file) = self.patch_text(&entry)?;
+        let limits = &self.loader.limits;
+        let objects = objects::read(text.as_bytes(), &file, limits);
+        let content = match objects {
+            Ok(mut objects) => {
+                for object in &mut objects {
+                    object.allow_name_change |= entry.allow_name_change;
+                    object.allow_kind_change |= entry.allow_kind_change;
+                }
+                Content::Strategic(objects)
+            }
+            Err(object_error) => match json6902::parse_patch(&text, limits) {
+                Ok(operations) => Content::Json(operations),
+                Err(json_error) => {
+                    let is_list = text.trim_start().starts_with(['-', '[']);
+                    let error = if is_list { json_error } else { object_error };
+                    return Err(error.context("a patch is neither an object nor a JSON patch").in_file(&file));
+                }
+            },
+        };
+        Ok(Patch { content, target: entry.target, file })
+    }
+
+    fn strategic_merge(&self, paths: &[String], inline: &str) -> Result<Prepared, BuildError> {
+        let limits = &self.loader.limits;
+        let mut all = Vec::new();
+        for path in paths {
+            // For historic reasons the entry may be the patch itself.
+            if let Ok(objects) = objects::read(path.as_bytes(), self.file, limits) {
+                all.extend(objects.into_iter().map(|object| (object, self.file.to_owned())));
+                continue;
+            }
+            if path.trim_end().contains('\n') {
+                objects::read(path.as_bytes(), self.file, limits)?;
+            }
+            let file = self.loader.display(path);
+            let content = self.loader.read(path)?;
+            let objects = objects::read(&content, &file, limits)?;
+            all.extend(objects.into_iter().map(|object| (object, file.clone())));
+        }
+        if !inline.is_empty() {
+            let objects = objects::read(inline.as_bytes(), self.file, limits)?;
+            all.extend(objects.into_iter().map(|object| (object, self.file.to_owned())));
+        }
+        if all.is_empty() {
+            return Err(BuildError::syntax("`patchesStrategicMerge` holds no patch"));
+        }
+        Ok(Prepared::StrategicMerge(all))
+    }
+
+    fn json_patch(&self, entry: PatchEntry) -> Result<Prepared, BuildError> {
+        let fail = |message: &str| Err(BuildError::syntax(message).at(self.file, entry.span));
+        if entry.target.as_ref().is_none_or(|target| target.name.is_empty()) {
+            return fail("a JSON patch has no `target.name`");
+        }
+        let (text, file) = self.patch_text(&entry)?;
+        let operations = json6902::parse_patch(&text, &self.loader.limits).map_err(|error| error.in_file(&file))?;
+        if operations.is_empty() {
+            return fail("a JSON patch has no operations");
+        }
+        Ok(Prepared::JsonPatch { operations, entry: Box::new(entry), file })
+    }
+
+    fn replacements(&self, entries: Vec<ReplacementEntry>) -> Result<Vec<Replacement>, BuildError> {
+        let mut all = Vec::new();
+        for entry in entries {
+            if entry.path.is_empty() {
+                all.push(entry.replacement);
+                continue;
+            }
+            let file = self.loader.display(&entry.path);
+            let content = self.loader.read(&entry.path)?;
+            let text = decode(&content).map_err(|error| BuildError::from_yaml(error, &file))?;
+            let documents = parse_with(&text, &self.loader.limits, Rules::V2)
+                .map_err(|error| BuildError::from_yaml(error, &file))?;
+            let read = |node| {
+                let fields = Fields::new(node, "replacement", false)?;
+                parts::replacement(&fields)
+            };
+            match documents.first().map(|document| &document.root) {
+                Some(root) => match &root.value {
+                    Value::Sequence(items) => {
+                        for item in items {
+                            all.push(read(item).map_err(|error| error.in_file(&file))?);
+                        }
+                    }
+                    _ => all.push(read(root).map_err(|error| error.in_file(&file))?),
+                },
+                None => return Err(BuildError::syntax("the file holds no replacement").in_file(&file)),
+            }
+        }
+        Ok(all)
+    }
+
+    fn value_add(&self, value: &str, mut targets: Vec<ValueAddTarget>, path: &str) -> Result<Prepared, BuildError> {
+        let mut value = value.trim();
+        if value.is_empty() {
+            value = self.loader.root().rsplit('/').next().unwrap_or_default();
+        }
+        if !path.is_empty() {
+            let file = self.loader.display(path);
+            let content = self.loader.read(path)?;
+            let text = decode(&content).map_err(|error| BuildError::from_yaml(error, &file))?;
+            let documents = parse_with(&text, &self.loader.limits, Rules::V2)
+                .map_err(|error| BuildError::from_yaml(error, &file))?;
+            if let Some(document) = documents.first() {
+                let fields = Fields::new(&document.root, "", false)?;
+                targets.extend(builtin::value_add_targets(&fields).map_err(|error| error.in_file(&file))?);
+            }
+        }
+        if targets.is_empty() {
+            return Err(BuildError::syntax("a ValueAddTransformer has no `targets`"));
+        }
+        Ok(Prepared::ValueAdd(value.to_owned(), targets))
+    }
+
+    /// Runs a step on the objects.
+    pub(crate) fn run(&self, step: &Prepared, resources: &mut Resources) -> Result<(), BuildError> {
+        let schema = self.schema;
+        let limits = &self.loader.limits;
+        match step {
+            Prepared::Namespace(transformer) => transformer.transform(resources, schema),
+            Prepared::Name(end, text, fields) => names::add(resources, *end, text, fields, schema),
+            Prepared::Labels(pairs, fields) => labels::add(resources, pairs, fields),
+            Prepared::Annotations(pairs, fields) => annotations::add(resources, pairs, fields),
+            Prepared::Patch(patch) => patch.apply(resources, schema, limits),
+            Prepared::StrategicMerge(all) => {
+                all.iter().try_for_each(|(patch, file)| patches::apply_by_name(resources, patch, schema, file))
+            }
+            Prepared::JsonPatch { operations, entry, file } => {
+                let Some(target) = &entry.target else {
+                    return Ok(());
+                };
+                patches::apply_json(resources, operations, target, schema, limits, false)
+                    .map_err(|error| error.in_file(file))
+            }
+            Prepared::Replicas(name, count, fields) => replicas::set(resources, name, *count, fields, schema),
+            Prepared::Image(image, fields) => images::change(resources, image, fields),
+            Prepared::Replacements(list) => replacements::replace(resources, list, schema),
+            Prepared::ValueAdd(value, targets) => value_add::add(resources, value, targets, schema),
+            Prepared::Hash => names::add_hashes(resources, schema),
+            Prepared::Order(SortOptions::Fifo) => Ok(()),
+            Prepared::Order(SortOptions::Legacy(options)) => {
+                order::sort_legacy(resources, options.as_ref(), schema);
+                Ok(())
+            }
+        }
+    }
+}

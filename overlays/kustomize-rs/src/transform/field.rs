@@ -1,0 +1,159 @@
+//! Following a field path through an object: maps by name, lists item by item, wherever they come.
+
+use crate::error::BuildError;
+use crate::id::Gvk;
+use crate::schema::FieldSpec;
+use crate::yaml::{Mapping, Node, Value};
+
+/// What is made at the end of a path that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Create {
+    Never,
+    Scalar,
+    Mapping,
+}
+
+/// Calls `set` on every node that `spec` leads to, if the object is of a kind it names.
+pub(crate) fn apply(
+    object: &mut Node,
+    gvk: &Gvk,
+    spec: &FieldSpec,
+    create: Create,
+    set: &mut dyn FnMut(&mut Node) -> Result<(), BuildError>,
+) -> Result<(), BuildError> {
+    if !gvk.is_selected(&spec.gvk) {
+        return Ok(());
+    }
+    let create = if spec.create { create } else { Create::Never };
+    walk(object, &spec.parts, create, set).map_err(|error| error.context(format_args!("at the field `{}`", spec.path)))
+}
+
+fn walk(
+    node: &mut Node,
+    path: &[String],
+    create: Create,
+    set: &mut dyn FnMut(&mut Node) -> Result<(), BuildError>,
+) -> Result<(), BuildError> {
+    let Some((part, rest)) = path.split_first() else {
+        return set(node);
+    };
+    match &mut node.value {
+        Value::Null => Ok(()),
+        Value::Sequence(items) => items.iter_mut().try_for_each(|item| walk(item, path, create, set)),
+        Value::Mapping(mapping) => {
+            let Some(field) = find(mapping, part, rest, create)? else {
+                return Ok(());
+            };
+            walk(field, rest, create, set)
+        }
+        _ => Err(BuildError::transform(format!("expected a list or a map before `{part}`, found a scalar"))),
+    }
+}
+
+/// The field `part`, made where that is wanted; a null takes the type that would be made.
+fn find<'n>(
+    mapping: &'n mut Mapping,
+    part: &str,
+    rest: &[String],
+    create: Create,
+) -> Result<Option<&'n mut Node>, BuildError> {
+    let (name, is_list) = match part.strip_suffix("[]") {
+        Some(name) => (name, true),
+        None => (part, false),
+    };
+    if name.is_empty() {
+        return Err(BuildError::transform("a field without name"));
+    }
+    let made = || match create {
+        Create::Scalar if rest.is_empty() => Node::new(Value::String(String::new())),
+        _ => Node::from(Mapping::new()),
+    };
+    if is_list || create == Create::Never {
+        let field = mapping.get_mut(name);
+        return Ok(match field {
+            Some(field) if is_list && field.is_null() => {
+                *field = Node::from(Vec::new());
+                Some(field)
+            }
+            other => other,
+        });
+    }
+    let field = mapping.get_or_insert_with(name, made);
+    if field.is_null() {
+        *field = made();
+    }
+    Ok(Some(field))
+}
+
+/// Sets a scalar to a text. Lists and maps are an error.
+pub(crate) fn set_text(node: &mut Node, text: &str) -> Result<(), BuildError> {
+    set_value(node, Value::String(text.to_owned()))
+}
+
+/// Sets a scalar. Lists and maps are an error.
+pub(crate) fn set_value(node: &mut Node, value: Value) -> Result<(), BuildError> {
+    if !node.is_scalar() {
+        return Err(BuildError::transform("expected a scalar, found a list or map"));
+    }
+    *node = Node::with_span(value, node.span);
+    Ok(())
+}
+
+/// Sets a key of a map to a text. Lists and scalars are an error.
+pub(crate) fn set_entry(node: &mut Node, key: &str, text: &str) -> Result<(), BuildError> {
+    match &mut node.value {
+        Value::Mapping(mapping) => {
+            mapping.insert(key, text);
+            Ok(())
+        }
+        Value::Null => {
+            let mut mapping = Mapping::new();
+            mapping.insert(key, text);
+            *node = Node::from(mapping);
+            Ok(())
+        }
+        _ => Err(BuildError::transform("expected a map, found a list or scalar")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml::{Limits, emit, parse};
+
+    fn check(source: &str, path: &str, create: bool, end: Create, expect: &str) {
+        let mut node = parse(source, &Limits::default()).unwrap().remove(0).root;
+        let spec = FieldSpec::new(Gvk::default(), path, create);
+        apply(&mut node, &Gvk::new("v1", "Pod"), &spec, end, &mut |node| match end {
+            Create::Mapping => set_entry(node, "k", "v"),
+            _ => set_text(node, "v"),
+        })
+        .unwrap();
+        assert_eq!(emit(&node), expect, "{path} in {source}");
+    }
+
+    #[test]
+    fn paths_lead_through_maps_and_lists() {
+        check("a: {b: 1}", "a/b", false, Create::Scalar, "a:\n  b: v\n");
+        check("a: [{b: 1}, {b: 2}, {c: 3}]", "a/b", false, Create::Scalar, "a:\n- b: v\n- b: v\n- c: 3\n");
+        check("a: [{b: 1}]", "a[]/b", true, Create::Never, "a:\n- b: v\n");
+        check("a: 1", "b/c", false, Create::Scalar, "a: 1\n");
+        check("a: {b/c: 1}", "a/b\\/c", false, Create::Scalar, "a:\n  b/c: v\n");
+    }
+
+    #[test]
+    fn missing_fields_are_made_where_wanted() {
+        check("a: 1", "b/c", true, Create::Scalar, "a: 1\nb:\n  c: v\n");
+        check("a: 1", "b/c", true, Create::Mapping, "a: 1\nb:\n  c:\n    k: v\n");
+        check("b: null", "b/c", true, Create::Mapping, "b:\n  c:\n    k: v\n");
+        check("b: [{}]", "b/c", true, Create::Scalar, "b:\n- c: v\n");
+    }
+
+    #[test]
+    fn a_scalar_on_the_way_is_an_error() {
+        let mut node = parse("a: 1", &Limits::default()).unwrap().remove(0).root;
+        let spec = FieldSpec::new(Gvk::default(), "a/b", false);
+        let result = apply(&mut node, &Gvk::default(), &spec, Create::Never, &mut |_| Ok(()));
+        assert!(result.is_err());
+    }
+}

@@ -1,0 +1,109 @@
+//! `images`.
+
+use super::field::{Create, apply, set_text};
+use crate::error::BuildError;
+use crate::resources::Resources;
+use crate::schema::FieldSpec;
+use crate::selector::compile;
+
+/// One entry of `images`; empty texts change nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Image {
+    pub(crate) name: String,
+    pub(crate) new_name: String,
+    pub(crate) new_tag: String,
+    pub(crate) tag_suffix: String,
+    pub(crate) digest: String,
+}
+
+/// Changes all images of that name.
+pub(crate) fn change(resources: &mut Resources, image: &Image, fields: &[FieldSpec]) -> Result<(), BuildError> {
+    let pattern = format!("^{}(:[a-zA-Z0-9_.{{}}-]*)?(@sha256:[a-zA-Z0-9_.{{}}-]*)?$", image.name);
+    let pattern = compile(&pattern)?;
+    for resource in resources.items.iter_mut().filter(|resource| resource.kind() != "CustomResourceDefinition") {
+        let gvk = resource.gvk();
+        for spec in fields {
+            apply(&mut resource.node, &gvk, spec, Create::Never, &mut |node| {
+                let Some(text) = node.scalar_text() else {
+                    return Err(BuildError::transform("an image is a text, found a list or map"));
+                };
+                let text = if node.is_null() { String::new() } else { text.into_owned() };
+                if pattern.is_match(&text) { set_text(node, &image.apply(&text)) } else { Ok(()) }
+            })
+            .map_err(|error| error.at(&resource.origin.file.clone(), resource.node.span))?;
+        }
+    }
+    Ok(())
+}
+
+impl Image {
+    fn apply(&self, text: &str) -> String {
+        let (name, mut tag, mut digest) = split(text);
+        let name = if self.new_name.is_empty() { name } else { &self.new_name };
+        let suffixed = format!("{tag}{}", self.tag_suffix);
+        match (self.new_tag.is_empty(), self.digest.is_empty()) {
+            (false, _) => (tag, digest) = (&self.new_tag, &self.digest),
+            (true, false) => (tag, digest) = ("", &self.digest),
+            (true, true) if !self.tag_suffix.is_empty() => (tag, digest) = (&suffixed, ""),
+            (true, true) => {}
+        }
+        let part = |mark: &str, text: &str| if text.is_empty() { String::new() } else { format!("{mark}{text}") };
+        format!("{name}{}{}", part(":", tag), part("@", digest))
+    }
+}
+
+/// Name, tag and digest. A colon before the first slash belongs to the host.
+fn split(text: &str) -> (&str, &str, &str) {
+    let start = text.find('/').unwrap_or(0);
+    let rest = text.get(start..).unwrap_or_default();
+    let (at, colon) = (rest.find('@'), rest.find(':'));
+    let cut = |position: usize| text.split_at_checked(start + position).unwrap_or((text, ""));
+    match (at, colon) {
+        (None, None) => (text, "", ""),
+        (Some(at), colon) if colon.is_none_or(|colon| at < colon) => {
+            let (name, digest) = cut(at);
+            (name, "", digest.trim_start_matches('@'))
+        }
+        (at, Some(colon)) => {
+            let (name, rest) = cut(colon);
+            let (tag, digest) = match at {
+                Some(at) => rest.split_at_checked(at - colon).unwrap_or((rest, "")),
+                None => (rest, ""),
+            };
+            (name, tag.strip_prefix(':').unwrap_or(tag), digest.strip_prefix('@').unwrap_or(digest))
+        }
+        (Some(_), None) => (text, "", ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_fall_into_name_tag_and_digest() {
+        let check = |text: &str, expect: (&str, &str, &str)| assert_eq!(split(text), expect, "{text}");
+        check("nginx", ("nginx", "", ""));
+        check("nginx:1.2", ("nginx", "1.2", ""));
+        check("nginx@sha256:ab", ("nginx", "", "sha256:ab"));
+        check("nginx:1.2@sha256:ab", ("nginx", "1.2", "sha256:ab"));
+        check("host:5000/a/b:1", ("host:5000/a/b", "1", ""));
+        check("host:5000/a/b", ("host:5000/a/b", "", ""));
+    }
+
+    #[test]
+    fn a_new_tag_or_digest_replaces_both() {
+        let image = |new_name: &str, new_tag: &str, tag_suffix: &str, digest: &str| Image {
+            name: "a".into(),
+            new_name: new_name.into(),
+            new_tag: new_tag.into(),
+            tag_suffix: tag_suffix.into(),
+            digest: digest.into(),
+        };
+        assert_eq!(image("b", "", "", "").apply("a:1@sha256:x"), "b:1@sha256:x");
+        assert_eq!(image("", "2", "", "").apply("a:1@sha256:x"), "a:2");
+        assert_eq!(image("", "", "", "sha256:y").apply("a:1@sha256:x"), "a@sha256:y");
+        assert_eq!(image("", "2", "", "sha256:y").apply("a:1"), "a:2@sha256:y");
+        assert_eq!(image("", "", "-x", "").apply("a:1@sha256:x"), "a:1-x");
+    }
+}

@@ -1,0 +1,66 @@
+//! `namePrefix`, `nameSuffix` and the hash of generated objects.
+
+use super::field::{Create, apply, set_text};
+use crate::error::BuildError;
+use crate::id::Gvk;
+use crate::resources::Resources;
+use crate::schema::{FieldSpec, Schema};
+
+/// Which end of a name is added to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Prefix,
+    Suffix,
+}
+
+/// Adds `text` to the names of all objects but those whose names have a meaning.
+pub(crate) fn add(
+    resources: &mut Resources,
+    end: End,
+    text: &str,
+    fields: &[FieldSpec],
+    schema: &Schema,
+) -> Result<(), BuildError> {
+    for resource in &mut resources.items {
+        let original = resource.original_id(schema).gvk;
+        if keeps_name(&original) {
+            continue;
+        }
+        for spec in fields.iter().filter(|spec| original.is_selected(&spec.gvk)) {
+            if spec.path == "metadata/name" && !text.is_empty() {
+                match end {
+                    End::Prefix => resource.prefixes.push(text.to_owned()),
+                    End::Suffix => resource.suffixes.push(text.to_owned()),
+                }
+                resource.store_previous_id(schema);
+            }
+            let gvk = resource.gvk();
+            apply(&mut resource.node, &gvk, spec, Create::Scalar, &mut |node| {
+                let old = if node.is_null() { None } else { node.scalar_text().map(std::borrow::Cow::into_owned) };
+                let old = old.unwrap_or_default();
+                let name = match end {
+                    End::Prefix => format!("{text}{old}"),
+                    End::Suffix => format!("{old}{text}"),
+                };
+                set_text(node, &name)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn keeps_name(gvk: &Gvk) -> bool {
+    matches!(gvk.kind.as_str(), "CustomResourceDefinition" | "Namespace")
+        || (gvk.kind == "APIService" && gvk.group == "apiregistration.k8s.io")
+}
+
+/// Adds the hash of its content to the name of every generated object that wants it.
+pub(crate) fn add_hashes(resources: &mut Resources, schema: &Schema) -> Result<(), BuildError> {
+    for resource in resources.items.iter_mut().filter(|resource| resource.needs_hash) {
+        let hash = crate::generate::hash::of(&resource.node)?;
+        resource.store_previous_id(schema);
+        let name = format!("{}-{hash}", resource.name());
+        resource.set_metadata("name", &name);
+    }
+    Ok(())
+}

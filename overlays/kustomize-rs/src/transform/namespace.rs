@@ -1,0 +1,119 @@
+//! The `namespace` field: sets the namespace of everything that may live in one.
+
+use std::collections::HashMap;
+
+use super::field::{Create, apply, set_text};
+use crate::error::BuildError;
+use crate::id::Gvk;
+use crate::resource::Resource;
+use crate::resources::Resources;
+use crate::schema::{FieldSpec, Schema};
+use crate::yaml::{Mapping, Node};
+
+/// Which subjects of role bindings get the namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Subjects {
+    /// Those named `default`.
+    #[default]
+    DefaultOnly,
+    /// All service accounts.
+    AllServiceAccounts,
+    /// None.
+    None,
+}
+
+/// What the transformer is told.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NamespaceTransformer {
+    pub(crate) namespace: String,
+    pub(crate) fields: Vec<FieldSpec>,
+    pub(crate) unset_only: bool,
+    pub(crate) subjects: Subjects,
+}
+
+impl NamespaceTransformer {
+    pub(crate) fn transform(&self, resources: &mut Resources, schema: &Schema) -> Result<(), BuildError> {
+        if self.namespace.is_empty() {
+            return Ok(());
+        }
+        let mut names: HashMap<_, usize> = HashMap::new();
+        for resource in &resources.items {
+            *names.entry(resource.id(schema).key()).or_default() += 1;
+        }
+        for resource in &mut resources.items {
+            let before = resource.id(schema).key();
+            resource.store_previous_id(schema);
+            self.one(resource, schema).map_err(|error| error.at(&resource.origin.file.clone(), resource.node.span))?;
+            let id = resource.id(schema);
+            if id.key() != before {
+                if let Some(count) = names.get_mut(&before) {
+                    *count -= 1;
+                }
+                *names.entry(id.key()).or_default() += 1;
+            }
+            if names.get(&id.key()).is_some_and(|count| *count > 1) {
+                return Err(BuildError::conflict(format!("the namespace gives two objects the name {id}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn one(&self, resource: &mut Resource, schema: &Schema) -> Result<(), BuildError> {
+        let gvk = resource.gvk();
+        let is_core = resource.node.get("apiVersion").and_then(Node::as_str) == Some("v1");
+        if !schema.is_cluster_scoped(&gvk) {
+            let own = FieldSpec::new(Gvk::default(), "metadata/namespace", true);
+            apply(&mut resource.node, &gvk, &own, Create::Scalar, &mut |node| self.set(node))?;
+        }
+        let binding = matches!(gvk.kind.as_str(), "RoleBinding" | "ClusterRoleBinding");
+        if binding {
+            self.set_subjects(&mut resource.node)?;
+        }
+        for spec in &self.fields {
+            let handled = match spec.path.as_str() {
+                "metadata/namespace" => true,
+                "metadata/name" => !is_core,
+                "subjects/namespace" => {
+                    binding && matches!(spec.gvk.kind.as_str(), "RoleBinding" | "ClusterRoleBinding")
+                }
+                _ => false,
+            };
+            if !handled {
+                apply(&mut resource.node, &gvk, spec, Create::Scalar, &mut |node| self.set(node))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&self, node: &mut Node) -> Result<(), BuildError> {
+        let has_value = node.scalar_text().is_some_and(|text| !node.is_null() && !text.is_empty());
+        if self.unset_only && has_value {
+            return Ok(());
+        }
+        set_text(node, &self.namespace)
+    }
+
+    fn set_subjects(&self, object: &mut Node) -> Result<(), BuildError> {
+        let field = match self.subjects {
+            Subjects::None => return Ok(()),
+            Subjects::DefaultOnly => ("name", "default"),
+            Subjects::AllServiceAccounts => ("kind", "ServiceAccount"),
+        };
+        let Some(subjects) = object.get_mut("subjects").filter(|subjects| !subjects.is_null()) else {
+            return Ok(());
+        };
+        let Some(subjects) = subjects.as_sequence_mut() else {
+            return Err(BuildError::transform("`subjects` is no list"));
+        };
+        for subject in subjects.iter_mut().filter_map(Node::as_mapping_mut) {
+            if has(subject, field.0, field.1) {
+                self.set(subject.get_or_insert_with("namespace", || Node::from("")))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn has(subject: &Mapping, field: &str, value: &str) -> bool {
+    subject.get(field).and_then(Node::as_str) == Some(value)
+}

@@ -1,0 +1,199 @@
+//! `replacements`: values of one object written into fields of others.
+
+use super::path::{Make, look_up, split, visit};
+use super::structured;
+use crate::error::BuildError;
+use crate::id::ResourceId;
+use crate::resource::Resource;
+use crate::resources::Resources;
+use crate::schema::Schema;
+use crate::selector::{CompiledSelector, Selector};
+use crate::yaml::Node;
+
+/// How a field is split and joined.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FieldOptions {
+    pub(crate) delimiter: String,
+    pub(crate) index: i64,
+    pub(crate) create: bool,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Source {
+    pub(crate) id: ResourceId,
+    pub(crate) field_path: String,
+    pub(crate) options: FieldOptions,
+}
+
+/// Where it goes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Target {
+    pub(crate) select: Option<Selector>,
+    pub(crate) reject: Vec<Selector>,
+    pub(crate) field_paths: Vec<String>,
+    pub(crate) options: FieldOptions,
+}
+
+/// One entry of `replacements`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Replacement {
+    pub(crate) source: Option<Source>,
+    pub(crate) source_value: Option<String>,
+    pub(crate) targets: Option<Vec<Target>>,
+}
+
+const DEFAULT_FIELD: &str = "metadata.name";
+
+/// Works off all entries in order.
+pub(crate) fn replace(
+    resources: &mut Resources,
+    replacements: &[Replacement],
+    schema: &Schema,
+) -> Result<(), BuildError> {
+    for replacement in replacements {
+        let Some(targets) = &replacement.targets else {
+            return Err(BuildError::syntax("a replacement has no `targets`"));
+        };
+        let value = match (&replacement.source, &replacement.source_value) {
+            (Some(source), None) => source.value(resources, schema)?,
+            (None, Some(text)) => super::plain_scalar(text),
+            (Some(_), Some(_)) => return Err(BuildError::syntax("a replacement has both `source` and `sourceValue`")),
+            (None, None) => return Err(BuildError::syntax("a replacement has no `source`")),
+        };
+        for target in targets {
+            target.write(resources, &value, schema)?;
+        }
+    }
+    Ok(())
+}
+
+/// All names of an object with the namespaces as they are written.
+fn names(resource: &Resource, schema: &Schema) -> Vec<ResourceId> {
+    let mut ids = resource.all_ids(schema);
+    for id in &mut ids {
+        id.cluster_scoped = false;
+    }
+    ids
+}
+
+impl Source {
+    fn value(&self, resources: &Resources, schema: &Schema) -> Result<Node, BuildError> {
+        let mut matches = resources
+            .items
+            .iter()
+            .filter(|resource| names(resource, schema).iter().any(|id| id.is_selected_by(&self.id)));
+        let (Some(resource), None) = (matches.next(), matches.next()) else {
+            let count = resources
+                .items
+                .iter()
+                .filter(|resource| names(resource, schema).iter().any(|id| id.is_selected_by(&self.id)))
+                .count();
+            let message = format!("the source {} of a replacement fits {count} objects, not one", self.id);
+            return Err(BuildError::transform(message));
+        };
+        let path = if self.field_path.is_empty() { DEFAULT_FIELD } else { &self.field_path };
+        let describe = || format!("the field `{path}` of the source {}", self.id);
+        let found = look_up(&resource.node, &split(path)).map_err(|error| error.context(describe()))?;
+        let is_empty = |node: &Node| match &node.value {
+            crate::yaml::Value::Null => true,
+            crate::yaml::Value::Sequence(items) => items.is_empty(),
+            crate::yaml::Value::Mapping(mapping) => mapping.is_empty(),
+            crate::yaml::Value::String(text) => text.is_empty(),
+            _ => false,
+        };
+        let Some(found) = found.filter(|node| !is_empty(node)) else {
+            return Err(BuildError::transform(format!("{} is missing or empty", describe())));
+        };
+        self.refine(found)
+    }
+
+    fn refine(&self, found: &Node) -> Result<Node, BuildError> {
+        if self.options.delimiter.is_empty() {
+            return Ok(found.clone());
+        }
+        let Some(text) = found.scalar_text() else {
+            return Err(BuildError::transform("`delimiter` needs a scalar"));
+        };
+        let parts: Vec<&str> = text.split(&self.options.delimiter).collect();
+        let part = usize::try_from(self.options.index).ok().and_then(|index| parts.get(index));
+        match part {
+            Some(part) => Ok(Node::from(*part)),
+            None => {
+                let message =
+                    format!("`{text}` has no part {} between `{}`", self.options.index, self.options.delimiter);
+                Err(BuildError::transform(message))
+            }
+        }
+    }
+}
+
+impl Target {
+    fn write(&self, resources: &mut Resources, value: &Node, schema: &Schema) -> Result<(), BuildError> {
+        let Some(select) = &self.select else {
+            return Err(BuildError::syntax("a target of a replacement has no `select`"));
+        };
+        let select = select.compile()?;
+        let reject = self.reject.iter().map(Selector::compile).collect::<Result<Vec<CompiledSelector>, _>>()?;
+        for resource in &mut resources.items {
+            if !select.fits_metadata(resource) {
+                continue;
+            }
+            if reject.iter().any(|reject| !reject.has_no_metadata() && reject.fits_metadata(resource)) {
+                continue;
+            }
+            let ids = names(resource, schema);
+            let rejected = |id: &ResourceId| reject.iter().any(|reject| !reject.names_nothing() && reject.fits_id(id));
+            if ids.iter().any(rejected) || !ids.iter().any(|id| select.fits_id(id)) {
+                continue;
+            }
+            self.write_fields(resource, value)
+                .map_err(|error| error.context(format_args!("a replacement into {}", resource.id(schema))))?;
+        }
+        Ok(())
+    }
+
+    fn write_fields(&self, resource: &mut Resource, value: &Node) -> Result<(), BuildError> {
+        let default = [DEFAULT_FIELD.to_owned()];
+        let paths = if self.field_paths.is_empty() { &default[..] } else { &self.field_paths };
+        let make = self.options.create.then(|| Make::like(value));
+        for path in paths {
+            let parts = split(path);
+            if parts.len() > 1 && structured::set(&mut resource.node, &parts, value, make) {
+                continue;
+            }
+            let count =
+                visit(&mut resource.node, &parts, make, false, &mut |node, is_new| self.set(node, value, is_new))
+                    .map_err(|error| error.context(format_args!("the field `{path}`")))?;
+            if count == 0 {
+                let verb = if self.options.create { "found or made" } else { "found" };
+                let mut error = BuildError::transform(format!("the field `{path}` cannot be {verb}"));
+                if !self.options.create {
+                    error = error.hint("set `options.create: true` to make it");
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&self, node: &mut Node, value: &Node, is_new: bool) -> Result<(), BuildError> {
+        if self.options.delimiter.is_empty() {
+            return structured::set_value(node, value, is_new);
+        }
+        let Some(text) = node.scalar_text() else {
+            return Err(BuildError::transform("`delimiter` needs a scalar"));
+        };
+        let text = if is_new { String::new() } else { text.into_owned() };
+        let mut parts: Vec<String> = text.split(&self.options.delimiter).map(str::to_owned).collect();
+        let new = value.scalar_text().unwrap_or_default().into_owned();
+        match usize::try_from(self.options.index) {
+            Err(_) => parts.insert(0, new),
+            Ok(index) => match parts.get_mut(index) {
+                Some(part) => *part = new,
+                None => parts.push(new),
+            },
+        }
+        structured::set_value(node, &Node::from(parts.join(&self.options.delimiter)), is_new)
+    }
+}

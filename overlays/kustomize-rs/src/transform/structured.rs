@@ -1,0 +1,138 @@
+//! Replacements that go on into JSON or YAML inside a text.
+
+use super::path::{Make, look_up, visit};
+use super::plain_scalar;
+use crate::error::BuildError;
+use crate::json::{to_json, to_pretty_json};
+use crate::yaml::{Limits, Node, Value, parse};
+
+/// Sets `value` where `path` goes on inside of a text. `false` if the path does not do that.
+pub(crate) fn set(object: &mut Node, path: &[String], value: &Node, make: Option<Make>) -> bool {
+    try_set(object, path, value, make).is_some()
+}
+
+fn try_set(object: &mut Node, path: &[String], value: &Node, make: Option<Make>) -> Option<()> {
+    let limits = Limits::default();
+    for end in 1..path.len() {
+        let (outer, inner) = path.split_at_checked(end)?;
+        let Ok(Some(found)) = look_up(object, outer) else {
+            continue;
+        };
+        if !found.is_scalar() || found.is_null() {
+            continue;
+        }
+        let text = found.scalar_text()?.into_owned();
+        let Some(mut document) = parse(&text, &limits).ok().and_then(|documents| documents.into_iter().next()) else {
+            continue;
+        };
+        let mut edits: Vec<(usize, usize, String)> = Vec::new();
+        let mut only_edits = true;
+        let count = visit(&mut document.root, inner, make, false, &mut |node, is_new| {
+            let span = node.span;
+            set_value(node, value, is_new)?;
+            if is_new || !node.is_scalar() || span.end <= span.start {
+                only_edits = false;
+            } else {
+                edits.push((span.start, span.end, scalar_source(node, text.get(span.start..span.end).unwrap_or(""))));
+            }
+            Ok(())
+        });
+        if count.ok()? == 0 {
+            return None;
+        }
+        let is_json = text.trim_start().starts_with(['{', '[']);
+        let changed = if is_json {
+            let pretty = text.contains('\n') && text.contains("  ");
+            if pretty { to_pretty_json(&document.root) } else { to_json(&document.root) }
+        } else if only_edits {
+            apply_edits(&text, edits)?
+        } else {
+            crate::yaml::emit(&document.root).trim().to_owned()
+        };
+        let mut done = false;
+        let outer: Vec<String> = outer.to_vec();
+        visit(object, &outer, None, false, &mut |node, _| {
+            if !done {
+                *node = Node::with_span(Value::String(changed.clone()), node.span);
+                done = true;
+            }
+            Ok(())
+        })
+        .ok()?;
+        return Some(());
+    }
+    None
+}
+
+/// The text of a changed scalar in the quotes it had.
+fn scalar_source(node: &Node, old: &str) -> String {
+    let text = node.scalar_text().unwrap_or_default();
+    if old.starts_with('"') {
+        return format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    }
+    if old.starts_with('\'') {
+        return format!("'{}'", text.replace('\'', "''"));
+    }
+    if let Value::String(text) = &node.value {
+        return crate::yaml::emit(&Node::from(text.as_str())).trim_end().to_owned();
+    }
+    text.into_owned()
+}
+
+fn apply_edits(text: &str, mut edits: Vec<(usize, usize, String)>) -> Option<String> {
+    edits.sort_by_key(|edit| std::cmp::Reverse(edit.0));
+    let mut text = text.to_owned();
+    for (start, end, with) in edits {
+        text.get(start..end)?;
+        text.replace_range(start..end, &with);
+    }
+    Some(text.trim().to_owned())
+}
+
+/// Sets a field to the value of a replacement: scalars keep their type and take the text.
+pub(crate) fn set_value(node: &mut Node, value: &Node, is_new: bool) -> Result<(), BuildError> {
+    if !node.is_scalar() {
+        let span = node.span;
+        *node = value.clone();
+        node.span = span;
+        return Ok(());
+    }
+    if is_new && !value.is_scalar() {
+        *node = value.clone();
+        return Ok(());
+    }
+    let text = value.scalar_text().unwrap_or_default().into_owned();
+    let typed = plain_scalar(&text);
+    let fits = match (&node.value, &typed.value) {
+        (_, _) if is_new => true,
+        (Value::String(_), _) => {
+            *node = Node::with_span(Value::String(text), node.span);
+            return Ok(());
+        }
+        (Value::Int(_) | Value::Uint(_), Value::Int(_) | Value::Uint(_))
+        | (Value::Bool(_), Value::Bool(_))
+        | (Value::Float(_), Value::Float(_) | Value::Int(_))
+        | (Value::Null, Value::Null) => true,
+        _ => false,
+    };
+    if !fits {
+        let message = format!("the text `{text}` does not fit a field that holds {}", name_of(&node.value));
+        return Err(BuildError::transform(message).hint("put the value of the target in quotes to make it a text"));
+    }
+    let span = node.span;
+    *node = typed;
+    node.span = span;
+    Ok(())
+}
+
+fn name_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Int(_) | Value::Uint(_) => "an integer",
+        Value::Float(_) => "a float",
+        Value::String(_) => "a text",
+        Value::Sequence(_) => "a list",
+        Value::Mapping(_) => "a map",
+    }
+}

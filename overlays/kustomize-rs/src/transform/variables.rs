@@ -1,0 +1,206 @@
+//! `vars`: `$(NAME)` in the fields that may hold one.
+
+use std::collections::BTreeMap;
+
+use super::field::{Create, apply};
+use super::path::{look_up, split};
+use crate::error::BuildError;
+use crate::id::ResourceId;
+use crate::resource::Resource;
+use crate::resources::Resources;
+use crate::schema::{FieldSpec, Schema};
+use crate::yaml::{Node, Value};
+
+/// One entry of `vars`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) object: ResourceId,
+    pub(crate) field_path: String,
+}
+
+/// All variables of a build, by name.
+pub(crate) type Variables = BTreeMap<String, Variable>;
+
+/// Adds the variables of one kustomization and marks the objects they mean.
+pub(crate) fn collect(
+    known: &mut Variables,
+    resources: &mut Resources,
+    incoming: &[Variable],
+    schema: &Schema,
+) -> Result<(), BuildError> {
+    for variable in incoming {
+        let mut wanted = variable.object.clone();
+        wanted.cluster_scoped = schema.is_cluster_scoped(&wanted.gvk);
+        let any_namespace = wanted.namespace.is_empty() && !wanted.cluster_scoped;
+        let matches = resources.matching_any_id(schema, |id| {
+            if any_namespace { id.name == wanted.name && id.gvk == wanted.gvk } else { id.same_object(&wanted) }
+        });
+        match matches.as_slice() {
+            [] => {}
+            [index] => {
+                if let Some(resource) = resources.items.get_mut(*index) {
+                    resource.variables.push(variable.name.clone());
+                }
+            }
+            _ => {
+                let message = format!("the variable `{}` fits {} objects", variable.name, matches.len());
+                return Err(BuildError::conflict(message).hint("give its `objref` a namespace"));
+            }
+        }
+    }
+    merge(known, incoming.iter().cloned())
+}
+
+/// Adds variables; a name that is there already is an error.
+pub(crate) fn merge(known: &mut Variables, more: impl IntoIterator<Item = Variable>) -> Result<(), BuildError> {
+    for variable in more {
+        let name = variable.name.clone();
+        if known.insert(name.clone(), variable).is_some() {
+            return Err(BuildError::conflict(format!("the variable `{name}` is defined twice")));
+        }
+    }
+    Ok(())
+}
+
+/// Replaces all variables in all objects.
+pub(crate) fn resolve(resources: &mut Resources, known: &Variables, fields: &[FieldSpec]) -> Result<(), BuildError> {
+    if known.is_empty() {
+        return Ok(());
+    }
+    let mut values: BTreeMap<&str, Value> = BTreeMap::new();
+    for variable in known.values() {
+        values.insert(&variable.name, value_of(variable, &resources.items)?);
+    }
+    for resource in &mut resources.items {
+        let gvk = resource.gvk();
+        for spec in fields {
+            apply(&mut resource.node, &gvk, spec, Create::Never, &mut |node| expand_node(node, &values))?;
+        }
+    }
+    Ok(())
+}
+
+fn value_of(variable: &Variable, resources: &[Resource]) -> Result<Value, BuildError> {
+    let Some(resource) = resources.iter().find(|resource| resource.variables.contains(&variable.name)) else {
+        let message = format!("the variable `{}` means {}, which is not there", variable.name, variable.object);
+        return Err(BuildError::transform(message));
+    };
+    let path = indices(&split(&variable.field_path));
+    match look_up(&resource.node, &path)? {
+        Some(node) => Ok(match &node.value {
+            // What has no type of its own is taken as it is written.
+            Value::Null => Value::String(node.scalar_text().unwrap_or_default().into_owned()),
+            Value::String(_) => Value::String(node.scalar_text().unwrap_or_default().into_owned()),
+            other => other.clone(),
+        }),
+        None => {
+            let message = format!("the field `{}` of the variable `{}` is missing", variable.field_path, variable.name);
+            Err(BuildError::transform(message))
+        }
+    }
+}
+
+/// `a[0]` is `a`, then `0`.
+fn indices(path: &[String]) -> Vec<String> {
+    let mut result = Vec::new();
+    for part in path {
+        let split = part.strip_suffix(']').and_then(|rest| rest.rsplit_once('['));
+        match split {
+            Some((name, index)) if !name.is_empty() && index.parse::<usize>().is_ok() => {
+                result.extend([name.to_owned(), index.to_owned()]);
+            }
+            _ => result.push(part.clone()),
+        }
+    }
+    result
+}
+
+fn expand_node(node: &mut Node, values: &BTreeMap<&str, Value>) -> Result<(), BuildError> {
+    match &mut node.value {
+        Value::String(text) => {
+            let expanded = expand(text, values);
+            if expanded != Value::String(std::mem::take(text)) || node.is_rewritten() {
+                *node = Node::with_span(expanded, node.span);
+            } else {
+                node.value = expanded;
+            }
+            Ok(())
+        }
+        Value::Mapping(mapping) => {
+            for entry in mapping.iter_mut() {
+                if let Value::String(text) = &entry.value.value {
+                    entry.value = Node::with_span(expand(text, values), entry.value.span);
+                }
+            }
+            Ok(())
+        }
+        Value::Sequence(items) => items.iter_mut().try_for_each(|item| match &item.value {
+            Value::String(text) => {
+                *item = Node::with_span(expand(text, values), item.span);
+                Ok(())
+            }
+            _ => Err(BuildError::transform("a list with variables holds something that is no text")),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Replaces `$(NAME)`; `$$` is one dollar sign. A text that is one variable takes its type.
+fn expand(text: &str, values: &BTreeMap<&str, Value>) -> Value {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        let (before, from) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        let after = from.get(1..).unwrap_or_default();
+        let Some(next) = after.chars().next() else {
+            break;
+        };
+        out.push_str(before);
+        match (next, after.find(')')) {
+            ('(', Some(end)) => {
+                let name = after.get(1..end).unwrap_or_default();
+                rest = after.get(end + 1..).unwrap_or_default();
+                match values.get(name) {
+                    Some(value) if !matches!(value, Value::Sequence(_) | Value::Mapping(_)) => {
+                        if text.len() == name.len() + 3 {
+                            return value.clone();
+                        }
+                        out.push_str(&Node::new(value.clone()).scalar_text().unwrap_or_default());
+                    }
+                    _ => out.push_str(&format!("$({name})")),
+                }
+            }
+            ('$', _) => {
+                out.push('$');
+                rest = after.get(1..).unwrap_or_default();
+            }
+            _ => {
+                out.push('$');
+                out.push(next);
+                rest = after.get(next.len_utf8()..).unwrap_or_default();
+            }
+        }
+    }
+    out.push_str(rest);
+    Value::String(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_expand_and_dollars_escape() {
+        let values = BTreeMap::from([("A", Value::String("x".into())), ("N", Value::Int(3))]);
+        let check = |text: &str, expect: Value| assert_eq!(expand(text, &values), expect, "{text}");
+        let text = |text: &str| Value::String(text.to_owned());
+        check("$(A)", text("x"));
+        check("$(N)", Value::Int(3));
+        check("-$(N)-$(A)", text("-3-x"));
+        check("$$(A)", text("$(A)"));
+        check("$(B) $(", text("$(B) $("));
+        check("a$", text("a$"));
+        check("$x", text("$x"));
+    }
+}
