@@ -7,6 +7,7 @@ mod extension;
 mod fields;
 mod flux;
 mod legacy;
+mod manifest;
 mod node;
 mod selector;
 mod workload;
@@ -18,5 +19,6 @@ pub(crate) use cluster_api::{
 pub(crate) use extension::custom_resource_definition;
 pub(crate) use fields::status;
 pub(crate) use flux::{kustomization, source};
+pub(crate) use manifest::from_yaml;
 pub(crate) use node::{node, virtual_address};
 pub(crate) use workload::{daemon_set, deployment, is_of_application, pod};

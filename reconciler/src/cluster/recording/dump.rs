@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use kube::core::DynamicObject;
-use kustomize_rs::yaml::{self, Limits, Node};
+use kustomize_rs::yaml::{self, Limits};
 use rollout::Observation;
-use serde_json::{Map, Number, Value};
+use serde_json::Value;
 
 use crate::cluster::objects::{self, Contract};
 
@@ -117,7 +117,7 @@ fn documents(path: &Path) -> Result<Vec<(usize, Value)>, DumpError> {
     };
     let text = yaml::decode(&bytes).map_err(syntax)?;
     let documents = yaml::parse(&text, &Limits::default()).map_err(syntax)?;
-    Ok(documents.into_iter().map(|document| (document.root.span.line, from_yaml(&document.root))).collect())
+    Ok(documents.into_iter().map(|document| (document.root.span.line, objects::from_yaml(&document.root))).collect())
 }
 
 fn json_documents(path: &Path, bytes: &[u8]) -> Result<Vec<(usize, Value)>, DumpError> {
@@ -140,21 +140,6 @@ fn json_documents(path: &Path, bytes: &[u8]) -> Result<Vec<(usize, Value)>, Dump
                 });
             }
         }
-    }
-}
-
-fn from_yaml(node: &Node) -> Value {
-    match &node.value {
-        yaml::Value::Null => Value::Null,
-        yaml::Value::Bool(value) => Value::Bool(*value),
-        yaml::Value::Int(value) => Value::from(*value),
-        yaml::Value::Uint(value) => Value::from(*value),
-        yaml::Value::Float(value) => Number::from_f64(*value).map_or(Value::Null, Value::Number),
-        yaml::Value::String(value) => Value::String(value.clone()),
-        yaml::Value::Sequence(items) => Value::Array(items.iter().map(from_yaml).collect()),
-        yaml::Value::Mapping(mapping) => Value::Object(
-            mapping.iter().map(|entry| (entry.key.clone(), from_yaml(&entry.value))).collect::<Map<_, _>>(),
-        ),
     }
 }
 

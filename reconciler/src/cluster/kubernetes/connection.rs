@@ -1,0 +1,167 @@
+//! Connections to API servers: by kubeconfig, from inside a cluster, and to workload clusters through their Secrets.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+/// How long a single request may take, connecting included.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where the credentials of an API server come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectionSource {
+    /// The service account of the pod that this program runs in.
+    InCluster,
+    /// A kubeconfig file.
+    Kubeconfig {
+        /// The file; without one `KUBECONFIG`, then `~/.kube/config`.
+        path: Option<PathBuf>,
+        /// The context; without one the file's current context.
+        context: Option<String>,
+    },
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// The kubeconfig cannot be used.
+    #[error("could not use kubeconfig {place}: {reason}; check it with `kubectl --kubeconfig {place} get namespaces`")]
+    Kubeconfig {
+        /// The file, or where it is looked for.
+        place: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The pod's service account cannot be used.
+    #[error(
+        "could not use the in-cluster configuration: {reason}; run inside a cluster with a service account's token mounted, or name a kubeconfig"
+    )]
+    InCluster {
+        /// What is missing.
+        reason: String,
+    },
+    /// The kubeconfig of a workload cluster cannot be used.
+    #[error("could not use Secret {namespace}/{name} of the workload cluster: {reason}")]
+    Secret {
+        /// Namespace of the Secret.
+        namespace: String,
+        /// Name of the Secret, `<cluster>-kubeconfig`.
+        name: String,
+        /// What is wrong with it; never its content.
+        reason: String,
+    },
+}
+
+/// A connection to one API server. Cheap to clone.
+#[derive(Clone)]
+pub struct Connection {
+    pub(super) client: Client,
+    pub(super) server: String,
+    pub(super) timeout: Duration,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Connection").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Reads the credentials. No request is made yet: whether the server answers shows at the first read.
+    ///
+    /// # Errors
+    /// When the credentials cannot be read or are no credentials.
+    pub async fn open(source: &ConnectionSource) -> Result<Self, ConnectionError> {
+        let config = match source {
+            ConnectionSource::InCluster => {
+                Config::incluster().map_err(|error| ConnectionError::InCluster { reason: error.to_string() })?
+            }
+            ConnectionSource::Kubeconfig { path, context } => {
+                let place = path
+                    .as_ref()
+                    .map_or_else(|| String::from("$KUBECONFIG or ~/.kube/config"), |path| path.display().to_string());
+                let failed = |reason: String| ConnectionError::Kubeconfig { place: place.clone(), reason };
+                let kubeconfig = path.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+                let kubeconfig = kubeconfig.map_err(|error| failed(error.to_string()))?;
+                let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
+                Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| failed(error.to_string()))?
+            }
+        };
+        let server = server(&config);
+        Self::new(config).map_err(|reason| match source {
+            ConnectionSource::InCluster => ConnectionError::InCluster { reason },
+            ConnectionSource::Kubeconfig { .. } => ConnectionError::Kubeconfig { place: server, reason },
+        })
+    }
+
+    /// A connection with the kubeconfig that Cluster API keeps for a workload cluster.
+    ///
+    /// Whoever may write that Secret must not thereby run programs or read files here, so it has to carry its credentials in itself.
+    pub(super) async fn from_secret(namespace: &str, name: &str, text: &str) -> Result<Self, ConnectionError> {
+        let failed = |reason: &str| ConnectionError::Secret {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            reason: reason.to_owned(),
+        };
+        // The parser quotes what it reads: its message would show credentials.
+        let kubeconfig = Kubeconfig::from_yaml(text).map_err(|_| failed("key `value` is no kubeconfig"))?;
+        for user in kubeconfig.auth_infos.iter().filter_map(|user| user.auth_info.as_ref()) {
+            if user.exec.is_some() || user.auth_provider.is_some() {
+                return Err(failed(
+                    "it runs a program for its credentials, which is refused; write them into the kubeconfig",
+                ));
+            }
+            if user.token_file.is_some() || user.client_certificate.is_some() || user.client_key.is_some() {
+                return Err(failed(
+                    "it names files for its credentials, which is refused; write them into the kubeconfig",
+                ));
+            }
+        }
+        if kubeconfig
+            .clusters
+            .iter()
+            .filter_map(|cluster| cluster.cluster.as_ref())
+            .any(|cluster| cluster.certificate_authority.is_some())
+        {
+            return Err(failed(
+                "it names a file for its certificate authority, which is refused; write it into the kubeconfig",
+            ));
+        }
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .map_err(|_| failed("its current context cannot be used"))?;
+        Self::new(config).map_err(|_| failed("its certificates cannot be used"))
+    }
+
+    pub(super) fn new(mut config: Config) -> Result<Self, String> {
+        // Another crate may have brought a second provider: without a choice made here, rustls would panic.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        config.connect_timeout = Some(REQUEST_TIMEOUT);
+        // The controller reads again anyway, and its reason is better than a long silence.
+        config.default_retry = false;
+        let server = server(&config);
+        let client = Client::try_from(config).map_err(|error| error.to_string())?;
+        Ok(Self { client, server, timeout: REQUEST_TIMEOUT })
+    }
+
+    /// The same connection with another limit for single requests.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Address of the API server, without credentials.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+}
+
+fn server(config: &Config) -> String {
+    let url = &config.cluster_url;
+    let port = url.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{}{port}", url.scheme_str().unwrap_or("https"), url.host().unwrap_or("unknown"))
+}

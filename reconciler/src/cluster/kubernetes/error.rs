@@ -1,0 +1,229 @@
+//! Why a request to a Kubernetes API server did not succeed.
+
+use std::error::Error;
+use std::time::Duration;
+
+/// A request that did not succeed. Every form says what was attempted on which server, and what helps.
+///
+/// An object that is not there is no error: reads answer `None` for it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// The server answered 401: the credentials are wrong or have expired.
+    #[error(
+        "could not {attempt} on {server}: credentials refused ({message}); renew the kubeconfig or the service account's token"
+    )]
+    Unauthorized {
+        /// What was attempted.
+        attempt: String,
+        /// The server's address.
+        server: String,
+        /// The server's words.
+        message: String,
+    },
+    /// The server answered 403: a role lacks a verb.
+    #[error("could not {attempt} on {server}: forbidden ({message}); grant that verb to stepgate's ClusterRole")]
+    Forbidden {
+        /// What was attempted.
+        attempt: String,
+        /// The server's address.
+        server: String,
+        /// The server's words.
+        message: String,
+    },
+    /// Another writer owns fields that an apply would change, or the object changed in between (409).
+    #[error(
+        "could not {attempt} on {server}: conflict ({message}); stop the other writer or hand its fields over, stepgate does not force"
+    )]
+    Conflict {
+        /// What was attempted.
+        attempt: String,
+        /// The server's address.
+        server: String,
+        /// The server's words, which name the other field manager.
+        message: String,
+    },
+    /// The server refused the object: validation or an admission webhook (400, 422 and other codes of the client's side).
+    #[error("could not {attempt} on {server}: refused with {code} ({message})")]
+    Refused {
+        /// What was attempted.
+        attempt: String,
+        /// The server's address.
+        server: String,
+        /// The HTTP status.
+        code: u16,
+        /// The server's words.
+        message: String,
+    },
+    /// The server is there and does not serve now (429 and 5xx).
+    #[error("could not {attempt} on {server}: the server answered {code} ({message})")]
+    Unavailable {
+        /// What was attempted.
+        attempt: String,
+        /// The server's address.
+        server: String,
+        /// The HTTP status.
+        code: u16,
+        /// The server's words.
+        message: String,
+    },
+    /// No answer in time.
+    #[error("could not {attempt} on {server}: no answer within {}", seconds(after))]
+    TimedOut {
+        /// What was attempted.
+        attempt: String,
+        /// The server's address.
+        server: String,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// No connection, or one that broke.
+    #[error("could not {attempt} on {server}: {message}")]
+    Connection {
+        /// What was attempted.
+        attempt: String,
+        /// The server's address.
+        server: String,
+        /// What the network said.
+        message: String,
+    },
+    /// An answer that is no Kubernetes object.
+    #[error("could not {attempt} on {server}: the answer is no Kubernetes object ({message})")]
+    Malformed {
+        /// What was attempted.
+        attempt: String,
+        /// The server's address.
+        server: String,
+        /// What the parser said; never the answer itself, which may be a Secret.
+        message: String,
+    },
+    /// The server does not serve this kind.
+    #[error("could not {attempt} on {server}: {kind} is not served there; install its definition first")]
+    NotServed {
+        /// What was attempted.
+        attempt: String,
+        /// The server's address.
+        server: String,
+        /// The kind and its group.
+        kind: String,
+    },
+}
+
+impl RequestError {
+    /// Whether the object, or its kind, is not there.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { code: 404, .. } | Self::NotServed { .. })
+    }
+
+    /// Whether nothing at all can be learned from this server now: it does not answer, or not to us.
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unauthorized { .. } | Self::TimedOut { .. } | Self::Connection { .. })
+    }
+
+    /// The error of a request that was answered with an error, or not at all.
+    pub(super) fn new(attempt: &str, server: &str, error: &kube::Error) -> Self {
+        let (attempt, server) = (attempt.to_owned(), server.to_owned());
+        match error {
+            kube::Error::Api(status) => {
+                let (code, message) = (status.code, shortened(&status.message));
+                match code {
+                    401 => Self::Unauthorized { attempt, server, message },
+                    403 => Self::Forbidden { attempt, server, message },
+                    409 => Self::Conflict { attempt, server, message },
+                    429 | 500..=599 => Self::Unavailable { attempt, server, code, message },
+                    _ => Self::Refused { attempt, server, code, message },
+                }
+            }
+            kube::Error::Auth(error) => Self::Unauthorized { attempt, server, message: root_cause(error) },
+            kube::Error::SerdeError(error) => Self::Malformed { attempt, server, message: error.classify_text() },
+            other => Self::Connection { attempt, server, message: root_cause(other) },
+        }
+    }
+
+    /// The error of an answer that could not be understood.
+    pub(super) fn malformed(attempt: &str, server: &str, error: &serde_json::Error) -> Self {
+        Self::Malformed { attempt: attempt.to_owned(), server: server.to_owned(), message: error.classify_text() }
+    }
+}
+
+trait ClassifyText {
+    fn classify_text(&self) -> String;
+}
+
+impl ClassifyText for serde_json::Error {
+    /// Where and how parsing failed, without the text that was parsed: the parser quotes values in its message.
+    fn classify_text(&self) -> String {
+        let what = match self.classify() {
+            serde_json::error::Category::Io => "reading failed",
+            serde_json::error::Category::Syntax => "not JSON",
+            serde_json::error::Category::Data => "a field has an unexpected type",
+            serde_json::error::Category::Eof => "cut off",
+        };
+        format!("{what} at line {} column {}", self.line(), self.column())
+    }
+}
+
+/// The innermost cause: the outer layers of an HTTP client only say that a request failed.
+fn root_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    shortened(&cause.to_string())
+}
+
+/// At most 500 characters on one line: a proxy may answer with a page.
+fn shortened(message: &str) -> String {
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(500) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None if line.is_empty() => String::from("no reason given"),
+        None => line,
+    }
+}
+
+fn seconds(duration: &Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn answered(code: u16, message: &str) -> String {
+        let status = Status::failure(message, "Reason").with_code(code);
+        RequestError::new("list nodes", "https://example:6443", &kube::Error::Api(status.boxed())).to_string()
+    }
+
+    #[test]
+    fn answers_are_told_apart_by_their_code() {
+        for (code, expected) in [
+            (401, "credentials refused"),
+            (403, "grant that verb"),
+            (409, "conflict"),
+            (422, "refused with 422"),
+            (429, "answered 429"),
+            (500, "answered 500"),
+            (503, "answered 503"),
+        ] {
+            let text = answered(code, "why");
+            assert!(text.contains(expected) && text.contains("why") && text.contains("list nodes"), "{code}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_a_proxy_becomes_one_short_line() {
+        let text = answered(502, &format!("<html>\n{}</html>", "x ".repeat(5000)));
+        assert!(text.len() < 700 && !text.contains('\n'), "{text}");
+    }
+
+    #[test]
+    fn a_malformed_answer_is_not_quoted() {
+        let error = serde_json::from_str::<bool>("\"hunter2\"").unwrap_err();
+        let text = RequestError::malformed("get the Secret a/b", "https://example", &error).to_string();
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+}

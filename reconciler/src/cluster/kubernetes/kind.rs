@@ -1,0 +1,76 @@
+//! The kinds that are read, and the versions in which they are understood.
+
+use kube::core::{ApiResource, GroupVersionKind};
+
+/// A kind of Kubernetes object with the versions that this program understands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// API group, empty for the core group.
+    pub(crate) group: &'static str,
+    /// Kind.
+    pub(crate) kind: &'static str,
+    /// Plural name, as in the path.
+    pub(crate) plural: &'static str,
+    /// Versions understood here, the preferred one first.
+    pub(crate) versions: &'static [&'static str],
+}
+
+impl Kind {
+    /// This kind in `version`.
+    pub(crate) fn resource(&self, version: &str) -> ApiResource {
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(self.group, version, self.kind), self.plural)
+    }
+
+    /// Whether the kind is part of Kubernetes itself and hence always served.
+    pub(crate) fn is_built_in(&self) -> bool {
+        matches!(
+            self.group,
+            "" | "apps" | "apiextensions.k8s.io" | "admissionregistration.k8s.io" | "coordination.k8s.io"
+        )
+    }
+}
+
+macro_rules! kinds {
+    ($($(#[$documentation:meta])* $name:ident: $group:literal $kind:literal $plural:literal [$($version:literal),+];)*) => {
+        $($(#[$documentation])* pub(crate) const $name: Kind = Kind { group: $group, kind: $kind, plural: $plural, versions: &[$($version),+] };)*
+    };
+}
+
+kinds! {
+    /// Workloads.
+    DEPLOYMENT: "apps" "Deployment" "deployments" ["v1"];
+    /// Workloads, one pod a node.
+    DAEMON_SET: "apps" "DaemonSet" "daemonsets" ["v1"];
+    /// Pods: running image digests, kube-vip.
+    POD: "" "Pod" "pods" ["v1"];
+    /// Nodes.
+    NODE: "" "Node" "nodes" ["v1"];
+    /// Secrets: only the kubeconfig of a workload cluster is read.
+    SECRET: "" "Secret" "secrets" ["v1"];
+    /// `CustomResourceDefinitions`.
+    CUSTOM_RESOURCE_DEFINITION: "apiextensions.k8s.io" "CustomResourceDefinition" "customresourcedefinitions" ["v1"];
+    /// Leases: kube-vip's says which node holds the control plane's address.
+    LEASE: "coordination.k8s.io" "Lease" "leases" ["v1"];
+    /// Admission webhooks that check.
+    VALIDATING_WEBHOOK_CONFIGURATION: "admissionregistration.k8s.io" "ValidatingWebhookConfiguration" "validatingwebhookconfigurations" ["v1"];
+    /// Admission webhooks that change.
+    MUTATING_WEBHOOK_CONFIGURATION: "admissionregistration.k8s.io" "MutatingWebhookConfiguration" "mutatingwebhookconfigurations" ["v1"];
+    /// Cluster API clusters.
+    CLUSTER: "cluster.x-k8s.io" "Cluster" "clusters" ["v1beta2", "v1beta1"];
+    /// Control planes of kubeadm.
+    KUBEADM_CONTROL_PLANE: "controlplane.cluster.x-k8s.io" "KubeadmControlPlane" "kubeadmcontrolplanes" ["v1beta2", "v1beta1"];
+    /// Worker groups.
+    MACHINE_DEPLOYMENT: "cluster.x-k8s.io" "MachineDeployment" "machinedeployments" ["v1beta2", "v1beta1"];
+    /// Generations of a worker group.
+    MACHINE_SET: "cluster.x-k8s.io" "MachineSet" "machinesets" ["v1beta2", "v1beta1"];
+    /// Machines.
+    MACHINE: "cluster.x-k8s.io" "Machine" "machines" ["v1beta2", "v1beta1"];
+    /// External etcd of EKS Anywhere.
+    ETCDADM_CLUSTER: "etcdcluster.cluster.x-k8s.io" "EtcdadmCluster" "etcdadmclusters" ["v1beta2", "v1beta1"];
+    /// Flux: git sources.
+    GIT_REPOSITORY: "source.toolkit.fluxcd.io" "GitRepository" "gitrepositories" ["v1", "v1beta2"];
+    /// Flux: OCI sources.
+    OCI_REPOSITORY: "source.toolkit.fluxcd.io" "OCIRepository" "ocirepositories" ["v1", "v1beta2"];
+    /// Flux: what is applied.
+    KUSTOMIZATION: "kustomize.toolkit.fluxcd.io" "Kustomization" "kustomizations" ["v1", "v1beta2"];
+}

@@ -1,0 +1,147 @@
+//! Real clusters, through their API servers.
+
+mod apply;
+mod backup;
+mod connection;
+mod error;
+mod kind;
+mod observe;
+mod probe;
+mod request;
+mod workload;
+
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use rollout::{BackupReport, CommitId, Observation, RolloutId};
+use serde_json::json;
+
+pub use apply::ApplyError;
+pub use backup::{BackupError, read_backup};
+pub use connection::{Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT};
+pub use error::RequestError;
+
+use self::kind::{GIT_REPOSITORY, KUSTOMIZATION, OCI_REPOSITORY};
+use self::workload::Own;
+use super::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
+
+/// The annotation by which Flux is asked to reconcile at once.
+const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
+
+/// A cluster behind an API server.
+///
+/// Cluster API and Flux objects are read from the management cluster; nodes, workloads, definitions and everything else from
+/// the cluster itself, which for a management cluster is the same. A workload cluster's own server is reached with the
+/// kubeconfig in the Secret that Cluster API keeps, read anew each time so that a rotated certificate is no outage.
+#[derive(Debug)]
+pub struct KubernetesCluster {
+    management: Connection,
+    own: Own,
+    backups: PathBuf,
+    applied: Mutex<BTreeMap<FluxReference, Applied>>,
+    backup: Mutex<Option<BackupReport>>,
+}
+
+/// What was last applied without Flux in place of a Kustomization.
+#[derive(Debug, Clone)]
+struct Applied {
+    commit: CommitId,
+    at: Timestamp,
+    problem: Option<String>,
+}
+
+impl KubernetesCluster {
+    /// A management cluster. Backups go to a folder for each rollout below `backups`.
+    #[must_use]
+    pub fn management(connection: Connection, backups: PathBuf) -> Self {
+        Self::new(connection, Own::Management, backups)
+    }
+
+    /// A workload cluster: the Cluster API `Cluster` of this namespace and name in the management cluster.
+    #[must_use]
+    pub fn workload(management: Connection, namespace: &str, name: &str, backups: PathBuf) -> Self {
+        Self::new(management, Own::workload(namespace, name), backups)
+    }
+
+    fn new(management: Connection, own: Own, backups: PathBuf) -> Self {
+        Self { management, own, backups, applied: Mutex::default(), backup: Mutex::default() }
+    }
+
+    fn newest_backup(&self) -> Option<BackupReport> {
+        let mut newest = self.backup.lock().unwrap_or_else(PoisonError::into_inner);
+        if newest.is_none() {
+            // After a restart the folder remembers.
+            *newest = backup::newest(&self.backups);
+        }
+        newest.clone()
+    }
+}
+
+impl Cluster for KubernetesCluster {
+    fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
+        Box::pin(observe::observe(self, request))
+    }
+
+    fn back_up<'a>(
+        &'a self,
+        rollout: &'a RolloutId,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
+        Box::pin(async move {
+            let report = backup::back_up(&self.management, &self.backups, rollout, at).await?;
+            *self.backup.lock().unwrap_or_else(PoisonError::into_inner) = Some(report.clone());
+            Ok(report)
+        })
+    }
+
+    fn nudge<'a>(
+        &'a self,
+        kustomizations: &'a [FluxReference],
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(async move {
+            let served = self.management.served_versions().await?;
+            let Some(version) = served.version_of(&KUSTOMIZATION) else { return Ok(()) };
+            let patch = json!({"metadata": {"annotations": {REQUESTED_AT: at.to_string()}}});
+            let mut sources = BTreeMap::new();
+            for reference in kustomizations {
+                let resource = KUSTOMIZATION.resource(version);
+                let found = self.management.get(&resource, Some(&reference.namespace), &reference.name).await?;
+                sources.extend(found.and_then(|object| observe::source_of(&object)));
+            }
+            for (source, kind) in sources {
+                let kind = if kind == OCI_REPOSITORY.kind { &OCI_REPOSITORY } else { &GIT_REPOSITORY };
+                let Some(version) = served.version_of(kind) else { continue };
+                let resource = kind.resource(version);
+                self.management.merge(&resource, Some(&source.namespace), &source.name, &patch, false).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn apply<'a>(
+        &'a self,
+        request: &'a ApplyRequest,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<ApplyReport, ClusterError>> {
+        Box::pin(async move {
+            let connection = self.own.connect(&self.management).await?;
+            let result = apply::apply(&connection, request).await;
+            if !request.dry_run {
+                let problem = result.as_ref().err().map(ToString::to_string);
+                let applied = Applied { commit: request.commit.clone(), at, problem };
+                let mut known = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+                known.insert(request.kustomization.clone(), applied);
+            }
+            Ok(result?)
+        })
+    }
+}

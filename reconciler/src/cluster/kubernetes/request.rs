@@ -1,0 +1,276 @@
+//! Single requests to an API server: every one with a limit of time and size, and an error that says what was attempted.
+
+use std::collections::BTreeMap;
+
+use axum::http;
+use futures::AsyncReadExt as _;
+use kube::api::{GetParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, DynamicObject, ObjectList, Request};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::connection::Connection;
+use super::error::RequestError;
+use super::kind::Kind;
+
+/// Objects on one page of a list.
+const PAGE: u32 = 500;
+
+/// The largest answer that is read. A page of the largest custom resource definitions has about 40 MB.
+const LARGEST_ANSWER: u64 = 128 << 20;
+
+/// Name under which this program owns fields.
+pub(super) const FIELD_MANAGER: &str = "stepgate";
+
+/// The versions of each API group that a server serves.
+#[derive(Debug, Default)]
+pub(super) struct ServedVersions(BTreeMap<String, Vec<String>>);
+
+impl ServedVersions {
+    /// The preferred version of a kind that is both understood here and served there.
+    pub(super) fn version_of(&self, kind: &Kind) -> Option<&'static str> {
+        if kind.is_built_in() {
+            return kind.versions.first().copied();
+        }
+        let served = self.0.get(kind.group)?;
+        kind.versions.iter().copied().find(|version| served.iter().any(|known| known == version))
+    }
+
+    /// Group and version of each group that `wanted` accepts, in the version that the server prefers.
+    pub(super) fn preferred(&self, wanted: fn(&str) -> bool) -> Vec<String> {
+        let groups = self.0.iter().filter(|(group, _)| wanted(group));
+        groups.filter_map(|(group, versions)| Some(format!("{group}/{}", versions.first()?))).collect()
+    }
+}
+
+/// How a kind is addressed.
+#[derive(Debug, Clone)]
+pub(super) struct Address {
+    pub(super) resource: ApiResource,
+    pub(super) namespaced: bool,
+}
+
+#[derive(Deserialize)]
+struct Groups {
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    name: String,
+    versions: Vec<GroupVersion>,
+}
+
+#[derive(Deserialize)]
+struct GroupVersion {
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct Resources {
+    resources: Vec<ResourceEntry>,
+}
+
+#[derive(Deserialize)]
+struct ResourceEntry {
+    name: String,
+    kind: String,
+    namespaced: bool,
+    #[serde(default)]
+    verbs: Vec<String>,
+}
+
+impl Connection {
+    /// Which versions are served.
+    pub(super) async fn served_versions(&self) -> Result<ServedVersions, RequestError> {
+        let groups: Groups = self.send("list API groups", Request::new("/apis").list(&ListParams::default())).await?;
+        let versions = |group: Group| (group.name, group.versions.into_iter().map(|served| served.version).collect());
+        Ok(ServedVersions(groups.groups.into_iter().map(versions).collect()))
+    }
+
+    /// Every object of a kind, page by page. A kind that is not served has no objects.
+    pub(super) async fn list(
+        &self,
+        kind: &Kind,
+        version: Option<&str>,
+        namespace: Option<&str>,
+        labels: Option<&str>,
+    ) -> Result<Vec<DynamicObject>, RequestError> {
+        let Some(version) = version else { return Ok(Vec::new()) };
+        let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+        let attempt = format!("list {}{place}", kind.plural);
+        self.list_resource(&kind.resource(version), namespace, labels, None, &attempt).await
+    }
+
+    pub(super) async fn list_resource(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        labels: Option<&str>,
+        at_most: Option<u32>,
+        attempt: &str,
+    ) -> Result<Vec<DynamicObject>, RequestError> {
+        let request = Request::new(path(resource, namespace));
+        let mut parameters = ListParams::default().limit(at_most.unwrap_or(PAGE));
+        parameters.label_selector = labels.map(str::to_owned);
+        let mut objects = Vec::new();
+        loop {
+            let page: ObjectList<DynamicObject> = match self.send(attempt, request.list(&parameters)).await {
+                Ok(page) => page,
+                Err(error) if error.is_not_found() => return Ok(Vec::new()),
+                Err(error) => return Err(error),
+            };
+            objects.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty() && at_most.is_none()) {
+                Some(token) => parameters = parameters.continue_token(&token),
+                None => return Ok(objects),
+            }
+        }
+    }
+
+    /// One object; none where there is none, or where its kind is not served.
+    pub(super) async fn get(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<DynamicObject>, RequestError> {
+        let attempt = format!("get {}", described(resource, namespace, name));
+        let request = Request::new(path(resource, namespace)).get(name, &GetParams::default());
+        match self.send(&attempt, request).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How a kind given by text is addressed; none where it is not served.
+    pub(super) async fn address(&self, api_version: &str, kind: &str) -> Result<Option<Address>, RequestError> {
+        Ok(self.kinds(api_version).await?.into_iter().find(|known| known.resource.kind == kind))
+    }
+
+    /// How a kind given by its plural name is addressed; none where it is not served.
+    pub(super) async fn address_of_plural(
+        &self,
+        api_version: &str,
+        plural: &str,
+    ) -> Result<Option<Address>, RequestError> {
+        Ok(self.kinds(api_version).await?.into_iter().find(|known| known.resource.plural == plural))
+    }
+
+    /// The kinds of a group and version whose objects can be listed; none where it is not served.
+    pub(super) async fn kinds(&self, api_version: &str) -> Result<Vec<Address>, RequestError> {
+        let base = if api_version.contains('/') { "/apis" } else { "/api" };
+        // The version is the last segment of the path, so that a name with a slash is not refused by the client.
+        let (base, name) = match api_version.split_once('/') {
+            Some((group, version)) => (format!("{base}/{group}"), version),
+            None => (base.to_owned(), api_version),
+        };
+        let request = Request::new(base).get(name, &GetParams::default());
+        let resources: Resources = match self.send(&format!("list the kinds of {api_version}"), request).await {
+            Ok(resources) => resources,
+            Err(error) if error.is_not_found() => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let listed = |entry: &ResourceEntry| {
+            // Subresources have a slash; some kinds can only be created.
+            !entry.name.contains('/') && entry.verbs.iter().any(|verb| verb == "list")
+        };
+        let address = |entry: ResourceEntry| Address {
+            resource: ApiResource {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                api_version: api_version.to_owned(),
+                kind: entry.kind,
+                plural: entry.name,
+            },
+            namespaced: entry.namespaced,
+        };
+        Ok(resources.resources.into_iter().filter(listed).map(address).collect())
+    }
+
+    /// Creates an object without keeping it.
+    pub(super) async fn create_dry_run(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        object: &Value,
+    ) -> Result<(), RequestError> {
+        let parameters = PostParams { dry_run: true, field_manager: Some(FIELD_MANAGER.to_owned()) };
+        let attempt = format!("create a {} as a dry run", resource.kind);
+        let body = object.to_string().into_bytes();
+        self.send::<Value>(&attempt, Request::new(path(resource, namespace)).create(&parameters, body)).await.map(drop)
+    }
+
+    /// Changes an object by a merge patch; as a dry run nothing is kept.
+    pub(super) async fn merge(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        patch: &Value,
+        dry_run: bool,
+    ) -> Result<(), RequestError> {
+        let parameters =
+            PatchParams { dry_run, field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let attempt = format!("patch {}", described(resource, namespace, name));
+        let request = Request::new(path(resource, namespace)).patch(name, &parameters, &Patch::Merge(patch));
+        self.send::<Value>(&attempt, request).await.map(drop)
+    }
+
+    /// Applies an object on the server's side. Fields of other managers are never taken over.
+    pub(super) async fn apply(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        object: &Value,
+        dry_run: bool,
+    ) -> Result<DynamicObject, RequestError> {
+        let parameters = PatchParams { dry_run, ..PatchParams::apply(FIELD_MANAGER) };
+        let attempt = format!("apply {}", described(resource, namespace, name));
+        let request = Request::new(path(resource, namespace)).patch(name, &parameters, &Patch::Apply(object));
+        self.send(&attempt, request).await
+    }
+
+    /// Sends a request and reads its answer. Nothing of the answer is logged: it may be a Secret.
+    async fn send<T: DeserializeOwned>(
+        &self,
+        attempt: &str,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, RequestError> {
+        let failed = |error: kube::Error| RequestError::new(attempt, &self.server, &error);
+        let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
+        let answer = async {
+            let stream = self.client.request_stream(request).await.map_err(failed)?;
+            let mut answer = Vec::new();
+            let mut stream = std::pin::pin!(stream.take(LARGEST_ANSWER));
+            stream.read_to_end(&mut answer).await.map_err(|error| failed(kube::Error::ReadEvents(error)))?;
+            Ok(answer)
+        };
+        let answer = timeout(self.timeout, answer).await.map_err(|_| RequestError::TimedOut {
+            attempt: attempt.to_owned(),
+            server: self.server.clone(),
+            after: self.timeout,
+        })??;
+        serde_json::from_slice(&answer).map_err(|error| RequestError::malformed(attempt, &self.server, &error))
+    }
+}
+
+/// The path of a kind's objects.
+fn path(resource: &ApiResource, namespace: Option<&str>) -> String {
+    let base = if resource.group.is_empty() { "/api" } else { "/apis" };
+    let namespace = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
+    format!("{base}/{}/{namespace}{}", resource.api_version, resource.plural)
+}
+
+/// `Kind namespace/name`.
+pub(super) fn described(resource: &ApiResource, namespace: Option<&str>, name: &str) -> String {
+    match namespace {
+        Some(namespace) => format!("{} {namespace}/{name}", resource.kind),
+        None => format!("{} {name}", resource.kind),
+    }
+}

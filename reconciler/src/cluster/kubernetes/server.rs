@@ -1,0 +1,167 @@
+//! A scripted API server for tests: answers by method and path, and remembers what was asked.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Bytes, to_bytes};
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::connection::Connection;
+
+/// One answer.
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    /// 200 and this document.
+    Json(Value),
+    /// An error as the API server words it.
+    Error(u16, &'static str),
+    /// An error that is no Kubernetes status, as a proxy gives it.
+    Text(u16, &'static str),
+    /// 200 and a document that breaks off.
+    CutOff,
+    /// Nothing, for longer than anybody waits.
+    Silence,
+    /// What was sent.
+    Echo,
+}
+
+/// A request as it arrived.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) query: String,
+    pub(super) body: Value,
+}
+
+/// Plural name, kind, and whether it lives in a namespace.
+pub(super) type ServedKind<'a> = (&'a str, &'a str, bool);
+
+/// The answers by `METHOD path` or `METHOD path?query-part`; the longest key that fits decides. Anything else is not found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Script(BTreeMap<String, Answer>);
+
+impl Script {
+    pub(super) fn on(mut self, key: &str, answer: Answer) -> Self {
+        self.0.insert(key.to_owned(), answer);
+        self
+    }
+
+    /// A list of these objects at `path`.
+    pub(super) fn list(self, path: &str, items: &[Value]) -> Self {
+        self.on(
+            &format!("GET {path}"),
+            Answer::Json(json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items})),
+        )
+    }
+
+    /// An object at `path`.
+    pub(super) fn object(self, path: &str, object: Value) -> Self {
+        self.on(&format!("GET {path}"), Answer::Json(object))
+    }
+
+    /// The groups and versions that are served, and the kinds of each: `(group/version, [(plural, kind, namespaced)])`.
+    pub(super) fn serves(mut self, versions: &[(&str, &[ServedKind<'_>])]) -> Self {
+        let mut groups: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+        for (api_version, kinds) in versions {
+            let resources: Vec<Value> = kinds
+                .iter()
+                .map(|(plural, kind, namespaced)| json!({"name": plural, "kind": kind, "namespaced": namespaced, "verbs": ["get", "list"]}))
+                .collect();
+            let base = if api_version.contains('/') { "/apis" } else { "/api" };
+            self = self
+                .object(&format!("{base}/{api_version}"), json!({"kind": "APIResourceList", "resources": resources}));
+            if let Some((group, version)) = api_version.split_once('/') {
+                groups.entry(group).or_default().push(json!({"groupVersion": api_version, "version": version}));
+            }
+        }
+        let groups: Vec<Value> =
+            groups.into_iter().map(|(name, versions)| json!({"name": name, "versions": versions})).collect();
+        self.object("/apis", json!({"kind": "APIGroupList", "groups": groups}))
+    }
+
+    fn answer(&self, asked: &Asked) -> Answer {
+        let fits = |key: &str| {
+            let Some(rest) = key.strip_prefix(&asked.method).and_then(|rest| rest.strip_prefix(' ')) else {
+                return false;
+            };
+            match rest.split_once('?') {
+                Some((path, query)) => path == asked.path && asked.query.contains(query),
+                None => rest == asked.path,
+            }
+        };
+        let found = self.0.iter().filter(|(key, _)| fits(key)).max_by_key(|(key, _)| key.len());
+        found.map_or(Answer::Text(404, "404 page not found"), |(_, answer)| answer.clone())
+    }
+}
+
+/// A running server; it ends when dropped.
+pub(super) struct ApiServer {
+    pub(super) url: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    task: JoinHandle<()>,
+}
+
+impl ApiServer {
+    pub(super) async fn start(script: Script) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let router = Router::new().fallback(move |request: Request| handle(script.clone(), Arc::clone(&seen), request));
+        let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, asked, task }
+    }
+
+    pub(super) fn connection(&self) -> Connection {
+        let config = kube::Config::new(self.url.parse().unwrap());
+        Connection::new(config).unwrap().with_timeout(Duration::from_millis(400))
+    }
+
+    pub(super) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// `METHOD path` of every request, in order.
+    pub(super) fn lines(&self) -> Vec<String> {
+        self.asked().iter().map(|asked| format!("{} {}", asked.method, asked.path)).collect()
+    }
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn handle(script: Script, seen: Arc<Mutex<Vec<Asked>>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body: Bytes = to_bytes(body, usize::MAX).await.unwrap();
+    let asked = Asked {
+        method: parts.method.to_string(),
+        path: parts.uri.path().to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        body: serde_json::from_slice(&body).unwrap_or_default(),
+    };
+    seen.lock().unwrap().push(asked.clone());
+    let json = |code: u16, text: String| {
+        (StatusCode::from_u16(code).unwrap(), [(header::CONTENT_TYPE, "application/json")], text).into_response()
+    };
+    match script.answer(&asked) {
+        Answer::Json(value) => json(200, value.to_string()),
+        Answer::Error(code, message) => {
+            json(code, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code, "reason": ""}).to_string())
+        }
+        Answer::Text(code, text) => (StatusCode::from_u16(code).unwrap(), text).into_response(),
+        Answer::CutOff => json(200, String::from("{\"kind\":\"List\",\"items\":[{\"metadata\":{\"na")),
+        Answer::Silence => std::future::pending().await,
+        Answer::Echo => json(200, asked.body.to_string()),
+    }
+}

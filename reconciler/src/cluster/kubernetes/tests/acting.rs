@@ -1,0 +1,225 @@
+//! What is done: probes, backups, applies.
+
+use std::sync::Arc;
+
+use rollout::{CommitId, WebhookOutcome};
+
+use super::super::read_backup;
+use super::super::server::Answer;
+use super::*;
+use crate::cluster::{ApplyRequest, FluxReference};
+
+#[tokio::test]
+async fn webhooks_are_probed_by_dry_runs_alone() {
+    let configuration = json!({"metadata": {"name": "cert-manager-webhook"}, "webhooks": [{"rules": [
+        {"apiGroups": ["cert-manager.io"], "apiVersions": ["v1"], "resources": ["certificates"], "operations": ["CREATE", "UPDATE"]}]}]});
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/cert-manager-webhook";
+    let certificates = "/apis/cert-manager.io/v1/certificates";
+    let created = "POST /apis/cert-manager.io/v1/namespaces/default/certificates";
+    let patched = "PATCH /apis/cert-manager.io/v1/namespaces/capi-system/certificates/serving";
+    let existing = [json!({"metadata": {"name": "serving", "namespace": "capi-system"}})];
+    let down = Answer::Error(
+        500,
+        "Internal error occurred: failed calling webhook \"webhook.cert-manager.io\": connection refused",
+    );
+    let denied = Answer::Error(403, "admission webhook \"webhook.cert-manager.io\" denied the request: no");
+    let name = String::from("cert-manager-webhook");
+    let probe = |script: Script| observe(script, vec![Expectation::Webhook { name: name.clone() }]);
+    let with = |items: &[Value]| served().object(path, configuration.clone()).list(certificates, items);
+
+    let (observation, server) = probe(with(&existing).on(patched, Answer::Echo)).await;
+    assert_eq!(observation.webhooks[0].outcome, WebhookOutcome::Answered);
+    let (observation, _server) = probe(with(&[]).on(created, denied)).await;
+    assert_eq!(observation.webhooks[0].outcome, WebhookOutcome::Answered);
+    let (observation, _server) = probe(with(&[]).on(created, down)).await;
+    assert!(
+        matches!(&observation.webhooks[0].outcome, WebhookOutcome::Unreachable { message } if message.contains("connection refused"))
+    );
+    let (observation, _server) = probe(served()).await;
+    assert!(
+        matches!(&observation.webhooks[0].outcome, WebhookOutcome::Refused { message } if message.contains("no webhook configuration"))
+    );
+    let (observation, _server) = probe(with(&[]).on(created, Answer::Error(403, "certificates is forbidden"))).await;
+    assert!(observation.unread["Webhook"].contains("grant that verb"), "{observation:?}");
+    for asked in server.asked().iter().filter(|asked| asked.method != "GET") {
+        assert!(asked.query.contains("dryRun=All"), "{asked:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_backup_is_written_read_back_and_found_again() {
+    let secrets = [
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "prod-kubeconfig", "namespace": "eksa-system"}}),
+    ];
+    let server = ApiServer::start(settled().list("/api/v1/secrets", &secrets)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let rollout = "0123456789ab".parse().unwrap();
+    let at = "2026-03-01T12:00:00Z".parse().unwrap();
+    let cluster = KubernetesCluster::management(server.connection(), folder.path().to_owned());
+    let report = cluster.back_up(&rollout, at).await.unwrap();
+    // One Cluster, one control plane, two machines, one Secret: the kinds that this server lists.
+    assert_eq!((report.objects, report.read_back, report.taken_at), (5, true, at));
+    let (read, objects) = read_backup(Path::new(&report.location)).unwrap();
+    assert_eq!((&read, objects.len()), (&report, 5));
+    assert!(objects.iter().any(|object| object["metadata"]["ownerReferences"][0]["kind"] == "MachineSet"));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(Path::new(&report.location)), 0o700);
+        assert_eq!(mode(&Path::new(&report.location).join("secrets.json")), 0o600);
+    }
+
+    let restarted = KubernetesCluster::management(server.connection(), folder.path().to_owned());
+    let observation = restarted.observe(&request(vec![Expectation::BackupTaken])).await;
+    assert_eq!(observation.backup.as_ref(), Some(&report));
+    // Taken again, it replaces the first.
+    let again = cluster.back_up(&rollout, "2026-03-01T13:00:00Z".parse().unwrap()).await.unwrap();
+    assert!(again.taken_at > report.taken_at);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+
+    std::fs::remove_file(Path::new(&report.location).join("machines.cluster.x-k8s.io.json")).unwrap();
+    assert!(read_backup(Path::new(&report.location)).unwrap_err().to_string().contains("5 objects expected, 3 found"));
+    let restarted = KubernetesCluster::management(server.connection(), folder.path().to_owned());
+    assert_eq!(restarted.observe(&request(vec![Expectation::BackupTaken])).await.backup, None);
+}
+
+#[tokio::test]
+async fn a_backup_of_nothing_or_of_half_is_no_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let rollout = "0123456789ab".parse().unwrap();
+    for (script, expected) in [
+        (served(), "there are none on"),
+        (
+            settled().on(&format!("GET {CAPI}/machines"), Answer::Error(403, "no")),
+            "could not list machines for a backup",
+        ),
+    ] {
+        let server = ApiServer::start(script).await;
+        let cluster = KubernetesCluster::management(server.connection(), folder.path().to_owned());
+        let error = cluster.back_up(&rollout, "2026-03-01T12:00:00Z".parse().unwrap()).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
+
+const MANIFESTS: &str = "\
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: hooks}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: manager, namespace: capi-system}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: manager, namespace: capi-system}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: capi-system}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: clusters.cluster.x-k8s.io}
+";
+
+fn apply_request(text: &str, dry_run: bool) -> ApplyRequest {
+    ApplyRequest {
+        kustomization: FluxReference { namespace: String::from("flux-system"), name: String::from("prod-capi") },
+        commit: COMMIT.parse().unwrap(),
+        files: vec![(String::from("capi/manifest.yaml"), Arc::from(text.as_bytes()))],
+        dry_run,
+    }
+}
+
+fn applying() -> Script {
+    let established = json!({"metadata": {"name": "clusters.cluster.x-k8s.io"}, "status": {"conditions": [{"type": "Established", "status": "True"}]}});
+    served()
+        .object("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusters.cluster.x-k8s.io", established)
+        .on("PATCH /apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusters.cluster.x-k8s.io", Answer::Echo)
+        .on("PATCH /api/v1/namespaces/capi-system", Answer::Echo)
+        .on("PATCH /api/v1/namespaces/capi-system/serviceaccounts/manager", Answer::Echo)
+        .on("PATCH /apis/apps/v1/namespaces/capi-system/deployments/manager", Answer::Echo)
+        .on("PATCH /apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/hooks", Answer::Echo)
+}
+
+#[tokio::test]
+async fn manifests_are_applied_in_the_order_of_what_needs_what() {
+    let server = ApiServer::start(applying()).await;
+    let cluster = KubernetesCluster::management(server.connection(), PathBuf::new());
+    let at = "2026-03-01T12:00:00Z".parse().unwrap();
+    let report = cluster.apply(&apply_request(MANIFESTS, false), at).await.unwrap();
+    assert_eq!(
+        report.objects,
+        [
+            "CustomResourceDefinition clusters.cluster.x-k8s.io",
+            "Namespace capi-system",
+            "ServiceAccount capi-system/manager",
+            "Deployment capi-system/manager",
+            "ValidatingWebhookConfiguration hooks",
+        ]
+    );
+    for asked in server.asked().iter().filter(|asked| asked.method == "PATCH") {
+        assert!(asked.query.contains("fieldManager=stepgate") && !asked.query.contains("force"), "{asked:?}");
+    }
+    // The next observation reports the apply in the place of the Kustomization.
+    let observation = cluster.observe(&request(Vec::new())).await;
+    let applied = &observation.flux.kustomizations[0];
+    assert_eq!(
+        (applied.name.as_str(), applied.last_applied_revision.as_ref().map(CommitId::as_str)),
+        ("prod-capi", Some(COMMIT))
+    );
+}
+
+#[tokio::test]
+async fn a_conflict_names_the_other_writer_and_stops_the_apply() {
+    let conflict = Answer::Error(
+        409,
+        "Apply failed with 1 conflict: conflict with \"kubectl-edit\" using apps/v1: .spec.replicas",
+    );
+    let script = applying().on("PATCH /apis/apps/v1/namespaces/capi-system/deployments/manager", conflict);
+    let server = ApiServer::start(script).await;
+    let cluster = KubernetesCluster::management(server.connection(), PathBuf::new());
+    let error = cluster
+        .apply(&apply_request(MANIFESTS, false), "2026-03-01T12:00:00Z".parse().unwrap())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.starts_with("capi/manifest.yaml:5: could not apply Deployment capi-system/manager"), "{error}");
+    assert!(error.contains("kubectl-edit") && error.contains("does not force"), "{error}");
+    assert!(
+        server.lines().iter().all(|line| !line.contains("PATCH /apis/admissionregistration")),
+        "{:?}",
+        server.lines()
+    );
+    let observation = cluster.observe(&request(Vec::new())).await;
+    assert_eq!(observation.flux.kustomizations[0].last_applied_revision, None);
+    assert!(observation.flux.kustomizations[0].ready.as_ref().unwrap().message.contains("kubectl-edit"));
+}
+
+#[tokio::test]
+async fn a_dry_run_keeps_nothing_and_bad_manifests_send_nothing() {
+    let server = ApiServer::start(applying()).await;
+    let cluster = KubernetesCluster::management(server.connection(), PathBuf::new());
+    let at = "2026-03-01T12:00:00Z".parse().unwrap();
+    cluster.apply(&apply_request(MANIFESTS, true), at).await.unwrap();
+    for asked in server.asked().iter().filter(|asked| asked.method == "PATCH") {
+        assert!(asked.query.contains("dryRun=All"), "{asked:?}");
+    }
+    assert!(cluster.observe(&request(Vec::new())).await.flux.kustomizations.is_empty());
+    let before = server.asked().len();
+    for (text, expected) in [
+        ("kind: [", "capi/manifest.yaml:"),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\nkind: ConfigMap\n",
+            "capi/manifest.yaml:5: no Kubernetes object: apiVersion is missing",
+        ),
+        ("apiVersion: v1\nkind: ConfigMap\n", "metadata.name is missing"),
+    ] {
+        let error = cluster.apply(&apply_request(text, false), at).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    assert_eq!(server.asked().len(), before);
+}

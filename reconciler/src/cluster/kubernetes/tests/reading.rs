@@ -1,0 +1,281 @@
+//! What is read, and what becomes of reads that fail.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rollout::{
+    CommitId, GateHistory, KubeVipExpectation, ObjectReference, StagePolicy, control_plane_gate, workers_gate,
+};
+
+use super::super::server::Answer;
+use super::super::{Connection, ConnectionSource};
+use super::*;
+use crate::cluster::FluxReference;
+
+#[tokio::test]
+async fn a_cluster_at_rest_passes_its_gates_as_read_from_the_api_server() {
+    let expectations = vec![Expectation::ControlPlane(control_plane()), Expectation::Workers(workers())];
+    let (observation, server) = observe(settled(), expectations).await;
+    assert_eq!(observation.unread, BTreeMap::new());
+    let mut history = [GateHistory::default(), GateHistory::default()];
+    let mut passed = [false, false];
+    for second in 0..2 {
+        let mut observation = observation.clone();
+        observation.read_at += jiff::SignedDuration::from_secs(second);
+        let policy = StagePolicy { soak: Duration::ZERO, ..StagePolicy::default() };
+        let (verdict, next) = control_plane_gate(&control_plane(), &observation, &policy, &history[0]);
+        (passed[0], history[0]) = (verdict.is_pass(), next);
+        let (verdict, next) = workers_gate(&workers(), &observation, &policy, &history[1]);
+        (passed[1], history[1]) = (verdict.is_pass(), next);
+    }
+    assert_eq!(passed, [true, true]);
+    // Read of the cluster in question only, and never from a server's cache.
+    for asked in
+        server.asked().iter().filter(|asked| asked.path.contains("x-k8s.io") && !asked.path.ends_with("/clusters"))
+    {
+        assert!(asked.query.contains("labelSelector=cluster.x-k8s.io%2Fcluster-name%3Dprod"), "{asked:?}");
+        assert!(!asked.query.contains("resourceVersion"), "{asked:?}");
+    }
+}
+
+#[tokio::test]
+async fn lists_are_read_page_by_page() {
+    let page = |name: &str, token: &str| {
+        Answer::Json(
+            json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {"continue": token}, "items": [node(name)]}),
+        )
+    };
+    let script = Script::default()
+        .on("GET /api/v1/nodes", page("a", "next"))
+        .on("GET /api/v1/nodes?continue=next", page("b", "last"))
+        .on("GET /api/v1/nodes?continue=last", page("c", ""));
+    let (observation, _server) = observe(script, vec![Expectation::ClusterHealthy { cluster: None }]).await;
+    assert_eq!(observation.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn a_server_that_has_only_v1beta1_is_read_in_it() {
+    let machine = json!({"metadata": {"name": "m", "namespace": "n", "labels": {"cluster.x-k8s.io/control-plane": ""}}, "spec": {"version": "v1.30.0"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "v1beta2": {"conditions": [{"type": "UpToDate", "status": "True"}]}}});
+    let script = Script::default()
+        .serves(&[("cluster.x-k8s.io/v1beta1", &[]), ("controlplane.cluster.x-k8s.io/v1beta1", &[])])
+        .list("/apis/cluster.x-k8s.io/v1beta1/machines", &[machine])
+        .list("/api/v1/nodes", &[]);
+    let (observation, server) = observe(script, vec![Expectation::ControlPlane(control_plane())]).await;
+    assert_eq!(observation.machines.len(), 1);
+    assert!(observation.machines[0].conditions.contains_key("UpToDate"));
+    assert!(server.lines().iter().all(|line| !line.contains("v1beta2")), "{:?}", server.lines());
+    assert!(server.lines().iter().all(|line| !line.contains("etcdadm")), "{:?}", server.lines());
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_unknown_and_not_absent() {
+    let path = "/apis/apps/v1/namespaces/capi-system/deployments/capi-controller-manager";
+    for (answer, expected) in [
+        (
+            Answer::Error(403, "deployments.apps is forbidden: User \"x\" cannot get"),
+            "grant that verb to stepgate's ClusterRole",
+        ),
+        (Answer::Error(500, "etcdserver: leader changed"), "the server answered 500 (etcdserver: leader changed)"),
+        (Answer::Text(503, "upstream connect error"), "the server answered 503 (upstream connect error)"),
+        (Answer::CutOff, "the answer is no Kubernetes object (cut off"),
+    ] {
+        let text = format!("{answer:?}");
+        let script =
+            Script::default().on(&format!("GET {path}"), answer).list("/api/v1/namespaces/capi-system/pods", &[]);
+        let (observation, _server) = observe(script, vec![deployment()]).await;
+        assert_eq!(observation.reachable, Reachability::Reachable, "{text}");
+        let reason = &observation.unread["Deployment"];
+        assert!(reason.contains(expected), "{text}: {reason}");
+        assert!(
+            reason.starts_with("could not get Deployment capi-system/capi-controller-manager on http://127.0.0.1:"),
+            "{reason}"
+        );
+        assert!(observation.deployments.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_not_there_is_absent_and_not_unknown() {
+    let script = Script::default().list("/api/v1/namespaces/capi-system/pods", &[]);
+    let (observation, _server) = observe(script, vec![deployment()]).await;
+    assert_eq!((observation.unread.len(), observation.deployments.len()), (0, 0));
+    assert_eq!(observation.reachable, Reachability::Reachable);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_makes_the_cluster_unreachable() {
+    let (observation, _server) =
+        observe(settled().on(&format!("GET {CAPI}/machines"), Answer::Silence), vec![Expectation::Workers(workers())])
+            .await;
+    assert!(unreachable(&observation).contains("could not list machines"), "{observation:?}");
+    assert!(unreachable(&observation).contains("no answer within 0.4 s"), "{observation:?}");
+
+    let (observation, _server) = observe(
+        Script::default().on("GET /apis", Answer::Error(401, "Unauthorized")),
+        vec![Expectation::Workers(workers())],
+    )
+    .await;
+    assert!(unreachable(&observation).contains("credentials refused"), "{observation:?}");
+
+    let server = ApiServer::start(Script::default()).await;
+    let connection = server.connection();
+    drop(server);
+    tokio::task::yield_now().await;
+    let cluster = KubernetesCluster::management(connection, PathBuf::new());
+    let observation = cluster.observe(&request(vec![Expectation::ClusterHealthy { cluster: None }])).await;
+    assert!(unreachable(&observation).contains("could not list nodes"), "{observation:?}");
+}
+
+#[tokio::test]
+async fn objects_of_kinds_that_are_not_served_are_not_there() {
+    let reference = |api_version: &str, kind: &str, namespace: Option<&str>, name: &str| ObjectReference {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+    };
+    let objects = [
+        reference("v1", "ConfigMap", Some("a"), "there"),
+        reference("v1", "ConfigMap", Some("a"), "going"),
+        reference("v1", "ConfigMap", Some("a"), "gone"),
+        reference("anywhere.eks.amazonaws.com/v1alpha1", "Bundles", Some("eksa-system"), "bundles-1"),
+    ];
+    let script =
+        served().object("/api/v1/namespaces/a/configmaps/there", json!({"metadata": {"name": "there"}})).object(
+            "/api/v1/namespaces/a/configmaps/going",
+            json!({"metadata": {"name": "going", "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+        );
+    let (observation, _server) =
+        observe(script, objects.iter().map(|object| Expectation::Object { object: object.clone() }).collect()).await;
+    let seen: Vec<_> = observation
+        .objects
+        .iter()
+        .map(|presence| (presence.reference.name.as_str(), presence.present, presence.deleting))
+        .collect();
+    assert_eq!(
+        seen,
+        [("bundles-1", false, false), ("going", true, true), ("gone", false, false), ("there", true, false)]
+    );
+}
+
+#[tokio::test]
+async fn flux_objects_are_read_with_their_source() {
+    let kustomization = json!({"metadata": {"name": "capi", "namespace": "flux-system", "generation": 1},
+        "spec": {"sourceRef": {"kind": "GitRepository", "name": "fleet"}},
+        "status": {"observedGeneration": 1, "lastAppliedRevision": format!("deploy@sha1:{COMMIT}")}});
+    let base = "/namespaces/flux-system";
+    let script = served()
+        .object(&format!("/apis/kustomize.toolkit.fluxcd.io/v1{base}/kustomizations/capi"), kustomization)
+        .object(
+            &format!("/apis/source.toolkit.fluxcd.io/v1{base}/gitrepositories/fleet"),
+            json!({"metadata": {"name": "fleet", "namespace": "flux-system"}}),
+        )
+        .on(&format!("PATCH /apis/source.toolkit.fluxcd.io/v1{base}/gitrepositories/fleet"), Answer::Echo);
+    let server = ApiServer::start(script).await;
+    let cluster = KubernetesCluster::management(server.connection(), PathBuf::new());
+    let flux = Expectation::Flux {
+        namespace: String::from("flux-system"),
+        kustomizations: vec![String::from("capi"), String::from("missing")],
+    };
+    let observation = cluster.observe(&request(vec![flux])).await;
+    assert_eq!(observation.flux.kustomizations.len(), 1);
+    assert_eq!(observation.flux.kustomizations[0].last_applied_revision.as_ref().map(CommitId::as_str), Some(COMMIT));
+    assert_eq!(observation.flux.sources.len(), 1);
+
+    let reference = FluxReference { namespace: String::from("flux-system"), name: String::from("capi") };
+    cluster.nudge(&[reference], "2026-03-01T12:00:00Z".parse().unwrap()).await.unwrap();
+    let asked = server.asked();
+    let patch = asked.last().unwrap();
+    assert_eq!(patch.method, "PATCH");
+    assert_eq!(
+        patch.body,
+        json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": "2026-03-01T12:00:00Z"}}})
+    );
+    assert!(patch.query.contains("fieldManager=stepgate"), "{patch:?}");
+}
+
+#[tokio::test]
+async fn kube_vip_is_read_with_the_holder_of_the_address() {
+    let mut expected = control_plane();
+    expected.kube_vip = Some(KubeVipExpectation { image: String::from("kube-vip:v1") });
+    let script = settled()
+        .list("/api/v1/namespaces/kube-system/pods", &[
+            json!({"metadata": {"name": "kube-vip-prod-abc12", "namespace": "kube-system"}, "spec": {"nodeName": "prod-abc12"}}),
+            json!({"metadata": {"name": "kube-proxy-x", "namespace": "kube-system"}}),
+        ])
+        .object("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/plndr-cp-lock", json!({"metadata": {"name": "plndr-cp-lock"}, "spec": {"holderIdentity": "prod-abc12"}}));
+    let (observation, _server) = observe(script, vec![Expectation::ControlPlane(expected)]).await;
+    assert_eq!(observation.pods.iter().map(|pod| pod.node.as_deref()).collect::<Vec<_>>(), [Some("prod-abc12")]);
+    assert_eq!(observation.virtual_address.unwrap().holder.as_deref(), Some("prod-abc12"));
+}
+
+fn kubeconfig(server: &str, user: &Value) -> Value {
+    let text = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server}}], "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
+    json!({"metadata": {"name": "prod-kubeconfig", "resourceVersion": "7"}, "data": {"value": STANDARD.encode(text.to_string())}})
+}
+
+#[tokio::test]
+async fn a_workload_cluster_is_reached_through_its_secret() {
+    let own = ApiServer::start(Script::default().list("/api/v1/nodes", &[node("worker")])).await;
+    let secret = "/api/v1/namespaces/eksa-system/secrets/prod-kubeconfig";
+    let management = ApiServer::start(served().object(secret, kubeconfig(&own.url, &json!({"token": "t"})))).await;
+    let cluster = KubernetesCluster::workload(management.connection(), "eksa-system", "prod", PathBuf::new());
+    for _ in 0..2 {
+        let observation = cluster.observe(&request(vec![Expectation::ClusterHealthy { cluster: None }])).await;
+        assert_eq!(observation.reachable, Reachability::Reachable);
+        assert_eq!(observation.nodes.len(), 1);
+    }
+    assert!(management.lines().iter().all(|line| line.ends_with("prod-kubeconfig")), "{:?}", management.lines());
+}
+
+#[tokio::test]
+async fn a_kubeconfig_of_a_secret_runs_no_program_reads_no_file_and_shows_no_credentials() {
+    let path = "/api/v1/namespaces/eksa-system/secrets/prod-kubeconfig";
+    let secret = |value: &str| json!({"metadata": {"name": "prod-kubeconfig"}, "data": {"value": value}});
+    for (answer, expected) in [
+        (None, "not found; Cluster API writes it"),
+        (Some(json!({"metadata": {"name": "prod-kubeconfig"}, "data": {}})), "key `value` is missing"),
+        (Some(secret("???")), "no base64"),
+        (Some(secret(&STANDARD.encode("hunter2: ["))), "no kubeconfig"),
+        (
+            Some(kubeconfig(
+                "http://127.0.0.1:1",
+                &json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch"}}),
+            )),
+            "runs a program",
+        ),
+        (Some(kubeconfig("http://127.0.0.1:1", &json!({"tokenFile": "/etc/hunter2"}))), "names files"),
+    ] {
+        let mut script = served();
+        if let Some(answer) = answer {
+            script = script.object(path, answer);
+        }
+        let management = ApiServer::start(script).await;
+        let cluster = KubernetesCluster::workload(management.connection(), "eksa-system", "prod", PathBuf::new());
+        let observation = cluster.observe(&request(vec![Expectation::ClusterHealthy { cluster: None }])).await;
+        let reason = unreachable(&observation);
+        assert!(reason.contains(expected) && reason.contains("Secret eksa-system/prod-kubeconfig"), "{reason}");
+        assert!(!reason.contains("hunter2"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn credentials_that_cannot_be_read_are_said_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    let open = |path: PathBuf, context: Option<String>| async move {
+        Connection::open(&ConnectionSource::Kubeconfig { path: Some(path), context }).await
+    };
+    let error = open(path.clone(), None).await.unwrap_err().to_string();
+    assert!(error.contains("could not use kubeconfig") && error.contains("config"), "{error}");
+    std::fs::write(&path, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: t}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n").unwrap();
+    assert!(open(path.clone(), None).await.is_err());
+    assert!(open(path.clone(), Some(String::from("other"))).await.is_err());
+    let connection = open(path, Some(String::from("c"))).await.unwrap();
+    assert_eq!(connection.server(), "http://127.0.0.1:1");
+}

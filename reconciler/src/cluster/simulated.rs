@@ -1,0 +1,118 @@
+//! The simulated cluster behind the same trait as a real one.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::future::{self, BoxFuture};
+use jiff::Timestamp;
+use rollout::{BackupReport, Observation, RolloutId};
+use simulator::{DeployedCommit, SimulatedCluster};
+
+use super::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
+
+/// A simulated cluster that several tasks may use. Its time is that of the requests.
+#[derive(Debug)]
+pub struct Simulated {
+    cluster: Mutex<SimulatedCluster>,
+}
+
+impl Simulated {
+    /// Wraps a simulated cluster.
+    #[must_use]
+    pub fn new(cluster: SimulatedCluster) -> Self {
+        Self { cluster: Mutex::new(cluster) }
+    }
+
+    /// A commit was pushed to the deploy branch.
+    pub fn commit(&self, commit: &DeployedCommit, at: Timestamp) {
+        self.cluster().commit(commit, at);
+    }
+
+    /// The cluster itself, for what no real one offers: faults, its own clock.
+    pub fn cluster(&self) -> MutexGuard<'_, SimulatedCluster> {
+        // A panic of another task leaves the simulation as it was between two events.
+        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cluster for Simulated {
+    fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
+        let mut cluster = self.cluster();
+        let observation =
+            if request.confirm { cluster.observe_afresh(request.at) } else { cluster.observe(request.at) };
+        Box::pin(future::ready(observation))
+    }
+
+    fn back_up<'a>(
+        &'a self,
+        rollout: &'a RolloutId,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
+        let mut cluster = self.cluster();
+        cluster.back_up(rollout, at);
+        let report = cluster.observe_afresh(at).backup.ok_or(ClusterError::Simulated("read the backup back"));
+        Box::pin(future::ready(report))
+    }
+
+    /// The simulated Flux fetches at its own pace: a nudge only lets time pass.
+    fn nudge<'a>(&'a self, _: &'a [FluxReference], at: Timestamp) -> BoxFuture<'a, Result<(), ClusterError>> {
+        self.cluster().advance(at);
+        Box::pin(future::ready(Ok(())))
+    }
+
+    fn apply<'a>(&'a self, _: &'a ApplyRequest, _: Timestamp) -> BoxFuture<'a, Result<ApplyReport, ClusterError>> {
+        Box::pin(future::ready(Err(ClusterError::Simulated("apply manifests without Flux"))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rollout::{Expectation, Reachability};
+    use simulator::{ClusterShape, Etcd, Fault, Injection, Trigger};
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn request(second: i64, confirm: bool) -> ObserveRequest {
+        let expectations = vec![Expectation::ClusterHealthy { cluster: None }];
+        ObserveRequest { expectations, kustomizations: Vec::new(), confirm, at: at(second) }
+    }
+
+    fn simulated() -> Box<dyn Cluster> {
+        let shape = ClusterShape {
+            name: "demo".parse().unwrap(),
+            namespace: String::from("eksa-system"),
+            kubernetes_version: String::from("v1.34.1"),
+            control_plane_replicas: 3,
+            worker_groups: Vec::new(),
+            etcd: Etcd::Stacked,
+        };
+        let mut cluster = SimulatedCluster::new(&shape, 1, at(0));
+        cluster.inject(&Injection { fault: Fault::ApiOutage, from: Trigger::At(at(600)), lasts: None });
+        Box::new(Simulated::new(cluster))
+    }
+
+    #[tokio::test]
+    async fn a_simulated_cluster_is_read_as_a_real_one() {
+        let cluster = simulated();
+        let observation = cluster.observe(&request(300, true)).await;
+        assert_eq!((observation.nodes.len(), observation.confirmed, observation.read_at), (3, true, at(300)));
+        assert!(!cluster.observe(&request(301, false)).await.confirmed);
+        let observation = cluster.observe(&request(700, true)).await;
+        assert!(matches!(observation.reachable, Reachability::Unreachable { .. }), "{observation:?}");
+    }
+
+    #[tokio::test]
+    async fn a_simulated_backup_names_its_rollout_and_nothing_is_applied_past_flux() {
+        let cluster = simulated();
+        let rollout: RolloutId = "0123456789ab".parse().unwrap();
+        assert_eq!(cluster.back_up(&rollout, at(10)).await.unwrap().rollout, rollout);
+        cluster.nudge(&[], at(11)).await.unwrap();
+        let kustomization = FluxReference { namespace: String::from("a"), name: String::from("b") };
+        let commit = "0".repeat(40).parse().unwrap();
+        let request = ApplyRequest { kustomization, commit, files: Vec::new(), dry_run: false };
+        assert!(cluster.apply(&request, at(12)).await.is_err());
+    }
+}
