@@ -1,6 +1,6 @@
 //! What the deploy branch says about one cluster.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use rollout::{CommitId, GroupName, StageName};
 
@@ -151,5 +151,28 @@ impl DesiredState {
     /// Every object of every Kustomization.
     pub fn objects(&self) -> impl Iterator<Item = &DesiredObject> {
         self.kustomizations.iter().flat_map(|kustomization| &kustomization.objects)
+    }
+}
+
+impl fmt::Display for DesiredObject {
+    /// Kind, namespace and name, as in `kubectl`'s words.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deployment(spec) => write!(formatter, "Deployment {}/{}", spec.namespace, spec.name),
+            Self::DaemonSet(spec) => write!(formatter, "DaemonSet {}/{}", spec.namespace, spec.name),
+            Self::CustomResourceDefinition(spec) => write!(formatter, "CustomResourceDefinition {}", spec.name),
+            Self::Webhook(spec) => write!(formatter, "{} {}", spec.kind, spec.name),
+            Self::ControlPlane { machines, .. } => {
+                write!(formatter, "KubeadmControlPlane {}/{}", machines.namespace, machines.name)
+            }
+            Self::Workers { machines, .. } => {
+                write!(formatter, "MachineDeployment {}/{}", machines.namespace, machines.name)
+            }
+            Self::Etcd(machines) => write!(formatter, "EtcdadmCluster {}/{}", machines.namespace, machines.name),
+            Self::Object(spec) => match &spec.namespace {
+                Some(namespace) => write!(formatter, "{} {namespace}/{}", spec.kind, spec.name),
+                None => write!(formatter, "{} {}", spec.kind, spec.name),
+            },
+        }
     }
 }

@@ -12,6 +12,7 @@ mod clock;
 mod cluster;
 mod desired;
 mod fault;
+pub mod model;
 mod random;
 mod schedule;
 mod shape;

@@ -9,6 +9,7 @@ mod flux;
 mod machine;
 mod object;
 mod pod;
+mod truth;
 mod view;
 mod workers;
 
@@ -131,6 +132,13 @@ impl SimulatedCluster {
             state.schedule.plan(Moment::of(at), Event::Heal);
         }
         self.advance(at);
+    }
+
+    /// What the head of the deploy branch says and the cluster is not yet, whatever its status may say: the truth that a gate
+    /// is measured by. Empty when everything is rolled out.
+    #[must_use]
+    pub fn unfinished(&self) -> Vec<String> {
+        self.state.unfinished()
     }
 
     /// What goes wrong at this moment.

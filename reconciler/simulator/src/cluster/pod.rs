@@ -47,6 +47,11 @@ impl Pod {
         self.state == PodState::Ready
     }
 
+    /// Ready, or ready until its node stopped reporting.
+    pub(super) fn was_ready(&self) -> bool {
+        matches!(self.state, PodState::Ready | PodState::Lost)
+    }
+
     pub(super) fn runs(&self, images: &[String], template: &str) -> bool {
         self.images == images && self.template == template
     }

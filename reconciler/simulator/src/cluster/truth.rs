@@ -1,0 +1,82 @@
+//! What is really so, however it is read: the oracle of the crash harness.
+
+use super::{
+    State,
+    machine::{Machine, Owner, Phase},
+    pod::Pod,
+};
+use crate::desired::{DesiredMachines, DesiredObject, DesiredWorkload};
+
+impl State {
+    /// What the head of the deploy branch says and the cluster is not, object by object.
+    pub(super) fn unfinished(&self) -> Vec<String> {
+        let Some(head) = self.flux.branch.last() else { return Vec::new() };
+        let mut unfinished = Vec::new();
+        for wanted in &head.desired.kustomizations {
+            let known = self.flux.kustomizations.iter().find(|known| {
+                !known.deleted && known.spec.namespace == wanted.namespace && known.spec.name == wanted.name
+            });
+            match known {
+                Some(known) if known.spec.objects == wanted.objects => {}
+                _ => unfinished.push(format!("Kustomization {}/{}", wanted.namespace, wanted.name)),
+            }
+            unfinished.extend(wanted.objects.iter().filter(|object| self.differs(object)).map(ToString::to_string));
+        }
+        unfinished
+    }
+
+    fn differs(&self, object: &DesiredObject) -> bool {
+        match object {
+            DesiredObject::Deployment(wanted) => {
+                let same = |spec: &DesiredWorkload| spec.namespace == wanted.namespace && spec.name == wanted.name;
+                let known = self.deployments.iter().find(|known| !known.deleted && same(&known.spec));
+                let count = usize::try_from(wanted.replicas).unwrap_or(usize::MAX);
+                pods_differ(known.iter().flat_map(|known| &known.pods), wanted, count)
+            }
+            DesiredObject::DaemonSet(wanted) => {
+                let same = |spec: &DesiredWorkload| spec.namespace == wanted.namespace && spec.name == wanted.name;
+                let known = self.daemon_sets.iter().find(|known| !known.deleted && same(&known.spec));
+                let nodes = self.node_names();
+                let on_nodes = |pod: &&Pod| pod.node.as_ref().is_some_and(|node| nodes.contains(node));
+                pods_differ(known.iter().flat_map(|known| &known.pods).filter(on_nodes), wanted, nodes.len())
+            }
+            DesiredObject::ControlPlane { machines, .. } => self.machines_differ(Owner::ControlPlane, machines),
+            DesiredObject::Workers { group, machines } => {
+                let index = self.workers.iter().position(|workers| workers.group == *group);
+                index.is_none_or(|index| self.machines_differ(Owner::Workers(index), machines))
+            }
+            DesiredObject::Etcd(machines) => self.machines_differ(Owner::Etcd, machines),
+            DesiredObject::CustomResourceDefinition(wanted) => !self.definitions.iter().any(|known| {
+                let versions = wanted.versions.iter().map(|version| &version.name);
+                known.name == wanted.name && known.established && known.versions.iter().eq(versions)
+            }),
+            DesiredObject::Webhook(wanted) => {
+                !self.webhooks.iter().any(|known| known.spec == *wanted && known.injected)
+            }
+            DesiredObject::Object(wanted) => !self.objects.iter().any(|known| {
+                known.kind == wanted.kind && known.namespace == wanted.namespace && known.name == wanted.name
+            }),
+        }
+    }
+
+    /// Every machine is the wanted one and up, and no other is left. Whether a node reports at this moment is not asked.
+    fn machines_differ(&self, owner: Owner, wanted: &DesiredMachines) -> bool {
+        let machines: Vec<&Machine> =
+            self.machines.iter().filter(|machine| machine.owner == owner && !machine.orphaned).collect();
+        let done = |machine: &&Machine| {
+            machine.is(&wanted.version, &wanted.template) && machine.phase == Phase::Running && !machine.deleting
+        };
+        machines.len() != usize::try_from(wanted.replicas).unwrap_or(usize::MAX) || !machines.iter().all(done)
+    }
+}
+
+fn pods_differ<'a>(pods: impl Iterator<Item = &'a Pod>, wanted: &DesiredWorkload, count: usize) -> bool {
+    let mut live = 0;
+    for pod in pods.filter(|pod| pod.is_live()) {
+        if !pod.runs(&wanted.images, &wanted.template) || !pod.was_ready() {
+            return true;
+        }
+        live += 1;
+    }
+    live != count
+}

@@ -1,0 +1,283 @@
+//! The controller's loop around [`rollout::step`], with nothing in memory that could not be lost.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use rollout::{ClusterName, CommitId, Effect, GateHistory, LedgerState, Prerequisite, World, plan, record, step};
+
+use super::{invariant, simulation::Simulation};
+
+/// How often a cluster is looked at when nothing else asks for it.
+const POLL: SignedDuration = SignedDuration::from_secs(60);
+/// How long after a commit, or a refused one, the controller looks again.
+const SOON: SignedDuration = SignedDuration::from_millis(200);
+
+/// How a process ends at an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crash {
+    /// Before the effect is carried out.
+    Before,
+    /// After it is carried out, before anything is remembered.
+    After,
+    /// It does not end; but the answer to the effect is lost, and it takes the effect for failed.
+    AnswerLost,
+}
+
+/// What a controller decided for one cluster, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// What is to be done, in order.
+    pub effects: Vec<Effect>,
+}
+
+/// One process. Everything it holds can be lost: a new one looks at git and the cluster and goes on.
+#[derive(Debug, Clone)]
+pub struct Controller {
+    memories: BTreeMap<ClusterName, Memory>,
+}
+
+#[derive(Debug, Clone)]
+struct Memory {
+    /// What the last decision looked at. Plans are made again only for another source or deploy head.
+    world: Option<Remembered>,
+    /// The reading that the last decision asked for, and whether it has to be fresh.
+    read: Option<(Timestamp, bool)>,
+    wakes_at: Timestamp,
+}
+
+#[derive(Debug, Clone)]
+struct Remembered {
+    source: CommitId,
+    head: CommitId,
+    world: World,
+}
+
+impl Controller {
+    /// A process that has just started.
+    #[must_use]
+    pub fn start(simulation: &Simulation) -> Self {
+        let memory = Memory { world: None, read: None, wakes_at: simulation.now() };
+        Self { memories: simulation.fleet().iter().map(|cluster| (cluster.name().clone(), memory.clone())).collect() }
+    }
+
+    /// When it looks at a cluster next.
+    #[must_use]
+    pub fn wakes_at(&self) -> Option<Timestamp> {
+        self.memories.values().map(|memory| memory.wakes_at).min()
+    }
+
+    /// It looks at every cluster at once: somebody pushed.
+    pub fn wake(&mut self, at: Timestamp) {
+        for memory in self.memories.values_mut() {
+            memory.wakes_at = memory.wakes_at.min(at);
+        }
+    }
+
+    /// Lets time pass to the next cluster's turn, reads it where that is due, and decides. None when there is no cluster.
+    pub fn decide(&mut self, simulation: &mut Simulation) -> Option<Turn> {
+        let (cluster, _) = self.memories.iter().min_by_key(|(_, memory)| memory.wakes_at)?;
+        let cluster = cluster.clone();
+        let memory = self.memories.get_mut(&cluster)?;
+        let now = memory.wakes_at.max(simulation.now());
+        simulation.advance(now);
+        let due = memory.read.filter(|(at, _)| *at <= now);
+        let observation = due.and_then(|(_, fresh)| {
+            memory.read = None;
+            let simulated = simulation.simulated(&cluster)?;
+            Some(if fresh { simulated.observe_afresh(now) } else { simulated.observe(now) })
+        });
+        let world = memory.look(simulation, &cluster)?;
+        if observation.is_some() {
+            world.observation = observation;
+            world.history = record(world, now);
+        }
+        let effects = step(world, now);
+        self.check(simulation, &cluster, &effects);
+        Some(Turn { cluster, at: now, effects })
+    }
+
+    fn check(&self, simulation: &mut Simulation, cluster: &ClusterName, effects: &[Effect]) {
+        let mut violations = invariant::check_reasons(cluster, effects);
+        for effect in effects {
+            if let Effect::Commit(commit) | Effect::Revert(commit) = effect {
+                let now = simulation.now();
+                let unfinished = simulation.simulated(cluster).map(|simulated| {
+                    simulated.advance(now);
+                    simulated.unfinished()
+                });
+                violations.extend(invariant::check_commit(simulation, commit, &unfinished.unwrap_or_default()));
+            }
+        }
+        for violation in violations {
+            simulation.report(violation);
+        }
+    }
+
+    /// Carries out what was decided. `crash` is asked at each effect; a process that ends goes on as a new one, and the rest
+    /// of the turn is lost.
+    pub fn perform(
+        &mut self,
+        simulation: &mut Simulation,
+        turn: &Turn,
+        mut crash: impl FnMut(&Effect) -> Option<Crash>,
+    ) {
+        let mut wakes_at = turn.at + POLL;
+        let mut pushed = false;
+        for effect in &turn.effects {
+            let crash = crash(effect);
+            if crash == Some(Crash::Before) {
+                *self = Self::start(simulation);
+                return;
+            }
+            let soonest = simulation.now() + SOON;
+            match effect {
+                Effect::Observe { confirm, at } => {
+                    if let Some(memory) = self.memories.get_mut(&turn.cluster) {
+                        // A reading that was asked for at this very moment is made at once, unless there is one already.
+                        let again = memory.read_at().is_some_and(|read_at| read_at >= *at);
+                        let at = if again { soonest.max(*at) } else { *at };
+                        memory.read = Some((at, *confirm));
+                        wakes_at = wakes_at.min(at);
+                    }
+                }
+                Effect::Wait { until, .. } => {
+                    wakes_at = wakes_at.min(until.map_or(wakes_at, |until| until.max(soonest)));
+                }
+                Effect::Backup { cluster, rollout } => {
+                    let now = simulation.now();
+                    if let Some(simulated) = simulation.simulated(cluster) {
+                        simulated.back_up(rollout, now);
+                    }
+                }
+                Effect::RequestApproval(request) => simulation.request_approval(request),
+                // A lost race is no error: the next turn decides on the new head.
+                Effect::Commit(commit) | Effect::Revert(commit) => {
+                    pushed |= simulation.commit_stage(commit).is_ok();
+                    wakes_at = soonest;
+                }
+                Effect::Close(commit) => {
+                    pushed |= simulation.commit_ledger(commit).is_ok();
+                    wakes_at = soonest;
+                }
+                Effect::Hold { .. } | Effect::Blocked { .. } | Effect::Done => {}
+            }
+            match crash {
+                Some(Crash::After) => {
+                    *self = Self::start(simulation);
+                    return;
+                }
+                Some(Crash::AnswerLost) => break,
+                Some(Crash::Before) | None => {}
+            }
+        }
+        if let Some(memory) = self.memories.get_mut(&turn.cluster) {
+            memory.wakes_at = wakes_at.max(simulation.now() + SignedDuration::from_millis(1));
+        }
+        if pushed {
+            self.wake(simulation.now() + SOON);
+        }
+    }
+
+    /// One turn without a crash.
+    pub fn turn(&mut self, simulation: &mut Simulation) -> Option<Turn> {
+        let turn = self.decide(simulation)?;
+        self.perform(simulation, &turn, |_| None);
+        Some(turn)
+    }
+
+    /// Turn after turn until nothing is left to do and nothing more is going to happen, at most until `deadline`. Says what
+    /// was decided last for each cluster.
+    pub fn run(&mut self, simulation: &mut Simulation, deadline: Timestamp) -> BTreeMap<ClusterName, Vec<Effect>> {
+        let mut last: BTreeMap<ClusterName, Vec<Effect>> = BTreeMap::new();
+        loop {
+            let Some(wakes_at) = self.wakes_at() else { return last };
+            if simulation.next_happening().is_some_and(|at| at < wakes_at) {
+                let at = simulation.next_happening().unwrap_or(wakes_at);
+                simulation.advance(at);
+                // A push wakes everybody, a cluster that is healed does not.
+                self.wake(at);
+                continue;
+            }
+            if wakes_at > deadline {
+                return last;
+            }
+            let Some(turn) = self.turn(simulation) else { return last };
+            last.insert(turn.cluster, turn.effects);
+            let finished =
+                last.len() == self.memories.len() && last.values().all(|effects| effects.as_slice() == [Effect::Done]);
+            if finished && !simulation.expects_more() {
+                return last;
+            }
+        }
+    }
+}
+
+impl Memory {
+    /// When the last observation was made.
+    fn read_at(&self) -> Option<Timestamp> {
+        self.world.as_ref()?.world.observation.as_ref().map(|observation| observation.read_at)
+    }
+
+    /// The world as it is now, with the last observation and what is remembered of the ones before.
+    fn look(&mut self, simulation: &Simulation, name: &ClusterName) -> Option<&mut World> {
+        let cluster = simulation.cluster(name)?;
+        let source = simulation.source()?;
+        let head = simulation.branch().head()?;
+        let known = self.world.take();
+        let current = known.as_ref().is_some_and(|known| known.source == source.id && known.head == head.id);
+        let mut remembered = match known {
+            Some(known) if current => known,
+            known => {
+                let (observation, history) = known.map_or_else(
+                    || (None, GateHistory::default()),
+                    |known| (known.world.observation, known.world.history),
+                );
+                let deployed = head.tree.get(name)?;
+                let made = |source: &super::SourceCommit| {
+                    let wanted = source.wanted.get(name)?;
+                    Some(plan(cluster.plan_input(&source.id, &deployed.parts, wanted, deployed.ledger.clone())))
+                };
+                let plan = made(source)?;
+                let ledger =
+                    deployed.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running && !plan.running);
+                let running = ledger.and_then(|ledger| simulation.source_commit(&ledger.source)).and_then(made);
+                let world = World {
+                    plan,
+                    running,
+                    ledger: deployed.ledger.clone(),
+                    deploy: simulation.branch().as_deploy_head(),
+                    observation,
+                    history,
+                    paused: source.paused.clone(),
+                    foreign_change: None,
+                    prerequisites: Vec::new(),
+                    approvals: Vec::new(),
+                };
+                Remembered { source: source.id.clone(), head: head.id.clone(), world }
+            }
+        };
+        remembered.world.prerequisites = cluster.after.iter().map(|other| prerequisite(simulation, other)).collect();
+        remembered.world.approvals = simulation.approvals(name).to_vec();
+        Some(&mut self.world.insert(remembered).world)
+    }
+}
+
+/// Another cluster has come first when it is at its target and its ledger is closed.
+fn prerequisite(simulation: &Simulation, name: &ClusterName) -> Prerequisite {
+    let deployed = simulation.deployed(name);
+    let running =
+        deployed.and_then(|tree| tree.ledger.as_ref()).is_some_and(|ledger| ledger.state == LedgerState::Running);
+    let at_target = simulation.source().and_then(|source| source.wanted.get(name)) == deployed.map(|tree| &tree.parts);
+    let state = if running {
+        "a rollout is running"
+    } else if at_target {
+        "at its target"
+    } else {
+        "a rollout is to come"
+    };
+    Prerequisite { cluster: name.clone(), met: at_target && !running, state: state.to_owned() }
+}

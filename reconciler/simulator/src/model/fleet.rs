@@ -1,0 +1,371 @@
+//! What the model's clusters are made of, and what follows from the versions of their parts.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use rollout::{
+    ClusterName, ClusterRole, CommitId, ControlPlaneExpectation, Expectation, GroupName, GroupVersions,
+    KubeVipExpectation, KubeletVersions, Ledger, ObjectReference, Pause, PlanInput, PlanPolicy, SkewFacts, StageId,
+    StageInput, StageName, StagePolicy, VersionStep, WorkersExpectation,
+};
+
+use super::branch::{Parts, is_of_the_specification, part_digest, tree_digest};
+use crate::{
+    desired::{
+        DesiredDefinition, DesiredKustomization, DesiredMachines, DesiredObject, DesiredPlainObject, DesiredState,
+        DesiredVersion, DesiredWebhook, DesiredWorkload,
+    },
+    random::mix,
+    shape::{ClusterShape, Etcd},
+};
+
+const FLUX_NAMESPACE: &str = "flux-system";
+const CAPI_NAMESPACE: &str = "eksa-system";
+
+/// One cluster of the model.
+#[derive(Debug, Clone)]
+pub struct ModelCluster {
+    /// What it is made of. Its machines follow the parts `control-plane`, `workers/…` and `etcd`.
+    pub shape: ClusterShape,
+    /// What it is to the others.
+    pub role: ClusterRole,
+    /// Its components: stages that change something in it, the cluster specification apart.
+    pub components: Vec<StageName>,
+    /// The policy of every stage.
+    pub policy: StagePolicy,
+    /// Clusters that have to be done before it begins.
+    pub after: Vec<ClusterName>,
+    /// Whether its Kustomizations wait for the health of what they apply.
+    pub flux_waits: bool,
+}
+
+/// A commit of the source branch: what every cluster is to become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceCommit {
+    /// Its id.
+    pub id: CommitId,
+    /// The wanted version of every part of every cluster.
+    pub wanted: BTreeMap<ClusterName, Parts>,
+    /// `paused: true` in `stepgate.yaml`.
+    pub paused: Option<Pause>,
+}
+
+impl SourceCommit {
+    /// The `number`-th commit of the source branch.
+    #[must_use]
+    pub fn new(number: usize, wanted: BTreeMap<ClusterName, Parts>, paused: Option<Pause>) -> Self {
+        let digits = format!("{:040x}", 0x5000_0000_usize.saturating_add(number));
+        let id = digits.parse().unwrap_or_else(|_| unreachable!("{digits:?} are forty hexadecimal digits"));
+        Self { id, wanted, paused }
+    }
+}
+
+impl ModelCluster {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &ClusterName {
+        &self.shape.name
+    }
+
+    /// Its stages with a part in git, in order.
+    #[must_use]
+    pub fn stages(&self) -> Vec<StageName> {
+        let mut stages = self.components.clone();
+        if matches!(self.shape.etcd, Etcd::External { .. }) {
+            stages.push(StageName::Etcd);
+        }
+        stages.push(StageName::ControlPlane);
+        stages.extend(self.shape.worker_groups.iter().map(|group| StageName::Workers(group.name.clone())));
+        stages.sort();
+        stages
+    }
+
+    /// What its plan is made from: deployed parts, wanted parts and the ledger.
+    #[must_use]
+    pub fn plan_input(&self, source: &CommitId, deployed: &Parts, wanted: &Parts, ledger: Option<Ledger>) -> PlanInput {
+        PlanInput {
+            cluster: self.name().clone(),
+            role: self.role,
+            source: source.clone(),
+            deployed: tree_digest(deployed),
+            target: tree_digest(wanted),
+            stages: self.stage_inputs(deployed, wanted),
+            skew: self.skew(deployed, wanted),
+            policy: PlanPolicy::default(),
+            blocked: Vec::new(),
+            warnings: Vec::new(),
+            ledger,
+        }
+    }
+
+    fn stage_inputs(&self, deployed: &Parts, wanted: &Parts) -> Vec<StageInput> {
+        // What a stage of the specification finds when the ones before it are committed.
+        let mut staged = deployed.clone();
+        let mut inputs = Vec::new();
+        for stage in self.stages() {
+            let before = staged.clone();
+            staged.extend(wanted.get(&stage).map(|version| (stage.clone(), *version)));
+            inputs.push(StageInput {
+                stage: StageId::last(stage.clone()),
+                deployed: part_digest(&before, &stage),
+                target: part_digest(&staged, &stage),
+                changes: Vec::new(),
+                reasons: Vec::new(),
+                risks: Vec::new(),
+                one_way: Vec::new(),
+                expectations: self.expectations(&stage, &staged),
+                deployed_expectations: self.expectations(&stage, &before),
+                policy: self.policy.clone(),
+                machines: 0,
+                render_error: None,
+            });
+        }
+        inputs
+    }
+
+    fn skew(&self, deployed: &Parts, wanted: &Parts) -> SkewFacts {
+        let step = |stage: &StageName| {
+            Some(VersionStep {
+                deployed: deployed.get(stage).map(|version| kubernetes(*version)),
+                target: kubernetes(*wanted.get(stage)?),
+            })
+        };
+        let group = |name: &GroupName| {
+            Some(GroupVersions { group: name.clone(), version: step(&StageName::Workers(name.clone()))? })
+        };
+        SkewFacts {
+            control_plane: step(&StageName::ControlPlane),
+            workers: self.shape.worker_groups.iter().filter_map(|known| group(&known.name)).collect(),
+            ..SkewFacts::default()
+        }
+    }
+
+    /// What the gate of a stage expects once these parts are deployed.
+    #[must_use]
+    pub fn expectations(&self, stage: &StageName, parts: &Parts) -> Vec<Expectation> {
+        let flux = Expectation::Flux {
+            namespace: FLUX_NAMESPACE.to_owned(),
+            kustomizations: vec![self.kustomization_name(stage)],
+        };
+        let mut expectations = vec![flux];
+        for object in self.objects(stage, parts) {
+            expectations.push(match object {
+                DesiredObject::Deployment(DesiredWorkload { namespace, name, images, .. }) => {
+                    Expectation::Deployment { namespace, name, images }
+                }
+                DesiredObject::DaemonSet(DesiredWorkload { namespace, name, images, .. }) => {
+                    Expectation::DaemonSet { namespace, name, images }
+                }
+                DesiredObject::CustomResourceDefinition(definition) => Expectation::CustomResourceDefinition {
+                    storage: definition
+                        .versions
+                        .iter()
+                        .find(|version| version.storage)
+                        .map(|version| version.name.clone())
+                        .unwrap_or_default(),
+                    served: definition
+                        .versions
+                        .iter()
+                        .filter(|version| version.served)
+                        .map(|version| version.name.clone())
+                        .collect(),
+                    name: definition.name,
+                },
+                DesiredObject::Webhook(webhook) => Expectation::Webhook { name: webhook.name },
+                DesiredObject::Object(object) => Expectation::Object {
+                    object: ObjectReference {
+                        api_version: object.api_version,
+                        kind: object.kind,
+                        namespace: object.namespace,
+                        name: object.name,
+                    },
+                },
+                DesiredObject::Etcd(machines) => Expectation::Etcd {
+                    namespace: machines.namespace,
+                    name: machines.name,
+                    replicas: machines.replicas,
+                },
+                DesiredObject::ControlPlane { machines, kube_vip } => {
+                    Expectation::ControlPlane(ControlPlaneExpectation {
+                        namespace: machines.namespace,
+                        cluster: self.name().to_string(),
+                        version: machines.version,
+                        replicas: Some(machines.replicas),
+                        stacked_etcd: self.shape.etcd == Etcd::Stacked,
+                        kubelet_versions: KubeletVersions::Required,
+                        kube_vip: kube_vip.map(|image| KubeVipExpectation { image }),
+                    })
+                }
+                DesiredObject::Workers { group, machines } => Expectation::Workers(WorkersExpectation {
+                    namespace: machines.namespace,
+                    cluster: self.name().to_string(),
+                    group,
+                    version: machines.version,
+                    replicas: Some(machines.replicas),
+                    kubelet_versions: KubeletVersions::Required,
+                }),
+            });
+        }
+        expectations
+    }
+
+    /// What the deploy branch says of the cluster when its directory holds these parts.
+    #[must_use]
+    pub fn desired(&self, parts: &Parts) -> Arc<DesiredState> {
+        let mut kustomizations: Vec<DesiredKustomization> = Vec::new();
+        for stage in self.stages() {
+            let name = self.kustomization_name(&stage);
+            let objects = self.objects(&stage, parts);
+            if let Some(known) = kustomizations.iter_mut().find(|known| known.name == name) {
+                known.objects.extend(objects);
+                continue;
+            }
+            // Machines come from controllers that a component brings.
+            let capi = self.components.contains(&StageName::Capi) && is_of_the_specification(&stage);
+            kustomizations.push(DesiredKustomization {
+                namespace: FLUX_NAMESPACE.to_owned(),
+                path: format!("clusters/{}/{}", self.name(), name),
+                name,
+                depends_on: if capi { vec![self.kustomization_name(&StageName::Capi)] } else { Vec::new() },
+                wait: self.flux_waits,
+                objects,
+            });
+        }
+        Arc::new(DesiredState { kustomizations })
+    }
+
+    /// Names of everything that the stages after `stage` change, Kustomizations included, as [`SimulatedCluster::unfinished`]
+    /// names them.
+    ///
+    /// [`SimulatedCluster::unfinished`]: crate::SimulatedCluster::unfinished
+    pub(super) fn names_after(&self, stage: &StageName) -> BTreeSet<String> {
+        let later = self.stages().into_iter().filter(|other| other > stage);
+        later
+            .flat_map(|later| {
+                let objects = self.objects(&later, &Parts::new()).into_iter().map(|object| object.to_string());
+                let kustomization = format!("Kustomization {FLUX_NAMESPACE}/{}", self.kustomization_name(&later));
+                objects.chain([kustomization]).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    fn kustomization_name(&self, stage: &StageName) -> String {
+        if is_of_the_specification(stage) {
+            format!("{}-cluster", self.name())
+        } else {
+            format!("{}-{stage}", self.name())
+        }
+    }
+
+    fn objects(&self, stage: &StageName, parts: &Parts) -> Vec<DesiredObject> {
+        let version = parts.get(stage).copied().unwrap_or_default();
+        let name = self.name();
+        match stage {
+            StageName::Bundle => vec![DesiredObject::Object(DesiredPlainObject {
+                api_version: "anywhere.eks.amazonaws.com/v1alpha1".to_owned(),
+                kind: "Bundles".to_owned(),
+                namespace: Some(CAPI_NAMESPACE.to_owned()),
+                name: format!("bundles-{version}"),
+                content: String::new(),
+            })],
+            StageName::CertManager => vec![
+                DesiredObject::CustomResourceDefinition(definition("certificates.cert-manager.io", "v1")),
+                deployment("cert-manager", "cert-manager", 2, version),
+                deployment("cert-manager", "cert-manager-webhook", 1, version),
+                webhook("cert-manager-webhook", "cert-manager", "cert-manager-webhook"),
+            ],
+            StageName::Capi => vec![
+                DesiredObject::CustomResourceDefinition(definition("machines.cluster.x-k8s.io", "v1beta2")),
+                deployment("capi-system", "capi-controller-manager", 1, version),
+                deployment("capi-kubeadm", "capi-kubeadm-control-plane", 1, version),
+                webhook("capi-validating-webhook", "capi-system", "capi-controller-manager"),
+            ],
+            StageName::EksA => vec![deployment(CAPI_NAMESPACE, "eksa-controller-manager", 1, version)],
+            StageName::CiliumPreflight => vec![daemon_set("kube-system", "cilium-pre-flight-check", version)],
+            StageName::Cilium => {
+                vec![
+                    daemon_set("kube-system", "cilium", version),
+                    deployment("kube-system", "cilium-operator", 2, version),
+                ]
+            }
+            StageName::Flux => vec![
+                deployment(FLUX_NAMESPACE, "source-controller", 1, version),
+                deployment(FLUX_NAMESPACE, "kustomize-controller", 1, version),
+            ],
+            StageName::Etcd => {
+                let Etcd::External { replicas } = self.shape.etcd else { return Vec::new() };
+                let machines = machines(format!("{name}-etcd"), replicas, format!("v3.5.{version}"));
+                vec![DesiredObject::Etcd(machines)]
+            }
+            StageName::ControlPlane => vec![DesiredObject::ControlPlane {
+                machines: machines(name.to_string(), self.shape.control_plane_replicas, kubernetes(version)),
+                kube_vip: Some(image("kube-vip", version)),
+            }],
+            StageName::Workers(group) => {
+                let known = self.shape.worker_groups.iter().find(|known| known.name == *group);
+                let replicas = known.map_or(0, |known| known.replicas);
+                let machines = machines(format!("{name}-{group}"), replicas, kubernetes(version));
+                vec![DesiredObject::Workers { group: group.clone(), machines }]
+            }
+            StageName::Preflight | StageName::Backup | StageName::Verify => Vec::new(),
+        }
+    }
+}
+
+/// Kubernetes of a version number of machines: ten patches make a minor, from 1.30.0 on.
+#[must_use]
+pub fn kubernetes(version: u32) -> String {
+    format!("v1.{}.{}", 30 + version / 10, version % 10)
+}
+
+fn image(name: &str, version: u32) -> String {
+    // Images are compared and never pulled: any digest that differs from the others will do.
+    let seed = name.bytes().fold(u64::from(version), |state, byte| mix(state ^ u64::from(byte)));
+    format!(
+        "registry.example/{name}:v{version}@sha256:{:016x}{:016x}{:016x}{:016x}",
+        seed,
+        mix(seed),
+        !seed,
+        !mix(seed)
+    )
+}
+
+fn workload(namespace: &str, name: &str, replicas: u32, version: u32) -> DesiredWorkload {
+    DesiredWorkload {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        replicas,
+        images: vec![image(name, version)],
+        template: String::new(),
+    }
+}
+
+fn deployment(namespace: &str, name: &str, replicas: u32, version: u32) -> DesiredObject {
+    DesiredObject::Deployment(workload(namespace, name, replicas, version))
+}
+
+fn daemon_set(namespace: &str, name: &str, version: u32) -> DesiredObject {
+    DesiredObject::DaemonSet(workload(namespace, name, 0, version))
+}
+
+fn definition(name: &str, version: &str) -> DesiredDefinition {
+    DesiredDefinition {
+        name: name.to_owned(),
+        versions: vec![DesiredVersion { name: version.to_owned(), served: true, storage: true }],
+    }
+}
+
+fn webhook(name: &str, namespace: &str, deployment: &str) -> DesiredObject {
+    DesiredObject::Webhook(DesiredWebhook {
+        kind: "ValidatingWebhookConfiguration".to_owned(),
+        name: name.to_owned(),
+        deployment: Some((namespace.to_owned(), deployment.to_owned())),
+    })
+}
+
+fn machines(name: String, replicas: u32, version: String) -> DesiredMachines {
+    let template = format!("{name}-{version}");
+    DesiredMachines { namespace: CAPI_NAMESPACE.to_owned(), name, replicas, version, template }
+}

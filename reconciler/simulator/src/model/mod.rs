@@ -1,0 +1,19 @@
+//! A whole fleet in memory: source branch, deploy branch, clusters, people and the controller's loop around
+//! [`rollout::step`].
+//!
+//! What a stage changes is a version number here; everything else follows from it: digests, objects, expectations. So whole
+//! rollouts run without a process, a disk or a socket, and a [`Simulation`] can be cloned at any effect.
+
+mod branch;
+mod controller;
+mod fleet;
+mod invariant;
+mod scenario;
+mod simulation;
+
+pub use branch::{BranchCommit, ClusterTree, DeployBranch, LostRace, NewCommit, Parts, part_digest, tree_digest};
+pub use controller::{Controller, Crash, Turn};
+pub use fleet::{ModelCluster, SourceCommit};
+pub use invariant::Violation;
+pub use scenario::{Scenario, scenario};
+pub use simulation::{Happening, Simulation};

@@ -1,0 +1,187 @@
+//! Crashes and faults: whatever happens, a rollout ends at the same tree, commits no stage twice or early, and never waits
+//! without a reason.
+//!
+//! `STEPGATE_SEEDS` says how many plans are tried (1,000 by default), `STEPGATE_SEED` tries one seed alone. A failing seed
+//! is printed, and replays with `STEPGATE_SEED`.
+
+#[cfg(test)]
+mod harness {
+    use std::time::Instant;
+
+    use jiff::SignedDuration;
+    use rollout::Effect;
+    use simulator::{
+        Random,
+        model::{Controller, Crash, Scenario, Simulation, scenario},
+    };
+
+    #[expect(clippy::disallowed_methods, reason = "how many plans to try is the caller's choice")]
+    fn setting(name: &str) -> Option<u64> {
+        std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number")))
+    }
+
+    /// How many plans to try.
+    fn plans() -> u64 {
+        setting("STEPGATE_SEEDS").unwrap_or(1_000)
+    }
+
+    /// The seeds to try: one, or as many as there are plans.
+    fn seeds() -> Vec<u64> {
+        setting("STEPGATE_SEED").map_or_else(|| (0..plans()).collect(), |seed| vec![seed])
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "figures are printed, nothing is decided by them")]
+    fn clock() -> Instant {
+        Instant::now()
+    }
+
+    /// Runs to the end.
+    fn finish(simulation: &mut Simulation, controller: &mut Controller, scenario: &Scenario, context: &str) {
+        let last = controller.run(simulation, scenario.deadline);
+        simulation.check_end();
+        if !simulation.violations().is_empty() {
+            let violations: Vec<String> = simulation.violations().iter().map(ToString::to_string).collect();
+            panic!(
+                "{context}\n{}\nhistory: {:#?}\nlast decided at {}: {last:#?}\nviolations: {violations:#?}",
+                scenario.summary.join("\n"),
+                simulation.history(),
+                simulation.now()
+            );
+        }
+    }
+
+    /// Half an hour more, in which nothing may be written.
+    fn stand_still(simulation: &mut Simulation, controller: &mut Controller, context: &str) {
+        let written = simulation.branch().commits().len();
+        let end = simulation.now() + SignedDuration::from_mins(30);
+        while controller.wakes_at().is_some_and(|at| at < end) {
+            controller.turn(simulation);
+        }
+        assert_eq!(simulation.branch().commits().len(), written, "{context}: I8: written after the end");
+    }
+
+    /// What of an effect makes a crash at it a plan of its own: a wait is told apart from the one before by its reason.
+    fn kind(effect: &Effect) -> String {
+        match effect {
+            Effect::Wait { stage, reason, .. } => format!("wait {stage:?} {} {:?}", reason.object, reason.field),
+            Effect::Observe { .. } => "observe".to_owned(),
+            Effect::Hold { stage, .. } => format!("hold {stage}"),
+            Effect::Backup { .. }
+            | Effect::RequestApproval(_)
+            | Effect::Commit(_)
+            | Effect::Revert(_)
+            | Effect::Close(_)
+            | Effect::Blocked { .. }
+            | Effect::Done => {
+                format!("{effect:?}")
+            }
+        }
+    }
+
+    /// Stops at every single effect of calm rollouts, in each of the three ways, and resumes with nothing but git and the
+    /// cluster.
+    #[test]
+    fn a_crash_at_any_effect_changes_nothing() {
+        let started = clock();
+        let mut tried = 0;
+        let mut scenarios = 0;
+        for seed in seeds() {
+            if tried >= plans() {
+                break;
+            }
+            scenarios += 1;
+            let calm = scenario(seed, true);
+            let mut simulation = calm.simulation.clone();
+            let mut controller = Controller::start(&simulation);
+            let mut branches: Vec<(Simulation, Controller, usize, String)> = Vec::new();
+            let mut before = String::new();
+            // The undisturbed run, and where it could be disturbed.
+            loop {
+                let (simulation_before, controller_before) = (simulation.clone(), controller.clone());
+                let Some(turn) = controller.turn(&mut simulation) else { break };
+                for (index, effect) in turn.effects.iter().enumerate() {
+                    let kind = kind(effect);
+                    if kind != before {
+                        branches.push((simulation_before.clone(), controller_before.clone(), index, kind.clone()));
+                    }
+                    before = kind;
+                }
+                let over = simulation.fleet().iter().all(|cluster| {
+                    let wanted = simulation.source().and_then(|source| source.wanted.get(cluster.name()));
+                    simulation.deployed(cluster.name()).is_some_and(|tree| Some(&tree.parts) == wanted)
+                });
+                if over && turn.effects == [Effect::Done] && !simulation.expects_more() {
+                    break;
+                }
+            }
+            let context = format!("STEPGATE_SEED={seed}");
+            finish(&mut simulation, &mut controller, &calm, &context);
+            stand_still(&mut simulation, &mut controller, &context);
+            let (history, tree) = (simulation.history(), simulation.branch().head().unwrap().tree.clone());
+            for (simulation, controller, index, kind) in branches {
+                for crash in [Crash::Before, Crash::After, Crash::AnswerLost] {
+                    let context = format!("STEPGATE_SEED={seed}, {crash:?} effect {kind} at {}", simulation.now());
+                    let (mut simulation, mut controller) = (simulation.clone(), controller.clone());
+                    let turn = controller.decide(&mut simulation).unwrap();
+                    let mut effects = 0;
+                    controller.perform(&mut simulation, &turn, |_| {
+                        effects += 1;
+                        (effects == index + 1).then_some(crash)
+                    });
+                    finish(&mut simulation, &mut controller, &calm, &context);
+                    assert_eq!(simulation.history(), history, "{context}: other stages, or in another order");
+                    let end = simulation.branch().head().unwrap();
+                    for (name, cluster) in tree.iter() {
+                        assert_eq!(end.tree[name].parts, cluster.parts, "{context}: another tree");
+                    }
+                    tried += 1;
+                }
+            }
+        }
+        println!(
+            "{tried} crashes in {scenarios} rollouts: {:?}, {:?} each",
+            started.elapsed(),
+            started.elapsed() / u32::try_from(tried).unwrap()
+        );
+    }
+
+    /// Faults, changed minds, pauses, crashes and two controllers at once.
+    #[test]
+    fn rollouts_end_well_whatever_happens() {
+        let started = clock();
+        let seeds = seeds();
+        for seed in &seeds {
+            let scenario = scenario(*seed, false);
+            let mut simulation = scenario.simulation.clone();
+            let mut random = Random::new(seed.wrapping_add(0x00c0_ffee));
+            let mut controllers = vec![Controller::start(&simulation)];
+            if random.chance(1, 3) {
+                controllers.push(Controller::start(&simulation));
+            }
+            let disturbed_until = simulation.now() + SignedDuration::from_mins(30);
+            while simulation.now() < disturbed_until {
+                let index = usize::try_from(random.below(controllers.len() as u64)).unwrap();
+                // What is decided now may be carried out when the other has already acted.
+                let turn = controllers[index].decide(&mut simulation).unwrap();
+                if controllers.len() > 1 && random.chance(1, 4) {
+                    controllers[1 - index].turn(&mut simulation);
+                }
+                let crash = random
+                    .chance(1, 20)
+                    .then(|| *random.choose(&[Crash::Before, Crash::After, Crash::AnswerLost]).unwrap());
+                let at = random.below(turn.effects.len() as u64);
+                let mut effects = 0;
+                controllers[index].perform(&mut simulation, &turn, |_| {
+                    effects += 1;
+                    crash.filter(|_| effects == at + 1)
+                });
+            }
+            let mut controller = controllers.remove(0);
+            let context = format!("STEPGATE_SEED={seed}");
+            finish(&mut simulation, &mut controller, &scenario, &context);
+            stand_still(&mut simulation, &mut controller, &context);
+        }
+        let each = started.elapsed() / u32::try_from(seeds.len()).unwrap();
+        println!("{} simulations in {:?}, {each:?} each", seeds.len(), started.elapsed());
+    }
+}
