@@ -253,7 +253,6 @@ impl<'a> Edits<'a> {
 }
 
 /// The documents of `source` that hold something, each with its byte range.
-#[allow(dead_code, reason = "staging uses it next")]
 pub(crate) fn documents(source: &str) -> Result<Vec<(Range<usize>, Node)>, EditError> {
     let ranges = document::split(source);
     let mut found = Vec::new();

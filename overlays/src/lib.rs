@@ -44,4 +44,5 @@ pub use render::{
     Weight,
 };
 pub use source::{ChartError, ChartRequest, Charts, FetchError, Manifests};
+pub use staging::{ClusterStage, SpecChange, SpecStage, cluster_stages, spec_tree};
 pub use tree::{DeployedTree, FileChange, RenderedTree, TreeDifference, TreeDigest};

@@ -6,6 +6,8 @@ mod objects;
 mod other;
 mod scan;
 
+pub(crate) use cluster_api::references;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,7 +1,49 @@
 //! A cluster specification moves from the deployed to the target text in steps.
+//!
+//! Each step is a complete specification: external etcd first, then the control plane with everything that belongs to no
+//! other step, then each worker group by itself. Groups that are not there yet are held back: an EKS Anywhere group by its
+//! own `kubernetesVersion`, a group of a `ClusterClass` by the annotation `topology.cluster.x-k8s.io/defer-upgrade`. For a
+//! lower version the groups go first. The last step has exactly the bytes that people wrote; the steps before are byte-span
+//! edits of theirs, checked against what they should say and printed anew where such an edit is not possible.
 
-use crate::render::Note;
-use crate::{ClusterSpec, RenderedTree, RepoPath, SpecFile};
+mod change;
+mod composite;
+mod layout;
+mod text;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+pub use change::SpecChange;
+
+use crate::render::{Note, NoteKind, Weight};
+use crate::{ClusterSpec, DeployedTree, RenderedTree, RepoPath, SpecFile};
+use composite::Move;
+use layout::{Layout, Side};
+
+/// A step of a specification.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpecStage {
+    /// External etcd and its machine configurations.
+    Etcd,
+    /// Everything that is neither external etcd nor a worker group.
+    ControlPlane,
+    /// One worker group and its machine configuration.
+    Workers(String),
+}
+
+/// One step, with the whole specification as it shall be after it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterStage {
+    /// Which one.
+    pub stage: SpecStage,
+    /// All files of `cluster/`.
+    pub tree: RenderedTree,
+    /// What it changes.
+    pub changes: Vec<SpecChange>,
+}
 
 /// The files of a specification below `cluster/`: their paths from the folder that all of them share.
 pub fn spec_tree(files: &[SpecFile]) -> RenderedTree {
@@ -22,12 +64,74 @@ pub fn spec_tree(files: &[SpecFile]) -> RenderedTree {
         .filter_map(|file| {
             let rest: Vec<&str> = file.path.segments().skip(skip).collect();
             let path = RepoPath::new(format!("cluster/{}", rest.join("/"))).ok()?;
-            Some((path, std::sync::Arc::clone(&file.bytes)))
+            Some((path, Arc::clone(&file.bytes)))
         })
         .collect()
 }
 
-/// Worker groups that share a machine configuration with something that goes earlier: they roll with it.
-pub fn shared_machine_configs(_: &ClusterSpec) -> Vec<Note> {
-    Vec::new()
+/// The steps from what is deployed to what `spec` says; only those that change something. A specification that is new, or
+/// whose deployed text cannot be read, goes in one step.
+///
+/// `deployed` is the cluster's directory on the deploy branch; `worker_order` are the names of all groups in the order of
+/// their upgrade ([`crate::Policy::worker_order`]). Any step of the result, once deployed, gives the rest of the steps with
+/// the same trees.
+pub fn cluster_stages(deployed: &DeployedTree, spec: &ClusterSpec, worker_order: &[&str]) -> Vec<ClusterStage> {
+    let before = deployed.below("cluster");
+    let target = spec_tree(&spec.files);
+    if before == target {
+        return Vec::new();
+    }
+    let (Some(old), Some(new)) = (Side::read(&before), Side::read(&target)) else {
+        return vec![whole(&before, target)];
+    };
+    if before.is_empty() || !old.has_cluster(spec) {
+        return vec![whole(&before, target)];
+    }
+    let movement = Move::new(spec, &old, &new, worker_order);
+    let mut stages = Vec::new();
+    let mut previous = before;
+    let count = movement.stages().len();
+    for (rank, stage) in movement.stages().iter().enumerate() {
+        let tree = if rank + 1 == count { target.clone() } else { Layout::new(&movement, &old, &new, rank).tree() };
+        if tree != previous {
+            let changes = change::between(&previous, &tree);
+            stages.push(ClusterStage { stage: stage.clone(), tree: tree.clone(), changes });
+            previous = tree;
+        }
+    }
+    stages
 }
+
+fn whole(before: &RenderedTree, target: RenderedTree) -> ClusterStage {
+    let changes = change::between(before, &target);
+    ClusterStage { stage: SpecStage::ControlPlane, tree: target, changes }
+}
+
+/// Worker groups that share a machine configuration with something that goes earlier: a change of it rolls them then.
+pub fn shared_machine_configs(spec: &ClusterSpec) -> Vec<Note> {
+    use kustomize_rs::yaml::Node;
+    let mut users: Vec<(String, &str)> = Vec::new();
+    for (path, what) in
+        [("externalEtcdConfiguration", "external etcd"), ("controlPlaneConfiguration", "the control plane")]
+    {
+        if let Some(name) = spec.node.at(&["spec", path, "machineGroupRef", "name"]).and_then(Node::as_str) {
+            users.push((what.to_owned(), name));
+        }
+    }
+    for group in &spec.worker_groups {
+        users.extend(group.machine_config.as_deref().map(|config| (format!("worker group {}", group.name), config)));
+    }
+    let mut notes = Vec::new();
+    for (index, (what, config)) in users.iter().enumerate() {
+        let earlier = users.iter().take(index).find(|(_, other)| other == config);
+        if let Some((first, _)) = earlier.filter(|_| what.starts_with("worker group")) {
+            let message =
+                format!("{what} shares machine configuration {config} with {first}; a change of it rolls both at once");
+            notes.push(Note::new(Weight::Risk, NoteKind::SharedMachineConfig, message));
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,307 @@
+//! Which object and which part of the Cluster belongs to which step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kustomize_rs::yaml::{Mapping, Node, Value};
+
+use super::SpecStage;
+use super::layout::Side;
+use crate::object::{ObjectId, object_id};
+use crate::{ClusterKind, ClusterSpec};
+
+/// The list of worker groups in the Cluster object.
+const EKS_ANYWHERE: &[&str] = &["spec", "workerNodeGroupConfigurations"];
+const TOPOLOGY: &[&str] = &["spec", "topology", "workers", "machineDeployments"];
+const ETCD: &str = "externalEtcdConfiguration";
+/// Holds back the upgrade of one group of a `ClusterClass`.
+pub(super) const DEFER: &str = "topology.cluster.x-k8s.io/defer-upgrade";
+
+/// The whole movement from one specification to another.
+pub(super) struct Move {
+    stages: Vec<SpecStage>,
+    ranks: BTreeMap<ObjectId, usize>,
+    pub cluster: ObjectId,
+    kind: ClusterKind,
+    pub old_version: String,
+    pub new_version: String,
+    /// The old version as written in the old text, quotes included.
+    pub old_version_written: Option<String>,
+    /// The new one, likewise.
+    pub new_version_written: Option<String>,
+}
+
+impl Move {
+    pub fn new(spec: &ClusterSpec, old: &Side, new: &Side, worker_order: &[&str]) -> Self {
+        let cluster = object_id(&spec.node).unwrap_or_else(|| ObjectId {
+            group: String::new(),
+            kind: String::new(),
+            namespace: None,
+            name: spec.name.clone(),
+        });
+        let kind = spec.kind;
+        let version_path = version_path(kind);
+        let version = |side: &Side| side.version(&cluster, version_path);
+        let ((old_version, old_version_written), (new_version, new_version_written)) = (version(old), version(new));
+        let mut groups: Vec<String> = worker_order.iter().map(|name| (*name).to_owned()).collect();
+        for side in [new, old] {
+            for group in group_names(kind, &cluster, side) {
+                if !groups.contains(&group) {
+                    groups.push(group);
+                }
+            }
+        }
+        let workers = groups.into_iter().map(SpecStage::Workers);
+        let mut stages = vec![SpecStage::Etcd];
+        if is_lower(&new_version, &old_version) {
+            stages.extend(workers);
+            stages.push(SpecStage::ControlPlane);
+        } else {
+            stages.push(SpecStage::ControlPlane);
+            stages.extend(workers);
+        }
+        let mut movement = Self {
+            stages,
+            ranks: BTreeMap::new(),
+            cluster,
+            kind,
+            old_version,
+            new_version,
+            old_version_written,
+            new_version_written,
+        };
+        movement.ranks = movement.rank_objects(old, new);
+        movement
+    }
+
+    pub fn stages(&self) -> &[SpecStage] {
+        &self.stages
+    }
+
+    pub fn rank_of(&self, stage: &SpecStage) -> usize {
+        self.stages.iter().position(|known| known == stage).unwrap_or(0)
+    }
+
+    /// The step at which an object takes its new form (or goes).
+    pub fn rank(&self, id: &ObjectId) -> usize {
+        self.ranks.get(id).copied().unwrap_or_else(|| self.rank_of(&SpecStage::ControlPlane))
+    }
+
+    /// Whether the control plane is at its new form in step `rank`.
+    pub fn control_plane_moved(&self, rank: usize) -> bool {
+        rank >= self.rank_of(&SpecStage::ControlPlane)
+    }
+
+    /// Where the list of worker groups is, for kinds that have one in the Cluster.
+    pub fn groups_path(&self) -> Option<&'static [&'static str]> {
+        match self.kind {
+            ClusterKind::EksAnywhere => Some(EKS_ANYWHERE),
+            ClusterKind::ClusterClass => Some(TOPOLOGY),
+            ClusterKind::ClusterApi | ClusterKind::Tanzu | ClusterKind::Eksctl => None,
+        }
+    }
+
+    pub fn is_class(&self) -> bool {
+        self.kind == ClusterKind::ClusterClass
+    }
+
+    /// Objects that exist on both sides or only in the new one move with their first user there; objects that go, go with
+    /// their last user.
+    fn rank_objects(&self, old: &Side, new: &Side) -> BTreeMap<ObjectId, usize> {
+        let (before, after) = (self.users(old), self.users(new));
+        let mut ranks = BTreeMap::new();
+        for id in old.ids() {
+            if let Some(rank) = before.get(id).and_then(|users| users.iter().max()) {
+                ranks.insert(id.clone(), *rank);
+            }
+        }
+        for id in new.ids() {
+            match after.get(id).and_then(|users| users.iter().min()) {
+                Some(rank) => ranks.insert(id.clone(), *rank),
+                None => ranks.remove(id),
+            };
+        }
+        ranks
+    }
+
+    /// The steps that use each object of a side, by reference from the parts of the Cluster or from the owners that
+    /// Cluster API has as objects of their own.
+    fn users(&self, side: &Side) -> BTreeMap<ObjectId, BTreeSet<usize>> {
+        let mut roots: Vec<(usize, Vec<(String, String)>)> = Vec::new();
+        let mut users: BTreeMap<ObjectId, BTreeSet<usize>> = BTreeMap::new();
+        let references = crate::fleet::references;
+        let control_plane = self.rank_of(&SpecStage::ControlPlane);
+        for (id, node) in side.objects() {
+            if *id == self.cluster {
+                let Some(spec) = node.get("spec") else { continue };
+                let etcd = spec.get(ETCD).map(references).unwrap_or_default();
+                roots.push((self.rank_of(&SpecStage::Etcd), etcd));
+                let plane = spec.get("controlPlaneConfiguration").map(references).unwrap_or_default();
+                roots.push((control_plane, plane));
+                for item in self.groups_path().and_then(|path| node.at(path)?.as_sequence()).unwrap_or_default() {
+                    let Some(name) = group_name(item) else { continue };
+                    roots.push((self.rank_of(&SpecStage::Workers(name)), references(item)));
+                }
+                continue;
+            }
+            if self.kind != ClusterKind::ClusterApi {
+                continue;
+            }
+            let rank = match id.kind.as_str() {
+                "EtcdadmCluster" => self.rank_of(&SpecStage::Etcd),
+                "KubeadmControlPlane" => control_plane,
+                "MachineDeployment" => self.rank_of(&SpecStage::Workers(id.name.clone())),
+                _ => continue,
+            };
+            users.entry(id.clone()).or_default().insert(rank);
+            roots.push((rank, references(node)));
+        }
+        for (rank, mut open) in roots {
+            let mut seen = BTreeSet::new();
+            while let Some((kind, name)) = open.pop() {
+                let found = side.objects().find(|(id, _)| id.kind == kind && id.name == name);
+                if let Some((id, node)) = found
+                    && seen.insert(id.clone())
+                {
+                    users.entry(id.clone()).or_default().insert(rank);
+                    open.extend(references(node));
+                }
+            }
+        }
+        users
+    }
+
+    /// What the Cluster object says in step `rank`.
+    pub fn composite(&self, old: &Node, new: &Node, rank: usize) -> Node {
+        let moved = self.control_plane_moved(rank);
+        let mut root = if moved { new.clone() } else { old.clone() };
+        if self.kind == ClusterKind::EksAnywhere && !moved && rank >= self.rank_of(&SpecStage::Etcd) {
+            let target = new.at(&["spec", ETCD]).cloned();
+            if let Some(spec) = root.get_mut("spec").and_then(Node::as_mapping_mut) {
+                match target {
+                    Some(etcd) => drop(spec.insert(ETCD, etcd)),
+                    None => drop(spec.remove(ETCD)),
+                }
+            }
+        }
+        let Some(path) = self.groups_path() else { return root };
+        let items = self.group_items(old, new, rank).into_iter().map(|(_, item)| item).collect::<Vec<_>>();
+        let there = root.at(path).is_some();
+        if there || !items.is_empty() {
+            set(&mut root, path, Node::from(items));
+        }
+        root
+    }
+
+    /// The worker groups in step `rank`: whether each is in its new form, and the item.
+    pub fn group_items(&self, old: &Node, new: &Node, rank: usize) -> Vec<(bool, Node)> {
+        let Some(path) = self.groups_path() else { return Vec::new() };
+        let list = |node: &Node| node.at(path).and_then(Node::as_sequence).unwrap_or_default().to_vec();
+        let (before, after) = (list(old), list(new));
+        let moved = self.control_plane_moved(rank);
+        let (base, other) = if moved { (&after, &before) } else { (&before, &after) };
+        let mut items = Vec::new();
+        let of = |list: &[Node]| list.iter().filter_map(group_name).collect::<Vec<String>>();
+        let names = merged(&of(base), &of(other));
+        for name in names {
+            let staged = self.rank_of(&SpecStage::Workers(name.clone())) <= rank;
+            let side = if staged { &after } else { &before };
+            let Some(item) = side.iter().find(|item| group_name(item).as_deref() == Some(&name)) else { continue };
+            items.push((staged, self.held(item, staged, moved)));
+        }
+        items
+    }
+
+    /// Whether a group must be held at its version while the Cluster is at the other.
+    pub fn must_hold(&self, item: &Node, staged: bool, moved: bool) -> bool {
+        if self.old_version == self.new_version || staged == moved {
+            return false;
+        }
+        if self.is_class() {
+            return !staged && item.at(&["metadata", "annotations", DEFER]).is_none();
+        }
+        item.get("kubernetesVersion").is_none_or(Node::is_null)
+    }
+
+    fn held(&self, item: &Node, staged: bool, moved: bool) -> Node {
+        let mut item = item.clone();
+        if !self.must_hold(&item, staged, moved) {
+            return item;
+        }
+        if self.is_class() {
+            set(&mut item, &["metadata", "annotations", DEFER], Node::from(""));
+        } else if let Some(mapping) = item.as_mapping_mut() {
+            let version = if staged { &self.new_version } else { &self.old_version };
+            mapping.insert("kubernetesVersion", version.as_str());
+        }
+        item
+    }
+}
+
+fn version_path(kind: ClusterKind) -> &'static [&'static str] {
+    match kind {
+        ClusterKind::EksAnywhere => &["spec", "kubernetesVersion"],
+        ClusterKind::ClusterClass => &["spec", "topology", "version"],
+        ClusterKind::ClusterApi | ClusterKind::Tanzu | ClusterKind::Eksctl => &[],
+    }
+}
+
+/// The names of the groups of a side, in its order.
+fn group_names(kind: ClusterKind, cluster: &ObjectId, side: &Side) -> Vec<String> {
+    let path = match kind {
+        ClusterKind::EksAnywhere => EKS_ANYWHERE,
+        ClusterKind::ClusterClass => TOPOLOGY,
+        ClusterKind::ClusterApi => {
+            let deployments = side.objects().filter(|(id, _)| id.kind == "MachineDeployment");
+            return deployments.map(|(id, _)| id.name.clone()).collect();
+        }
+        ClusterKind::Tanzu | ClusterKind::Eksctl => return Vec::new(),
+    };
+    let found = side.objects().find(|(id, _)| *id == cluster);
+    let items = found.and_then(|(_, node)| node.at(path)?.as_sequence()).unwrap_or_default();
+    items.iter().filter_map(group_name).collect()
+}
+
+/// The names of `base`, each name that only `other` has behind its neighbour there.
+pub(super) fn merged(base: &[String], other: &[String]) -> Vec<String> {
+    let mut names = base.to_vec();
+    let mut before: Option<&String> = None;
+    for name in other {
+        if !names.contains(name) {
+            let at = before.and_then(|before| names.iter().position(|known| known == before)).map_or(0, |at| at + 1);
+            names.insert(at, name.clone());
+        }
+        before = Some(name);
+    }
+    names
+}
+
+pub(super) fn group_name(item: &Node) -> Option<String> {
+    item.get("name").and_then(Node::as_str).map(str::to_owned)
+}
+
+/// Sets the value at `path`, making the mappings on the way.
+fn set(root: &mut Node, path: &[&str], value: Node) {
+    let Some((last, folders)) = path.split_last() else { return };
+    let mut node = root;
+    for key in folders {
+        if node.as_mapping().is_none() {
+            node.value = Value::Mapping(Mapping::new());
+        }
+        let Some(mapping) = node.as_mapping_mut() else { return };
+        node = mapping.get_or_insert_with(key, || Node::from(Mapping::new()));
+    }
+    if node.as_mapping().is_none() {
+        node.value = Value::Mapping(Mapping::new());
+    }
+    if let Some(mapping) = node.as_mapping_mut() {
+        mapping.insert(*last, value);
+    }
+}
+
+/// Whether `new` is a lower Kubernetes version than `old`.
+fn is_lower(new: &str, old: &str) -> bool {
+    match (new.parse::<bundles::KubernetesVersion>(), old.parse::<bundles::KubernetesVersion>()) {
+        (Ok(new), Ok(old)) => new < old,
+        _ => false,
+    }
+}

@@ -1,0 +1,224 @@
+use super::*;
+use crate::testing::fixture;
+use crate::{Files, MemoryFiles, read_fleet};
+
+fn spec(repository: &str, cluster: &str, edits: &[(&str, &str)]) -> ClusterSpec {
+    let mut files = MemoryFiles::new();
+    let original = fixture(repository);
+    for entry in original.paths() {
+        let mut text = String::from_utf8(original.read(&entry.path).unwrap().to_vec()).unwrap();
+        for (from, to) in edits {
+            text = text.replace(from, to);
+        }
+        files.insert(entry.path, text.into_bytes());
+    }
+    read_fleet(&files).cluster(cluster).unwrap().clone()
+}
+
+fn text(tree: &RenderedTree, path: &str) -> String {
+    String::from_utf8(tree.get(path).unwrap().to_vec()).unwrap()
+}
+
+fn names(stages: &[ClusterStage]) -> Vec<String> {
+    let name = |stage: &ClusterStage| match &stage.stage {
+        SpecStage::Etcd => "etcd".to_owned(),
+        SpecStage::ControlPlane => "control-plane".to_owned(),
+        SpecStage::Workers(group) => format!("workers/{group}"),
+    };
+    stages.iter().map(name).collect()
+}
+
+/// Every step, once deployed, gives the remaining steps with the same trees; the last has the bytes of people.
+fn resumes(before: &ClusterSpec, after: &ClusterSpec, order: &[&str]) -> Vec<ClusterStage> {
+    let stages = cluster_stages(&spec_tree(&before.files), after, order);
+    for (index, stage) in stages.iter().enumerate() {
+        let rest = cluster_stages(&stage.tree, after, order);
+        let trees = |stages: &[ClusterStage]| stages.iter().map(|stage| stage.tree.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&rest), names(&stages[index + 1..]), "after {:?}", stage.stage);
+        assert_eq!(trees(&rest), trees(&stages[index + 1..]), "after {:?}", stage.stage);
+    }
+    if let Some(last) = stages.last() {
+        assert_eq!(last.tree, spec_tree(&after.files));
+    }
+    stages
+}
+
+const FILE: &str = "cluster/eksa-cluster.yaml";
+
+#[test]
+fn nothing_to_do_gives_no_step_and_a_new_cluster_gives_one() {
+    let before = spec("repositories/eks-anywhere", "management", &[]);
+    assert_eq!(cluster_stages(&spec_tree(&before.files), &before, &["md-0"]), []);
+    let new = cluster_stages(&RenderedTree::new(), &before, &["md-0"]);
+    assert_eq!(names(&new), ["control-plane"]);
+    assert_eq!(new[0].tree, spec_tree(&before.files));
+}
+
+#[test]
+fn a_kubernetes_version_moves_etcd_control_plane_and_groups_one_by_one() {
+    let before = spec("repositories/eks-anywhere", "management", &[]);
+    let after = spec(
+        "repositories/eks-anywhere",
+        "management",
+        &[("kubernetesVersion: \"1.30\"", "kubernetesVersion: \"1.31\""), ("ubuntu-1.30", "ubuntu-1.31")],
+    );
+    let stages = resumes(&before, &after, &["md-0"]);
+    assert_eq!(names(&stages), ["etcd", "control-plane", "workers/md-0"]);
+    let original = text(&spec_tree(&before.files), FILE);
+    let etcd = text(&stages[0].tree, FILE);
+    // Only the machine configuration of etcd moved; every other byte stays.
+    assert_eq!(etcd.matches("ubuntu-1.31").count(), 1);
+    assert_eq!(etcd.replace("ubuntu-1.31", "ubuntu-1.30"), original);
+    let plane = text(&stages[1].tree, FILE);
+    assert!(
+        plane.contains("    - name: md-0   # the first group\n      kubernetesVersion: \"1.30\"\n      count: 2\n"),
+        "{plane}"
+    );
+    assert!(plane.contains("  kubernetesVersion: \"1.31\"\n  managementCluster:"));
+    assert!(plane.starts_with("# The management cluster. Comments and \"quotes\""));
+    assert_eq!(plane.matches("ubuntu-1.31").count(), 2);
+    let changes: Vec<_> =
+        stages[2].changes.iter().map(|change| (change.object.as_str(), change.field.as_str())).collect();
+    assert_eq!(
+        changes,
+        [
+            ("Cluster default/management", "spec.workerNodeGroupConfigurations[md-0].kubernetesVersion"),
+            ("VSphereMachineConfig default/management-worker", "spec.template"),
+        ]
+    );
+}
+
+#[test]
+fn a_group_with_its_own_version_is_not_pinned_and_the_order_is_the_teams() {
+    let before = spec("repositories/eks-anywhere", "workload-1", &[]);
+    let after = spec(
+        "repositories/eks-anywhere",
+        "workload-1",
+        &[
+            ("kubernetesVersion: '1.30'", "kubernetesVersion: '1.31'"),
+            ("kubernetesVersion: '1.29'", "kubernetesVersion: '1.30'"),
+        ],
+    );
+    let stages = resumes(&before, &after, &["md-1", "md-0"]);
+    assert_eq!(names(&stages), ["control-plane", "workers/md-1", "workers/md-0"]);
+    let plane = text(&stages[0].tree, FILE);
+    assert!(plane.contains("    name: md-0\n    kubernetesVersion: '1.30'\n"), "{plane}");
+    assert!(plane.contains("    kubernetesVersion: '1.29'\n"), "{plane}");
+    let first = text(&stages[1].tree, FILE);
+    assert_eq!(first.matches("kubernetesVersion: '1.30'").count(), 2, "{first}");
+}
+
+#[test]
+fn groups_come_and_go_at_their_own_step() {
+    let before = spec("repositories/eks-anywhere", "workload-1", &[]);
+    let added = spec(
+        "repositories/eks-anywhere",
+        "workload-1",
+        &[(
+            "  - count: 3\n    name: md-1\n",
+            "  - count: 1\n    name: md-2\n    machineGroupRef: {kind: VSphereMachineConfig, name: workload-1-a}\n  - count: 3\n    name: md-1\n",
+        )],
+    );
+    let stages = resumes(&before, &added, &["md-0", "md-1", "md-2"]);
+    assert_eq!(names(&stages), ["workers/md-2"]);
+    let stages = resumes(&added, &before, &["md-0", "md-1"]);
+    assert_eq!(names(&stages), ["workers/md-2"]);
+}
+
+#[test]
+fn a_lower_version_moves_groups_first() {
+    let before = spec("repositories/eks-anywhere", "workload-1", &[]);
+    let after =
+        spec("repositories/eks-anywhere", "workload-1", &[("kubernetesVersion: '1.30'", "kubernetesVersion: '1.29'")]);
+    let stages = resumes(&before, &after, &["md-0", "md-1"]);
+    assert_eq!(names(&stages), ["workers/md-0", "control-plane"]);
+    assert!(text(&stages[0].tree, FILE).contains("    name: md-0\n    kubernetesVersion: '1.29'\n"));
+    assert!(text(&stages[0].tree, FILE).contains("  kubernetesVersion: '1.30'\n  managementCluster"));
+}
+
+#[test]
+fn a_comment_alone_is_a_step_of_the_control_plane() {
+    let before = spec("repositories/eks-anywhere", "management", &[]);
+    let after = spec("repositories/eks-anywhere", "management", &[("# The management cluster.", "# Ours.")]);
+    let stages = resumes(&before, &after, &["md-0"]);
+    assert_eq!((names(&stages), stages[0].changes.len()), (vec!["control-plane".to_owned()], 0));
+}
+
+#[test]
+fn plain_cluster_api_moves_object_by_object() {
+    let before = spec("repositories/cluster-api", "plain", &[]);
+    let after = spec("repositories/cluster-api", "plain", &[("v1.30.2", "v1.31.0")]);
+    let stages = resumes(&before, &after, &["plain-md-0"]);
+    assert_eq!(names(&stages), ["control-plane", "workers/plain-md-0"]);
+    assert_eq!(text(&stages[0].tree, "cluster/workers.yaml"), text(&spec_tree(&before.files), "cluster/workers.yaml"));
+    assert_eq!(text(&stages[0].tree, "cluster/cluster.yaml"), text(&spec_tree(&after.files), "cluster/cluster.yaml"));
+    // A template under a new name: the old one stays until its last user has moved.
+    let renamed = spec(
+        "repositories/cluster-api",
+        "plain",
+        &[
+            ("name: plain-md-0}\n---\napiVersion: bootstrap", "name: plain-md-0-v2}\n---\napiVersion: bootstrap"),
+            (
+                "metadata: {name: plain-md-0, namespace: clusters}\nspec: {template: {spec: {customImage",
+                "metadata: {name: plain-md-0-v2, namespace: clusters}\nspec: {template: {spec: {customImage",
+            ),
+        ],
+    );
+    let stages = resumes(&before, &renamed, &["plain-md-0"]);
+    assert_eq!(names(&stages), ["workers/plain-md-0"]);
+}
+
+#[test]
+fn groups_of_a_cluster_class_are_deferred() {
+    let before = spec("repositories/cluster-api", "classy", &[]);
+    let after = spec("repositories/cluster-api", "classy", &[("v1.30.2", "v1.31.0")]);
+    let stages = resumes(&before, &after, &["md-0", "md-1"]);
+    assert_eq!(names(&stages), ["control-plane", "workers/md-0", "workers/md-1"]);
+    let plane = text(&stages[0].tree, "cluster/cluster.yaml");
+    assert!(plane.contains("          name: md-0\n          metadata:\n            annotations:\n              topology.cluster.x-k8s.io/defer-upgrade: \"\"\n"), "{plane}");
+    assert!(
+        plane.contains(
+            "              example.org/rack: \"7\"\n              topology.cluster.x-k8s.io/defer-upgrade: \"\"\n"
+        ),
+        "{plane}"
+    );
+    assert_eq!(text(&stages[1].tree, "cluster/cluster.yaml").matches("defer-upgrade").count(), 1);
+}
+
+#[test]
+fn flow_style_and_crlf_are_staged_too() {
+    let flow = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\r\nkind: Cluster\r\nmetadata: {name: a}\r\nspec: \
+                {kubernetesVersion: \"1.30\", workerNodeGroupConfigurations: [{name: g, count: 1}]} # end\r\n";
+    let block = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\r\nkind: Cluster\r\nmetadata:\r\n  name: a\r\nspec:\r\n  \
+                 kubernetesVersion: \"1.30\" # now\r\n  workerNodeGroupConfigurations:\r\n    - name: g\r\n      count: 1\r\n";
+    for source in [flow, block] {
+        let of = |text: &str| {
+            let mut files = MemoryFiles::new();
+            files.insert(RepoPath::new("clusters/a/c.yaml").unwrap(), text.as_bytes().to_vec());
+            read_fleet(&files).cluster("a").unwrap().clone()
+        };
+        let (before, after) = (of(source), of(&source.replace("1.30", "1.31")));
+        let stages = resumes(&before, &after, &["g"]);
+        assert_eq!(names(&stages), ["control-plane", "workers/g"], "{source}");
+        if source == block {
+            let plane = text(&stages[0].tree, "cluster/c.yaml");
+            assert!(
+                plane.contains("\"1.31\" # now\r\n")
+                    && plane.contains("    - name: g\r\n      kubernetesVersion: \"1.30\"\r\n      count: 1\r\n"),
+                "{plane:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_shared_machine_configuration_is_told() {
+    let spec = spec("repositories/eks-anywhere", "workload-1", &[("workload-1-b", "workload-1-cp")]);
+    let notes = shared_machine_configs(&spec);
+    assert_eq!(notes.len(), 1);
+    assert!(
+        notes[0]
+            .message
+            .contains("worker group md-1 shares machine configuration workload-1-cp with the control plane")
+    );
+}
