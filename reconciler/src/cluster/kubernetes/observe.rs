@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::stream::{self, StreamExt as _};
 use kube::core::DynamicObject;
 use rollout::{
     Condition, ConditionStatus, Expectation, FluxKustomization, ObjectPresence, ObjectReference, Observation,
@@ -16,10 +17,13 @@ use super::kind::{
     KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind, LEASE, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, NODE, OCI_REPOSITORY,
     POD,
 };
-use super::request::ServedVersions;
+use super::request::{Address, ServedVersions};
 use super::{Applied, KubernetesCluster, probe};
 use crate::cluster::objects::{self, Contract};
 use crate::cluster::{FluxReference, ObserveRequest};
+
+/// Requests under way at once to one server.
+const CONCURRENT: usize = 8;
 
 /// Where kube-vip runs and keeps its Lease.
 const KUBE_SYSTEM: &str = "kube-system";
@@ -178,6 +182,14 @@ impl Reading<'_> {
         }
     }
 
+    /// A kind that is served only in versions of the future is unknown, not absent.
+    fn refuse_unknown_versions(&mut self, kind: &Kind, served: &ServedVersions) {
+        if let Some(versions) = served.not_understood(kind) {
+            let reason = format!("served in {versions}, which this version of stepgate does not understand; update it");
+            self.observation.unread.insert(kind.kind.to_owned(), reason);
+        }
+    }
+
     async fn management(&mut self, connection: &Connection, reads: &Reads<'_>) {
         let served = match connection.served_versions().await {
             Ok(served) => served,
@@ -192,9 +204,7 @@ impl Reading<'_> {
         if !reads.kustomizations.is_empty() && self.unreachable.is_none() {
             self.flux(connection, &served, reads).await;
         }
-        for reference in reads.objects.iter().filter(|reference| lives_in_management(reference)) {
-            self.object(connection, reference).await;
-        }
+        self.objects(connection, reads, lives_in_management).await;
     }
 
     async fn cluster_api(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
@@ -204,6 +214,9 @@ impl Reading<'_> {
             _ => None,
         };
         let labels = labels.as_deref();
+        for kind in [&CLUSTER, &KUBEADM_CONTROL_PLANE, &MACHINE_DEPLOYMENT, &MACHINE_SET, &MACHINE, &ETCDADM_CLUSTER] {
+            self.refuse_unknown_versions(kind, served);
+        }
         let contract = |kind: &Kind| served.version_of(kind).map_or(Contract::V1Beta2, Contract::of);
         let (clusters, control_planes, deployments, sets, machines, etcd) = futures::join!(
             // A Cluster does not carry the label of its own name.
@@ -248,10 +261,16 @@ impl Reading<'_> {
     }
 
     async fn flux(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
+        for kind in [&KUSTOMIZATION, &GIT_REPOSITORY] {
+            self.refuse_unknown_versions(kind, served);
+        }
         let Some(version) = served.version_of(&KUSTOMIZATION) else { return };
         let resource = KUSTOMIZATION.resource(version);
         let mut sources = BTreeSet::new();
         for reference in &reads.kustomizations {
+            if self.unreachable.is_some() {
+                return;
+            }
             let found = connection.get(&resource, Some(&reference.namespace), &reference.name).await;
             let found = self.took(KUSTOMIZATION.kind, found);
             sources.extend(found.iter().filter_map(source_of));
@@ -280,14 +299,18 @@ impl Reading<'_> {
             self.kube_vip(connection).await;
         }
         let definitions = CUSTOM_RESOURCE_DEFINITION.resource("v1");
-        for name in &reads.definitions {
-            let found = self.took(CUSTOM_RESOURCE_DEFINITION.kind, connection.get(&definitions, None, name).await);
+        // Collected first: a stream that makes its futures as it goes cannot be sent between threads.
+        let requests: Vec<_> = reads.definitions.iter().map(|name| connection.get(&definitions, None, name)).collect();
+        let found = stream::iter(requests).buffered(CONCURRENT).collect::<Vec<_>>();
+        for found in found.await {
+            let found = self.took(CUSTOM_RESOURCE_DEFINITION.kind, found);
             self.observation.custom_resource_definitions.extend(found.iter().map(objects::custom_resource_definition));
         }
-        for reference in reads.objects.iter().filter(|reference| !lives_in_management(reference)) {
-            self.object(connection, reference).await;
-        }
+        self.objects(connection, reads, |reference| !lives_in_management(reference)).await;
         for name in &reads.webhooks {
+            if self.unreachable.is_some() {
+                return;
+            }
             let probed_at = self.observation.read_at;
             let outcome = probe::probe(connection, name).await.map(Some);
             let outcome = self.took("Webhook", outcome);
@@ -304,11 +327,17 @@ impl Reading<'_> {
             reads.deployments.iter().chain(&reads.daemon_sets).map(|(namespace, _)| *namespace).collect();
         let mut pods = BTreeMap::new();
         for namespace in namespaces {
+            if self.unreachable.is_some() {
+                return;
+            }
             let found = connection.list(&POD, Some("v1"), Some(namespace), None).await;
             pods.insert(namespace, self.took(POD.kind, found));
         }
         let pods_of = |namespace: &str| pods.get(namespace).map(Vec::as_slice).unwrap_or_default();
         for (namespace, name) in &reads.deployments {
+            if self.unreachable.is_some() {
+                return;
+            }
             let found = connection.get(&DEPLOYMENT.resource("v1"), Some(namespace), name).await;
             let found = self.took(DEPLOYMENT.kind, found);
             self.observation
@@ -316,6 +345,9 @@ impl Reading<'_> {
                 .extend(found.iter().map(|object| objects::deployment(object, pods_of(namespace))));
         }
         for (namespace, name) in &reads.daemon_sets {
+            if self.unreachable.is_some() {
+                return;
+            }
             let found = connection.get(&DAEMON_SET.resource("v1"), Some(namespace), name).await;
             let found = self.took(DAEMON_SET.kind, found);
             self.observation
@@ -336,24 +368,52 @@ impl Reading<'_> {
         self.observation.virtual_address = self.took(LEASE.kind, lease).as_ref().map(objects::virtual_address);
     }
 
-    async fn object(&mut self, connection: &Connection, reference: &ObjectReference) {
-        let found = presence(connection, reference).await.map(Some);
-        let found = self.took(&reference.kind, found);
-        self.observation.objects.extend(found);
+    /// Whether single objects exist. Kinds are looked up once for each version.
+    async fn objects(&mut self, connection: &Connection, reads: &Reads<'_>, wanted: fn(&ObjectReference) -> bool) {
+        let wanted: Vec<&ObjectReference> = reads.objects.iter().copied().filter(|known| wanted(known)).collect();
+        let versions: BTreeSet<&str> = wanted.iter().map(|reference| reference.api_version.as_str()).collect();
+        let mut kinds = BTreeMap::new();
+        for api_version in versions {
+            if self.unreachable.is_some() {
+                return;
+            }
+            kinds.insert(api_version, connection.kinds(api_version).await);
+        }
+        let requests: Vec<_> = wanted.into_iter().map(|reference| presence(connection, &kinds, reference)).collect();
+        let found = stream::iter(requests).buffered(CONCURRENT).collect::<Vec<_>>();
+        for (kind, found) in found.await {
+            let found = self.took(kind, found.map(Some));
+            self.observation.objects.extend(found);
+        }
     }
 }
 
+/// The kinds of each version, as far as they could be read.
+type Kinds<'a> = BTreeMap<&'a str, Result<Vec<Address>, RequestError>>;
+
 /// An object of a kind that is not served is not there.
-async fn presence(connection: &Connection, reference: &ObjectReference) -> Result<ObjectPresence, RequestError> {
-    let found = match connection.address(&reference.api_version, &reference.kind).await? {
-        None => None,
-        Some(address) => {
-            let namespace = reference.namespace.as_deref().filter(|_| address.namespaced);
-            connection.get(&address.resource, namespace, &reference.name).await?
-        }
+async fn presence<'a>(
+    connection: &Connection,
+    kinds: &Kinds<'_>,
+    reference: &'a ObjectReference,
+) -> (&'a str, Result<ObjectPresence, RequestError>) {
+    let found = match kinds.get(reference.api_version.as_str()) {
+        Some(Err(error)) => Err(error.clone()),
+        Some(Ok(kinds)) => match kinds.iter().find(|known| known.resource.kind == reference.kind) {
+            Some(address) => {
+                let namespace = reference.namespace.as_deref().filter(|_| address.namespaced);
+                connection.get(&address.resource, namespace, &reference.name).await
+            }
+            None => Ok(None),
+        },
+        None => Ok(None),
     };
-    let deleting = found.as_ref().is_some_and(|object| object.metadata.deletion_timestamp.is_some());
-    Ok(ObjectPresence { reference: reference.clone(), present: found.is_some(), deleting })
+    let presence = found.map(|object| ObjectPresence {
+        reference: reference.clone(),
+        present: object.is_some(),
+        deleting: object.is_some_and(|object| object.metadata.deletion_timestamp.is_some()),
+    });
+    (&reference.kind, presence)
 }
 
 /// What was applied without Flux stands in the place of its Kustomization.

@@ -38,6 +38,12 @@ impl ServedVersions {
         kind.versions.iter().copied().find(|version| served.iter().any(|known| known == version))
     }
 
+    /// The versions in which a kind's group is served, where none of them is understood here.
+    pub(super) fn not_understood(&self, kind: &Kind) -> Option<String> {
+        let served = self.0.get(kind.group).filter(|_| self.version_of(kind).is_none())?;
+        Some(served.join(", "))
+    }
+
     /// Group and version of each group that `wanted` accepts, in the version that the server prefers.
     pub(super) fn preferred(&self, wanted: fn(&str) -> bool) -> Vec<String> {
         let groups = self.0.iter().filter(|(group, _)| wanted(group));

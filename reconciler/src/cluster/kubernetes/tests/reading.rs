@@ -71,6 +71,27 @@ async fn a_server_that_has_only_v1beta1_is_read_in_it() {
 }
 
 #[tokio::test]
+async fn versions_of_the_future_are_unknown_and_not_absent() {
+    let script = Script::default().serves(&[("cluster.x-k8s.io/v1beta3", &[])]).list("/api/v1/nodes", &[]);
+    let (observation, _server) = observe(script, vec![Expectation::Workers(workers())]).await;
+    assert!(observation.unread["Machine"].contains("served in v1beta3"), "{observation:?}");
+    assert_eq!(observation.unread.get("KubeadmControlPlane"), None);
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent_is_not_asked_for_everything_else() {
+    let deployments = (0..50).map(|index| Expectation::Deployment {
+        namespace: String::from("a"),
+        name: format!("d{index}"),
+        images: Vec::new(),
+    });
+    let (observation, server) =
+        observe(Script::default().on("GET /api/v1/namespaces/a/pods", Answer::Silence), deployments.collect()).await;
+    assert!(unreachable(&observation).contains("list pods in namespace a"), "{observation:?}");
+    assert_eq!(server.lines(), ["GET /api/v1/namespaces/a/pods"]);
+}
+
+#[tokio::test]
 async fn what_cannot_be_read_is_unknown_and_not_absent() {
     let path = "/apis/apps/v1/namespaces/capi-system/deployments/capi-controller-manager";
     for (answer, expected) in [
@@ -148,7 +169,7 @@ async fn objects_of_kinds_that_are_not_served_are_not_there() {
             "/api/v1/namespaces/a/configmaps/going",
             json!({"metadata": {"name": "going", "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
         );
-    let (observation, _server) =
+    let (observation, server) =
         observe(script, objects.iter().map(|object| Expectation::Object { object: object.clone() }).collect()).await;
     let seen: Vec<_> = observation
         .objects
@@ -159,6 +180,8 @@ async fn objects_of_kinds_that_are_not_served_are_not_there() {
         seen,
         [("bundles-1", false, false), ("going", true, true), ("gone", false, false), ("there", true, false)]
     );
+    // The kinds of a version are looked up once.
+    assert_eq!(server.lines().iter().filter(|line| *line == "GET /api/v1").count(), 1, "{:?}", server.lines());
 }
 
 #[tokio::test]
