@@ -1,6 +1,6 @@
 //! What is wrong with a manifest, and where.
 
-use kustomize_rs::yaml::YamlError;
+use kustomize_rs::yaml::{YamlError, YamlErrorKind};
 
 /// A manifest that cannot be read.
 ///
@@ -31,7 +31,16 @@ impl BundleError {
     }
 
     pub(crate) fn yaml(path: &str, error: &YamlError) -> Self {
-        let hint = "compare the file with the one that was published; it may be cut short or merged by hand";
+        let hint = match error.kind {
+            YamlErrorKind::Encoding => "save the file as UTF-8 text",
+            YamlErrorKind::DuplicateKey => "remove one of the two; a merge may have kept both",
+            YamlErrorKind::Limit => {
+                "no published manifest is as large or as deep as that; take the file anew from its release"
+            }
+            YamlErrorKind::Syntax | YamlErrorKind::KeyType | YamlErrorKind::Value | YamlErrorKind::Alias => {
+                "compare the file with the one that was published; it may be cut short or merged by hand"
+            }
+        };
         Self::new(path, (error.line, error.column), error.message.clone(), hint)
     }
 }

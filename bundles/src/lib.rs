@@ -23,6 +23,7 @@ pub mod kubernetes;
 pub mod lock;
 pub mod manifest;
 pub mod signature;
+mod truncation;
 pub mod version;
 
 pub use build_metadata::{BuildMetadataVerdict, recompute_build_metadata};

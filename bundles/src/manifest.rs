@@ -1,12 +1,16 @@
 //! Manifest files: which objects they hold.
 
-use kustomize_rs::yaml::{self, Document, Limits, Node, Rules};
+use kustomize_rs::yaml::{self, Limits, Node, Rules};
 
 use crate::bundles::Bundles;
 use crate::component::text;
 use crate::eksa_release::EksaRelease;
 use crate::eksd_release::EksdRelease;
 use crate::error::BundleError;
+use crate::truncation::missing_end;
+
+/// Published Bundles have 290 KB, 20,000 nodes and 8 levels.
+const LIMITS: Limits = Limits { bytes: 16 << 20, documents: 10_000, depth: 64, nodes: 1_000_000 };
 
 /// An object of a manifest file.
 #[derive(Debug, Clone)]
@@ -28,9 +32,13 @@ pub enum Manifest {
 /// Text that is not UTF-8 or not YAML, is too large or too deep; Bundles without a versionsBundle or with two of one
 /// Kubernetes version; a field of the wrong type where this package needs it.
 pub fn parse(path: &str, text: &[u8]) -> Result<Vec<Manifest>, BundleError> {
+    let yaml = |error| BundleError::yaml(path, &error);
+    let source = yaml::decode(text).map_err(yaml)?;
+    // Published Bundles of 2021 hold `cloudStack` twice.
+    let documents = yaml::parse_with(&source, &LIMITS, Rules::V3RepeatedKeys).map_err(yaml)?;
     let mut manifests = Vec::new();
-    for document in documents(path, text)? {
-        if let Some(manifest) = read(path, document.root)? {
+    for document in documents {
+        if let Some(manifest) = read(path, &source, document.root)? {
             manifests.push(manifest);
         }
     }
@@ -65,23 +73,29 @@ pub fn parse_bundles(path: &str, text: &[u8]) -> Result<Bundles, BundleError> {
     })
 }
 
-fn documents(path: &str, text: &[u8]) -> Result<Vec<Document>, BundleError> {
-    let yaml = |error| BundleError::yaml(path, &error);
-    let source = yaml::decode(text).map_err(yaml)?;
-    // Published Bundles of 2021 hold `cloudStack` twice.
-    yaml::parse_with(&source, &Limits::default(), Rules::V3RepeatedKeys).map_err(yaml)
-}
-
-fn read(path: &str, root: Node) -> Result<Option<Manifest>, BundleError> {
+fn read(path: &str, source: &str, root: Node) -> Result<Option<Manifest>, BundleError> {
     let field = |key| root.get(key).and_then(text).unwrap_or_default();
     let (api_version, kind) = (field("apiVersion"), field("kind"));
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     Ok(match (group, kind.as_str()) {
-        ("anywhere.eks.amazonaws.com", "Bundles") => Some(Manifest::Bundles(Bundles::read(path, root)?)),
+        ("anywhere.eks.amazonaws.com", "Bundles") => {
+            if let Some(key) = missing_end(source, &root) {
+                let message = format!("the file ends within a line, and `{key}` of its last versionsBundle is missing");
+                let hint = "it was cut short: take it anew from its release; if it is whole, end it with a line end";
+                return Err(BundleError::new(path, end(source), message, hint));
+            }
+            Some(Manifest::Bundles(Bundles::read(path, root)?))
+        }
         ("anywhere.eks.amazonaws.com", "EKSARelease") => Some(Manifest::EksaRelease(EksaRelease::read(path, root)?)),
         ("distro.eks.amazonaws.com", "Release") => Some(Manifest::EksdRelease(EksdRelease::read(path, root)?)),
         _ => None,
     })
+}
+
+/// Line and column of the end of a text.
+fn end(source: &str) -> (usize, usize) {
+    let last = source.rsplit('\n').next().unwrap_or_default();
+    (1 + source.bytes().filter(|byte| *byte == b'\n').count(), 1 + last.chars().count())
 }
 
 /// Line and column of a node.

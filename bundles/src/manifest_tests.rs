@@ -69,6 +69,8 @@ fn bad_input_is_refused_with_place_and_hint() {
     check(format!("{head}kind: Other\n").as_bytes(), (3, 1), "already on line 2");
     check(format!("{head}spec: {{versionsBundles: [{{kubeVersion: '1.30'}}]}}\n---\n{head}spec: {{versionsBundles: [{{kubeVersion: '1.30'}}]}}\n").as_bytes(), (5, 1), "second Bundles object");
     check(format!("{head}spec:\n  versionsBundles:\n  - kubeVersion: \"1.3").as_bytes(), (5, 18), "");
+    let cut = "spec:\n  versionsBundles:\n  - kubeVersion: '1.30'\n    flux: {version: v1}\n  - kubeVersion: '1.31'";
+    check(format!("{head}{cut}").as_bytes(), (7, 24), "`flux` of its last versionsBundle is missing");
 }
 
 #[test]

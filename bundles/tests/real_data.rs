@@ -377,6 +377,24 @@ fn build_metadata_is_recomputed_from_real_digests() {
 }
 
 #[test]
+fn a_published_file_that_was_cut_short_is_refused() {
+    let Some(text) = read("release-0.26.yaml") else { return };
+    let (mut refused, mut cuts) = (0, 0);
+    for length in (text.len() / 2..text.len() - 100).step_by(4999) {
+        let cut = &text[..length];
+        if cut.ends_with('\n') {
+            continue;
+        }
+        cuts += 1;
+        refused += usize::from(parse_bundles("bundles.yaml", cut.as_bytes()).is_err());
+    }
+    assert_eq!(refused, cuts);
+    assert!(cuts > 20);
+    // Without its last line end a whole file stays whole.
+    assert!(parse_bundles("bundles.yaml", text.trim_end().as_bytes()).is_ok());
+}
+
+#[test]
 fn another_order_or_format_is_no_change() {
     let Some(folder) = data() else { return };
     for entry in std::fs::read_dir(folder.join("bundles")).unwrap() {
