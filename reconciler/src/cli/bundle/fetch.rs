@@ -1,0 +1,306 @@
+//! `stepgate bundle fetch`: a mirror folder and a lock for a place without network.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use bundles::{Bundles, Digest, KubernetesVersion, Lock};
+use clap::Args;
+use overlays::{FetchError, Manifests, RepoPath, read_policy};
+use serde::Serialize;
+
+use super::{lock_beside, read_bundles, read_file, read_lock};
+use crate::cli::{CommandError, Exit, Format, Report, Table, output};
+use crate::fetch::{AllowList, Chain, Https, HttpsOptions, Mirror, MirrorPath};
+
+/// Arguments of `stepgate bundle fetch`.
+#[derive(Debug, Args)]
+pub struct FetchArguments {
+    /// The Bundles manifests whose manifests are wanted.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The mirror folder to fill; made where it is missing. What lies there already is not fetched again.
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// A mirror folder to look in before the network. May be given several times: the first hit wins.
+    #[arg(long = "mirror", env = "STEPGATE_MIRROR", value_delimiter = ':', value_name = "DIR")]
+    mirrors: Vec<PathBuf>,
+    /// A host, or `host/path`, to fetch from over HTTPS, besides those under `fetch.allow` in the policy.
+    #[arg(long = "allow", value_name = "HOST")]
+    allow: Vec<String>,
+    /// A host that may have a loopback, link-local or private address.
+    #[arg(long = "private-host", value_name = "HOST")]
+    private_hosts: Vec<String>,
+    /// The policy whose `fetch.allow` counts.
+    #[arg(long, value_name = "FILE", default_value = "stepgate.yaml")]
+    policy: PathBuf,
+    /// The lock to check against and to complete. Without it: `bundles.lock` beside the first FILE, or above its folder `bundles`.
+    #[arg(long, value_name = "FILE")]
+    lock: Option<PathBuf>,
+    /// Fetch for this Kubernetes version alone. May be given several times.
+    #[arg(long = "kubernetes-version", value_name = "VERSION")]
+    kubernetes_versions: Vec<KubernetesVersion>,
+    /// Take new content where the lock names another digest, and write its digest to the lock.
+    #[arg(long)]
+    update: bool,
+    /// The form of the output.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// What was fetched.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub struct BundleFetchReport {
+    /// By address.
+    manifests: Vec<FetchedReport>,
+    #[serde(skip)]
+    notes: Vec<String>,
+}
+
+/// One manifest or chart.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct FetchedReport {
+    /// Its address; a chart is `oci://repository:tag`.
+    uri: String,
+    /// Component and artifact that name it.
+    used_by: String,
+    /// `present`, `fetched`, `missing` or `refused`.
+    state: &'static str,
+    /// Its digest; null where there is no content.
+    digest: Option<String>,
+    /// Why it is missing or refused.
+    message: Option<String>,
+}
+
+/// Something to have in the mirror.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Wanted {
+    Manifest(String),
+    Chart(String),
+}
+
+impl Wanted {
+    fn uri(&self) -> String {
+        match self {
+            Self::Manifest(uri) => uri.clone(),
+            Self::Chart(reference) => format!("oci://{reference}"),
+        }
+    }
+}
+
+/// Fetches everything and writes mirror and lock; what is missing does not keep the rest away.
+pub fn run(arguments: &FetchArguments) -> Result<Exit, CommandError> {
+    let bundles = arguments.files.iter().map(|file| read_bundles(file)).collect::<Result<Vec<_>, _>>()?;
+    let lock_path = arguments.lock.clone().unwrap_or_else(|| default_lock(&arguments.files));
+    let mut lock = if lock_path.is_file() { read_lock(&lock_path)? } else { Lock::default() };
+    let before = lock.clone();
+    let sources = Sources::open(arguments)?;
+    let mut manifests = Vec::new();
+    for (wanted, used_by) in wanted(&bundles, &arguments.kubernetes_versions) {
+        manifests.push(fetch(&wanted, used_by, &sources, &mut lock, arguments.update)?);
+    }
+    if lock != before {
+        write(&lock_path, lock.to_text().as_bytes())?;
+    }
+    let failed = manifests.iter().filter(|it| it.message.is_some()).count();
+    let had = manifests.len() - failed;
+    let notes = vec![format!(
+        "{had} of {} in {}, {} digests in {}",
+        manifests.len(),
+        arguments.to.display(),
+        lock.len(),
+        lock_path.display()
+    )];
+    output::print(arguments.output, &BundleFetchReport { manifests, notes })?;
+    Ok(if failed == 0 { Exit::Success } else { Exit::Error })
+}
+
+fn default_lock(files: &[PathBuf]) -> PathBuf {
+    let first = files.first().map(PathBuf::as_path).unwrap_or(Path::new("."));
+    lock_beside(first).unwrap_or_else(|| {
+        let folder = first.parent().unwrap_or(Path::new(""));
+        let above = folder.parent().filter(|_| folder.file_name().is_some_and(|name| name == "bundles"));
+        above.unwrap_or(folder).join("bundles.lock")
+    })
+}
+
+/// Where things come from, and where they go.
+struct Sources {
+    to: PathBuf,
+    /// The folder that is filled.
+    own: Mirror,
+    mirrors: Mirror,
+    others: Chain,
+}
+
+impl Sources {
+    fn open(arguments: &FetchArguments) -> Result<Self, CommandError> {
+        std::fs::create_dir_all(&arguments.to).map_err(|error| {
+            CommandError::from(error).context(format!("cannot make the mirror {}", arguments.to.display()))
+        })?;
+        let mirrors = Mirror::open(arguments.mirrors.iter().cloned())?;
+        let mut allow = arguments.allow.clone();
+        allow.extend(allowed_by_policy(&arguments.policy)?);
+        let mut others: Vec<Box<dyn Manifests>> = vec![Box::new(mirrors.clone())];
+        if !allow.is_empty() {
+            let private_hosts = arguments.private_hosts.clone();
+            let options = HttpsOptions { allow: AllowList::new(allow), private_hosts, ..HttpsOptions::default() };
+            others.push(Box::new(Https::new(options)?));
+        }
+        let own = Mirror::open([arguments.to.clone()])?;
+        Ok(Self { to: arguments.to.clone(), own, mirrors, others: Chain::new(others) })
+    }
+
+    fn own(&self, wanted: &Wanted) -> Result<Vec<u8>, FetchError> {
+        match wanted {
+            Wanted::Manifest(uri) => self.own.get(uri).map(|bytes| bytes.to_vec()),
+            Wanted::Chart(reference) => self.own.chart(reference),
+        }
+    }
+
+    fn others(&self, wanted: &Wanted) -> Result<Vec<u8>, FetchError> {
+        match wanted {
+            Wanted::Manifest(uri) => self.others.get(uri).map(|bytes| bytes.to_vec()),
+            Wanted::Chart(reference) => self.mirrors.chart(reference).map_err(|error| with_pull_hint(error, reference)),
+        }
+    }
+
+    fn place(&self, wanted: &Wanted) -> Result<PathBuf, String> {
+        let place = match wanted {
+            Wanted::Manifest(uri) => MirrorPath::of_manifest(uri),
+            Wanted::Chart(reference) => MirrorPath::of_chart(reference),
+        };
+        place.map(|place| self.to.join(place.as_path())).map_err(|error| error.to_string())
+    }
+}
+
+/// Charts are not pulled from registries: their blobs come from other hosts by redirect, which is refused here.
+fn with_pull_hint(error: FetchError, reference: &str) -> FetchError {
+    match (error, reference.rsplit_once(':')) {
+        (FetchError::NotFound { uri, searched }, Some((repository, tag))) => {
+            let searched =
+                format!("{searched}; get it with `helm pull oci://{repository} --version {tag}` and put it there");
+            FetchError::NotFound { uri, searched }
+        }
+        (error, _) => error,
+    }
+}
+
+fn allowed_by_policy(path: &Path) -> Result<Vec<String>, CommandError> {
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let name: RepoPath = "stepgate.yaml".parse()?;
+    let (policy, problems) = read_policy(&name, &read_file(path)?);
+    // A misread allow-list must not be used in part.
+    match problems.iter().find(|problem| problem.is_error()) {
+        Some(problem) => Err(CommandError::new(format!("{}: {problem}", path.display()))),
+        None => Ok(policy.fetch_allow),
+    }
+}
+
+/// Every manifest, and the charts that Stepgate renders, with who names it first.
+fn wanted(bundles: &[Bundles], only: &[KubernetesVersion]) -> BTreeMap<Wanted, String> {
+    let mut wanted = BTreeMap::new();
+    let versions_bundles = bundles.iter().flat_map(|bundles| &bundles.versions_bundles);
+    let chosen = |version: &KubernetesVersion| only.is_empty() || only.iter().any(|it| it.minor() == version.minor());
+    for versions_bundle in versions_bundles.filter(|it| chosen(&it.kubernetes_version)) {
+        for manifest in versions_bundle.manifests().filter(|it| it.uri.starts_with("http")) {
+            let used_by = format!("{}.{}", manifest.component, manifest.artifact);
+            wanted.entry(Wanted::Manifest(manifest.uri.to_owned())).or_insert(used_by);
+        }
+        let chart = versions_bundle.component("cilium").and_then(|cilium| cilium.artifact("helmChart"));
+        if let Some(chart) = chart.filter(|chart| !chart.is_placeholder()) {
+            wanted.entry(Wanted::Chart(chart.uri.clone())).or_insert_with(|| "cilium.helmChart".to_owned());
+        }
+        if let Some(version) = versions_bundle.component("flux").and_then(|flux| flux.version.as_ref()) {
+            let uri = flux_install(version.without_build_metadata());
+            wanted.entry(Wanted::Manifest(uri)).or_insert_with(|| "flux".to_owned());
+        }
+    }
+    wanted
+}
+
+/// Flux has no address in a bundle: its manifest is the one of its release.
+fn flux_install(version: &str) -> String {
+    format!("https://github.com/fluxcd/flux2/releases/download/{version}/install.yaml")
+}
+
+fn fetch(
+    wanted: &Wanted,
+    used_by: String,
+    sources: &Sources,
+    lock: &mut Lock,
+    update: bool,
+) -> Result<FetchedReport, CommandError> {
+    let uri = wanted.uri();
+    let report = |state, digest: Option<Digest>, message: Option<String>| FetchedReport {
+        uri: uri.clone(),
+        used_by,
+        state,
+        digest: digest.map(|digest| digest.to_string()),
+        message,
+    };
+    let place = match sources.place(wanted) {
+        Ok(place) => place,
+        Err(message) => return Ok(report("refused", None, Some(message))),
+    };
+    let own = sources.own(wanted).ok();
+    // An update asks the sources first; without them, what lies in the mirror is what there is.
+    let found = match own.clone().filter(|_| !update) {
+        Some(bytes) => Ok(bytes),
+        None => sources.others(wanted).or_else(|error| own.clone().ok_or(error)),
+    };
+    let bytes = match found {
+        Ok(bytes) => bytes,
+        Err(error @ FetchError::NotFound { .. }) => return Ok(report("missing", None, Some(error.to_string()))),
+        Err(error) => return Ok(report("refused", None, Some(error.to_string()))),
+    };
+    let digest = Digest::of(&bytes);
+    if let Some(locked) = lock.get(&uri).filter(|locked| *locked != digest && !update) {
+        let message = format!("its digest is not {locked}, which the lock names; --update takes the new content");
+        return Ok(report("refused", Some(digest), Some(message)));
+    }
+    let present = own.as_deref() == Some(&bytes);
+    if !present {
+        write(&place, &bytes)?;
+    }
+    lock.insert(uri.clone(), digest);
+    Ok(report(if present { "present" } else { "fetched" }, Some(digest), None))
+}
+
+/// Writes a file whole or not at all.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || -> io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        set_readable(file.path())?;
+        file.persist(path).map_err(|error| error.error)?;
+        Ok(())
+    };
+    write().map_err(|error| CommandError::from(error).context(format!("cannot write {}", path.display())))
+}
+
+/// Temporary files are for their owner alone; a mirror is served to others.
+fn set_readable(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644))?;
+    }
+    Ok(())
+}
+
+impl Report for BundleFetchReport {
+    fn tables(&self) -> Vec<(Option<String>, Table)> {
+        let row = |it: &FetchedReport| vec![it.state.to_owned(), it.used_by.clone(), it.uri.clone()];
+        let rows = self.manifests.iter().map(row).collect();
+        let problems = self.manifests.iter().filter_map(|it| Some(format!("{}: {}", it.state, it.message.as_ref()?)));
+        let notes = problems.chain(self.notes.iter().cloned()).collect();
+        vec![(None, Table { headers: vec!["STATE", "USED BY", "ADDRESS"], rows, notes })]
+    }
+}

@@ -1,0 +1,89 @@
+//! `stepgate bundle`: compare, verify, show and fetch Bundles manifests.
+
+mod diff;
+mod fetch;
+mod show;
+mod verify;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use bundles::{Bundles, Lock};
+use clap::{Args, Subcommand};
+
+use crate::cli::{CommandError, Exit};
+
+/// Arguments of `stepgate bundle`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Compare two Bundles manifests: which components changed, and of what class each change is.
+    ///
+    /// Exits 0 when nothing changed, 1 when something did, 2 on errors.
+    Diff(diff::DiffArguments),
+    /// Check the signature of a Bundles manifest and the build metadata of its versions, and say what neither covers.
+    ///
+    /// Exits 0 when both hold, 3 when the signature is missing or does not fit or build metadata does not belong to its images.
+    Verify(verify::VerifyArguments),
+    /// Show what the objects of a manifest file say: Bundles, and the releases of EKS Anywhere and EKS-D.
+    Show(show::ShowArguments),
+    /// Fill a mirror folder with every manifest that bundles point to, and write their digests to bundles.lock.
+    Fetch(fetch::FetchArguments),
+}
+
+/// Carries out `stepgate bundle …`.
+///
+/// # Errors
+/// When a file cannot be read or understood (with file, line and what to do).
+pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    match &arguments.verb {
+        Verb::Diff(arguments) => diff::run(arguments),
+        Verb::Verify(arguments) => verify::run(arguments),
+        Verb::Show(arguments) => show::run(arguments),
+        Verb::Fetch(arguments) => fetch::run(arguments),
+    }
+}
+
+/// More than any manifest has; larger files are refused before they are read whole.
+const MAXIMUM_BYTES: u64 = 16 << 20;
+
+fn read_file(path: &Path) -> Result<Vec<u8>, CommandError> {
+    let place = path.display();
+    let failed = |error: std::io::Error| {
+        CommandError::from(error).context(format!("cannot read {place}")).hint("give the path of a manifest file")
+    };
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(MAXIMUM_BYTES + 1).read_to_end(&mut bytes)).map_err(failed)?;
+    if bytes.len() as u64 > MAXIMUM_BYTES {
+        let error = CommandError::new(format!("{place}:1:1: the file has more than {MAXIMUM_BYTES} bytes"));
+        return Err(error.hint("Bundles manifests have less than 1 MB; take the file anew from its release"));
+    }
+    Ok(bytes)
+}
+
+fn read_bundles(path: &Path) -> Result<Bundles, CommandError> {
+    bundles::parse_bundles(&path.display().to_string(), &read_file(path)?).map_err(bundle_error)
+}
+
+fn bundle_error(error: bundles::BundleError) -> CommandError {
+    let message = format!("{}:{}:{}: {}", error.path, error.line, error.column, error.message);
+    CommandError::new(message).hint(error.hint)
+}
+
+fn read_lock(path: &Path) -> Result<Lock, CommandError> {
+    Ok(Lock::parse(&path.display().to_string(), &read_file(path)?)?)
+}
+
+/// The lock of a fleet repository that holds `bundle`: `bundles.lock` beside it, or one folder up when it lies in
+/// `bundles/`.
+fn lock_beside(bundle: &Path) -> Option<PathBuf> {
+    let folder = bundle.parent()?;
+    let above = folder.parent().filter(|_| folder.file_name().is_some_and(|name| name == "bundles"));
+    [Some(folder), above].into_iter().flatten().map(|folder| folder.join("bundles.lock")).find(|path| path.is_file())
+}
