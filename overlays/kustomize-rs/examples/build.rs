@@ -31,6 +31,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
                 options.load_restrictor = if none { LoadRestrictor::None } else { LoadRestrictor::RootOnly };
             }
             "--enable-alpha-plugins" => {}
+            "--enable-managedby-label" => options.managed_by_label = true,
             path => target = path.to_owned(),
         }
     }

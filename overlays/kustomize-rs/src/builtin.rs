@@ -3,7 +3,7 @@
 use crate::error::{BuildError, BuildErrorKind};
 use crate::generate::Kind;
 use crate::kustomization::fields::Fields;
-use crate::kustomization::{Generator, PatchEntry, ReplacementEntry, SortOptions, parts};
+use crate::kustomization::{Generator, PatchEntry, ReplacementEntry, parts};
 use crate::resource::Resource;
 use crate::schema::FieldSpec;
 use crate::transform::images::Image;
@@ -27,7 +27,6 @@ pub(crate) enum Step {
     Replacements(Vec<ReplacementEntry>),
     ValueAdd { value: String, targets: Vec<ValueAddTarget>, file: String },
     Hash,
-    Order(SortOptions),
 }
 
 /// A generator, before its files are read.
@@ -117,9 +116,6 @@ fn read_step(kind: &str, fields: &Fields<'_>) -> Result<Option<Step>, BuildError
             file: fields.text("targetFilePath")?,
         },
         "HashTransformer" => Step::Hash,
-        "SortOrderTransformer" => {
-            Step::Order(fields.object("sortOptions", parts::sort_options)?.unwrap_or(SortOptions::Fifo))
-        }
         _ => return Ok(None),
     }))
 }

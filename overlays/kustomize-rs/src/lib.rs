@@ -68,6 +68,8 @@ pub struct Options {
     pub depth: usize,
     /// Objects in all files together.
     pub objects: usize,
+    /// Label all objects as `buildMetadata: [managedByLabel]` does.
+    pub managed_by_label: bool,
     /// Version in the label of `buildMetadata: [managedByLabel]`, after `kustomize-`.
     pub version: String,
     /// Keep objects with the annotation `config.kubernetes.io/local-config`.
@@ -82,6 +84,7 @@ impl Default for Options {
             limits: yaml::Limits::default(),
             depth: 100,
             objects: 1_000_000,
+            managed_by_label: false,
             version: "(devel)".into(),
             include_local_config: false,
         }
@@ -140,7 +143,7 @@ fn finish(
         (Some(SortOptions::Fifo), _) | (None, Order::None) => {}
     }
     let wants = |option: &str| kustomization.build_metadata.iter().any(|wanted| wanted == option);
-    if wants("managedByLabel") {
+    if options.managed_by_label || wants("managedByLabel") {
         let pair = ("app.kubernetes.io/managed-by".to_owned(), format!("kustomize-{}", options.version));
         let field = schema::FieldSpec::new(Gvk::default(), "metadata/labels", true);
         transform::labels::add(&mut resources, &[pair], &[field])?;

@@ -1,7 +1,7 @@
 //! `buildMetadata`: where objects came from and what changed them, as annotations.
 
 use crate::resource::Resource;
-use crate::yaml::{Mapping, Node, emit};
+use crate::yaml::{Node, emit};
 
 pub(crate) const ORIGIN: &str = "config.kubernetes.io/origin";
 pub(crate) const TRANSFORMATIONS: &str = "alpha.config.kubernetes.io/transformations";
@@ -57,11 +57,8 @@ impl Configured {
 
     /// The text of an annotation.
     pub(crate) fn text(&self) -> String {
-        emit(&self.node())
-    }
-
-    fn node(&self) -> Node {
-        let mut by = Mapping::new();
+        let mut text = format!("configuredIn: {}", emit(&Node::from(self.file.as_str())));
+        text.push_str("configuredBy:\n");
         for (key, value) in [
             ("apiVersion", &self.api_version),
             ("kind", &self.kind),
@@ -69,13 +66,10 @@ impl Configured {
             ("namespace", &self.namespace),
         ] {
             if !value.is_empty() {
-                by.insert(key, value.as_str());
+                text.push_str(&format!("  {key}: {}", emit(&Node::from(value.as_str()))));
             }
         }
-        let mut node = Mapping::new();
-        node.insert("configuredIn", self.file.as_str());
-        node.insert("configuredBy", by);
-        node.into()
+        text
     }
 }
 

@@ -28,9 +28,6 @@ struct Candidates {
 /// Rewrites all references.
 pub(crate) fn fix(resources: &mut Resources, references: &[NameReference], schema: &Schema) -> Result<(), BuildError> {
     let candidates = Candidates::of(&resources.items, schema);
-    if candidates.by_previous_name.is_empty() {
-        return Ok(());
-    }
     let mut specs: HashMap<Gvk, Vec<(&Gvk, &FieldSpec)>> = HashMap::new();
     for (index, resource) in resources.items.iter_mut().enumerate() {
         let Some(referrer) = candidates.all.get(index) else {

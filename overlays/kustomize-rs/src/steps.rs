@@ -3,7 +3,7 @@
 use crate::builtin::{self, Step};
 use crate::error::BuildError;
 use crate::kustomization::fields::Fields;
-use crate::kustomization::{PatchEntry, ReplacementEntry, SortOptions, parts};
+use crate::kustomization::{PatchEntry, ReplacementEntry, parts};
 use crate::loader::Loader;
 use crate::merge::json6902;
 use crate::objects;
@@ -16,7 +16,7 @@ use crate::transform::namespace::NamespaceTransformer;
 use crate::transform::patches::{self, Content, Patch};
 use crate::transform::replacements::{self, Replacement};
 use crate::transform::value_add::{self, ValueAddTarget};
-use crate::transform::{annotations, labels, order, replicas};
+use crate::transform::{annotations, labels, replicas};
 use crate::yaml::{Rules, Value, decode, parse_with};
 
 /// A step that needs no more files.
@@ -33,7 +33,6 @@ pub(crate) enum Prepared {
     Replacements(Vec<Replacement>),
     ValueAdd(String, Vec<ValueAddTarget>),
     Hash,
-    Order(SortOptions),
 }
 
 /// What steps of one kustomization share.
@@ -79,7 +78,6 @@ impl Context<'_, '_> {
             Step::Replacements(entries) => Prepared::Replacements(self.replacements(entries)?),
             Step::ValueAdd { value, targets, file } => self.value_add(&value, targets, &file)?,
             Step::Hash => Prepared::Hash,
-            Step::Order(options) => Prepared::Order(options),
         })
     }
 
@@ -243,11 +241,6 @@ impl Context<'_, '_> {
             Prepared::Replacements(list) => replacements::replace(resources, list, schema),
             Prepared::ValueAdd(value, targets) => value_add::add(resources, value, targets, schema),
             Prepared::Hash => names::add_hashes(resources, schema),
-            Prepared::Order(SortOptions::Fifo) => Ok(()),
-            Prepared::Order(SortOptions::Legacy(options)) => {
-                order::sort_legacy(resources, options.as_ref(), schema);
-                Ok(())
-            }
         }
     }
 }

@@ -41,13 +41,17 @@ fn join(place: &str, name: &str) -> String {
 }
 
 /// Checks a map of texts.
-pub(crate) fn string_map(node: &Node, place: &str, name: &str) -> Result<Vec<(String, String)>, BuildError> {
+fn string_map(node: &Node, place: &str, name: &str, strict: bool) -> Result<Vec<(String, String)>, BuildError> {
     let mapping = node.as_mapping().ok_or_else(|| wrong(place, name, "a map", node))?;
     mapping
         .iter()
         .map(|entry| match &entry.value.value {
             Value::String(text) => Ok((entry.key.clone(), text.clone())),
             Value::Null => Ok((entry.key.clone(), String::new())),
+            // Plugins are configured through a looser reader, which takes scalars as text.
+            _ if !strict && entry.value.is_scalar() => {
+                Ok((entry.key.clone(), entry.value.scalar_text().unwrap_or_default().into_owned()))
+            }
             _ => Err(wrong(&join(place, name), &entry.key, "a text", &entry.value)),
         })
         .collect()
@@ -82,6 +86,7 @@ impl<'n> Fields<'n> {
         match self.get(name) {
             None => Ok(None),
             Some(Node { value: Value::String(text), .. }) => Ok(Some(text.clone())),
+            Some(node) if !self.strict && node.is_scalar() => Ok(Some(node.scalar_text().unwrap_or_default().into())),
             Some(node) => Err(wrong(&self.place, name, "a text", node)),
         }
     }
@@ -114,7 +119,7 @@ impl<'n> Fields<'n> {
     }
 
     pub(crate) fn map(&self, name: &'static str) -> Result<Vec<(String, String)>, BuildError> {
-        self.get(name).map_or(Ok(Vec::new()), |node| string_map(node, &self.place, name))
+        self.get(name).map_or(Ok(Vec::new()), |node| string_map(node, &self.place, name, self.strict))
     }
 
     pub(crate) fn list<T>(

@@ -123,8 +123,14 @@ impl Configuration {
         Ok(())
     }
 
-    /// Puts the name references into the order they are worked off in.
+    /// Puts the tables into the order they are worked off in. Which of two overlapping fields stays when tables are
+    /// merged depends on it too.
     pub(crate) fn sort(&mut self) {
+        for name in Self::TABLES {
+            if let Some(table) = self.table_mut(name) {
+                table.sort_by_key(|spec| sort_key(&spec.gvk));
+            }
+        }
         self.name_reference.sort_by_key(|reference| sort_key(&reference.gvk));
     }
 }

@@ -5,6 +5,8 @@ use crate::error::BuildError;
 use crate::resources::Resources;
 use crate::schema::FieldSpec;
 use crate::selector::compile;
+use crate::yaml::{Node, Value};
+use regex::Regex;
 
 /// One entry of `images`; empty texts change nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,19 +23,55 @@ pub(crate) fn change(resources: &mut Resources, image: &Image, fields: &[FieldSp
     let pattern = format!("^{}(:[a-zA-Z0-9_.{{}}-]*)?(@sha256:[a-zA-Z0-9_.{{}}-]*)?$", image.name);
     let pattern = compile(&pattern)?;
     for resource in resources.items.iter_mut().filter(|resource| resource.kind() != "CustomResourceDefinition") {
+        let file = resource.origin.file.clone();
+        let span = resource.node.span;
         let gvk = resource.gvk();
+        let mut set = |node: &mut Node| set_image(node, image, &pattern);
+        change_containers(&mut resource.node, &mut set).map_err(|error| error.at(&file, span))?;
         for spec in fields {
-            apply(&mut resource.node, &gvk, spec, Create::Never, &mut |node| {
-                let Some(text) = node.scalar_text() else {
-                    return Err(BuildError::transform("an image is a text, found a list or map"));
-                };
-                let text = if node.is_null() { String::new() } else { text.into_owned() };
-                if pattern.is_match(&text) { set_text(node, &image.apply(&text)) } else { Ok(()) }
-            })
-            .map_err(|error| error.at(&resource.origin.file.clone(), resource.node.span))?;
+            apply(&mut resource.node, &gvk, spec, Create::Never, &mut set).map_err(|error| error.at(&file, span))?;
         }
     }
     Ok(())
+}
+
+fn set_image(node: &mut Node, image: &Image, pattern: &Regex) -> Result<(), BuildError> {
+    let Some(text) = node.scalar_text() else {
+        return Err(BuildError::transform("an image is a text, found a list or map"));
+    };
+    let text = if node.is_null() { String::new() } else { text.into_owned() };
+    if pattern.is_match(&text) { set_text(node, &image.apply(&text)) } else { Ok(()) }
+}
+
+/// Changes the images of all lists called `containers` or `initContainers`, wherever they are.
+fn change_containers(
+    node: &mut Node,
+    set: &mut dyn FnMut(&mut Node) -> Result<(), BuildError>,
+) -> Result<(), BuildError> {
+    match &mut node.value {
+        Value::Sequence(items) => items.iter_mut().try_for_each(|item| change_containers(item, set)),
+        Value::Mapping(mapping) => {
+            for entry in mapping.iter_mut() {
+                change_containers(&mut entry.value, set)?;
+                if !matches!(entry.key.as_str(), "containers" | "initContainers") {
+                    continue;
+                }
+                for item in entry.value.as_sequence_mut().into_iter().flatten() {
+                    match &mut item.value {
+                        Value::Null => {}
+                        Value::Mapping(container) => {
+                            if let Some(image) = container.get_mut("image") {
+                                set(image)?;
+                            }
+                        }
+                        _ => return Err(BuildError::transform("a list of containers holds something else")),
+                    }
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Image {

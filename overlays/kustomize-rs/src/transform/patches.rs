@@ -148,6 +148,7 @@ pub(crate) fn apply_json(
         resource.node.forget_writing();
         json6902::apply(&mut resource.node, operations, limits)
             .map_err(|error| error.context(format_args!("a JSON patch on {}", resource.id(schema))))?;
+        resource.node.through_json();
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 mod emit;
 mod error;
+mod folded;
 mod limits;
 mod node;
 mod number;

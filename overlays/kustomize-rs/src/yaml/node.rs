@@ -93,7 +93,21 @@ impl Node {
         Self { value, span, written: None }
     }
 
-    /// Forgets how scalars were written, as a way through JSON does.
+    /// Does what a way through Go's JSON does: how scalars were written is lost, large integers become floats.
+    #[allow(clippy::cast_precision_loss, reason = "that is what is lost")]
+    pub(crate) fn through_json(&mut self) {
+        const EXACT: i64 = 1 << 53;
+        self.forget_writing();
+        match &mut self.value {
+            Value::Sequence(items) => items.iter_mut().for_each(Node::through_json),
+            Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| entry.value.through_json()),
+            Value::Int(number) if !(-EXACT..=EXACT).contains(number) => self.value = Value::Float(*number as f64),
+            Value::Uint(number) => self.value = Value::Float(*number as f64),
+            _ => {}
+        }
+    }
+
+    /// Forgets how scalars were written.
     pub(crate) fn forget_writing(&mut self) {
         self.written = None;
         match &mut self.value {

@@ -87,6 +87,8 @@ pub fn parse_with(source: &str, limits: &Limits, rules: Rules) -> Result<Vec<Doc
 /// Reads any text, by the events of the parser.
 pub(super) fn parse_events(source: &str, limits: &Limits, rules: Rules) -> Result<Vec<Document>, YamlError> {
     let mut options = Options::default();
+    // kustomize cuts a file at its `---` lines before it reads it, which leaves directives without a document.
+    options.disallow_directives = rules == Rules::Manifest;
     options.set_emit_comments(false);
     options.block_nesting_limit = limits.depth.saturating_add(1);
     options.flow_nesting_limit = limits.depth.saturating_add(1);
@@ -309,6 +311,14 @@ impl Builder<'_> {
         tag: Option<&Tag>,
         span: Span,
     ) -> Result<(), YamlError> {
+        // The event parser writes a value that is not there as `~`.
+        let text = if style == ScalarStyle::Plain && span.start == span.end { Cow::Borrowed("") } else { text };
+        // kustomize writes the object out and reads it again, and go-yaml v3 writes folded text with extra breaks.
+        let text = if style == ScalarStyle::Folded && self.rules == Rules::Manifest {
+            super::folded::rewritten(&text).map_or(text, Cow::Owned)
+        } else {
+            text
+        };
         if self.awaits_key() {
             let key = self.scalar_key(&text, style, tag, span)?;
             if anchor != 0
@@ -363,8 +373,9 @@ impl Builder<'_> {
     /// A scalar with an explicit tag: the core types must fit, every other tag means text.
     fn resolve_tagged(&self, text: &str, style: ScalarStyle, tag: &Tag, span: Span) -> Result<Scalar, YamlError> {
         if tag.handle() == "!" && tag.suffix().is_empty() || tag.handle().is_empty() && tag.suffix() == "!" {
-            // The non-specific tag changes nothing in go-yaml.
-            return Ok(if style == ScalarStyle::Plain { self.resolve(text) } else { Scalar::Text });
+            // The non-specific tag changes nothing in go-yaml v3; in v2 it means text.
+            let plain = style == ScalarStyle::Plain && self.rules != Rules::V2;
+            return Ok(if plain { self.resolve(text) } else { Scalar::Text });
         }
         let Some(name) = tag.core_suffix().or_else(|| timestamp_tag(tag)) else {
             return Ok(Scalar::Text);

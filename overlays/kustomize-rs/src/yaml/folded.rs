@@ -1,0 +1,93 @@
+//! Folded block scalars on their way through kustomize.
+//!
+//! kustomize writes every object out and reads it again before it prints it. go-yaml v3 keeps the folded style, and
+//! writes one line break too many where a line that begins with a blank follows, and before several breaks at the end.
+
+/// Returns the text after that, or `None` if it stays as it is.
+pub(super) fn rewritten(text: &str) -> Option<String> {
+    let block_allowed = !text.ends_with(' ')
+        && !text.contains(" \n")
+        && text.chars().all(|character| character == '\n' || (' '..='~').contains(&character) || character >= '\u{A0}');
+    if text.is_empty() || !block_allowed {
+        return None;
+    }
+    let result = read(&write(text), text);
+    (result != text).then_some(result)
+}
+
+/// The lines as the writer puts them, without indentation.
+fn write(text: &str) -> String {
+    let first = text.trim_start_matches('\n').chars().next();
+    let doubles = first.is_some_and(|first| first != ' ');
+    let mut out = String::with_capacity(text.len() + 16);
+    let (mut in_breaks, mut blank_line) = (true, true);
+    for character in text.chars() {
+        if character == '\n' {
+            if !in_breaks && !blank_line && doubles {
+                out.push('\n');
+            }
+            in_breaks = true;
+        } else {
+            if in_breaks {
+                blank_line = character == ' ';
+            }
+            in_breaks = false;
+        }
+        out.push(character);
+    }
+    out
+}
+
+/// Reads folded lines, with the chomping that the writer gave `original`.
+fn read(written: &str, original: &str) -> String {
+    let keeps = original == "\n" || original.ends_with("\n\n");
+    let strips = !original.ends_with('\n');
+    let mut out = String::with_capacity(written.len());
+    let mut leading_break = false;
+    let mut breaks = 0;
+    let mut after_blank = false;
+    let mut lines = written.split('\n').peekable();
+    while let Some(line) = lines.next() {
+        let ends = lines.peek().is_some();
+        if line.is_empty() {
+            breaks += usize::from(ends);
+            continue;
+        }
+        let before_blank = line.starts_with(' ');
+        if leading_break {
+            if after_blank || before_blank {
+                out.push('\n');
+            } else if breaks == 0 {
+                out.push(' ');
+            }
+        }
+        out.extend(std::iter::repeat_n('\n', breaks));
+        breaks = 0;
+        after_blank = before_blank;
+        out.push_str(line);
+        leading_break = ends;
+    }
+    if !strips && leading_break {
+        out.push('\n');
+    }
+    if keeps {
+        out.extend(std::iter::repeat_n('\n', breaks));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rewritten;
+
+    #[test]
+    fn folded_text_grows_where_go_yaml_writes_too_many_breaks() {
+        let check =
+            |text: &str, expect: &str| assert_eq!(rewritten(text).as_deref().unwrap_or(text), expect, "{text:?}");
+        check("a b\nc\n", "a b\nc\n");
+        check("a b", "a b");
+        check("a\n\n", "a\n\n\n");
+        check("c\n  d\n", "c\n\n  d\n");
+        check("a\n\nb\n", "a\n\nb\n");
+    }
+}
