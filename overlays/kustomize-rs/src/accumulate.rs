@@ -32,6 +32,8 @@ pub(crate) struct Build {
     pub(crate) schema: Arc<Schema>,
     /// The first custom schema stays.
     pub(crate) schema_is_set: bool,
+    /// The built-in schema was needed before a custom one came.
+    pub(crate) builtin_in_use: bool,
     pub(crate) warnings: Vec<String>,
     /// The root asks for `buildMetadata`.
     pub(crate) tracks_origins: bool,
@@ -149,6 +151,7 @@ impl Build {
                 let text = provenance::path_text(&provenance::join(origin, path));
                 objects.iter_mut().for_each(|object| object.origin.annotation = Some(text.clone()));
             }
+            self.builtin_in_use |= objects.iter().any(|object| !self.schema.knows_scope(&object.gvk()));
             accumulator.resources.append_all(objects, &self.schema)?;
         }
         Ok(())
@@ -200,15 +203,21 @@ impl Build {
             let documents =
                 crate::yaml::parse(&text, &loader.limits).map_err(|error| BuildError::from_yaml(error, &file))?;
             if let Some(document) = documents.first() {
-                let schema = Schema::from_openapi(&document.root).map_err(|error| error.in_file(&file))?;
+                // What kustomize has looked up in its own schema by then stays.
+                let base = self.builtin_in_use.then(Schema::builtin);
+                let schema = Schema::from_openapi(&document.root, base).map_err(|error| error.in_file(&file))?;
                 self.schema = Arc::new(schema);
                 self.schema_is_set = true;
             }
             return Ok(());
         }
         match field("version").map(String::as_str) {
-            None | Some("" | "v1.21.2") => Ok(()),
-            Some("v1.20.4") => Ok(()),
+            None | Some("") => Ok(()),
+            Some("v1.21.2" | "v1.20.4") => {
+                // A version is a choice too: custom schemas of bases no longer count.
+                self.schema_is_set = true;
+                Ok(())
+            }
             Some(other) => Err(BuildError::syntax(format!("the OpenAPI version `{other}` is not built in"))
                 .hint("built in is v1.21.2")),
         }
@@ -305,6 +314,7 @@ impl Build {
         let prepared: Vec<_> =
             all.into_iter().map(|(step, by)| Ok((context.prepare(step)?, by))).collect::<Result<_, BuildError>>()?;
         for (step, by) in prepared {
+            self.builtin_in_use |= matches!(step, steps::Prepared::Patch(_) | steps::Prepared::StrategicMerge(_));
             context.run(&step, &mut accumulator.resources)?;
             if let Some(by) = by {
                 provenance::note(&mut accumulator.resources.items, &by);

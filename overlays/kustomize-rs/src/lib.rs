@@ -112,6 +112,7 @@ pub fn build(files: &dyn FileSystem, root: &str, options: &Options) -> Result<Re
     let mut build = Build {
         schema: Arc::new(schema::Schema::builtin().clone()),
         schema_is_set: false,
+        builtin_in_use: false,
         warnings: kustomization.warnings.clone(),
         tracks_origins: !kustomization.build_metadata.is_empty(),
         objects_left: options.objects,

@@ -37,8 +37,12 @@ fn directive(text: &str) -> Result<Directive, BuildError> {
     }
 }
 
+fn is_null(node: &Node) -> bool {
+    node.is_null() || node.is_flow_null()
+}
+
 fn is_nothing(node: Option<&Node>) -> bool {
-    node.is_none_or(Node::is_null)
+    node.is_none_or(is_null)
 }
 
 /// Takes `$patch` out of a map.
@@ -163,7 +167,7 @@ impl<'s> Merger<'s> {
         place: Option<Place<'s>>,
     ) -> Result<Option<Node>, BuildError> {
         let place = self.place(place, [dest.as_ref(), patch.as_ref()]);
-        let shape = |node: &Option<Node>| match node.as_ref().map(|node| &node.value) {
+        let shape = |node: &Option<Node>| match node.as_ref().filter(|node| !is_null(node)).map(|node| &node.value) {
             None | Some(Value::Null) => None,
             Some(Value::Mapping(_)) => Some("map"),
             Some(Value::Sequence(_)) => Some("list"),
@@ -181,9 +185,9 @@ impl<'s> Merger<'s> {
         }
         match dest_shape.or(patch_shape) {
             // A null of the patch clears.
-            Some("scalar") => Ok(patch.or(dest).filter(|node| !node.is_null())),
+            Some("scalar") => Ok(patch.or(dest).filter(|node| !is_null(node))),
             Some("list") => match place.as_ref().and_then(Place::merge_keys) {
-                None => Ok(patch.or(dest).filter(|node| !node.is_null())),
+                None => Ok(patch.or(dest).filter(|node| !is_null(node))),
                 Some(keys) => {
                     let keys = keys.to_vec();
                     self.walk_keyed_list(dest, patch, place, &keys)
@@ -215,7 +219,7 @@ impl<'s> Merger<'s> {
             }
         } else {
             match &mut patch {
-                Some(Node { value: Value::Null, .. }) => return Ok(None),
+                Some(node) if is_null(node) => return Ok(None),
                 Some(Node { value: Value::Mapping(mapping), .. }) => {
                     let has_directive = mapping.contains_key("$patch");
                     match take_map_directive(mapping)? {

@@ -22,6 +22,8 @@ pub use configuration::{Configuration, FieldSpec, NameReference, split_path};
 /// Scopes and merge keys of kinds: the built-in ones, perhaps with those of a custom schema.
 #[derive(Debug, Clone, Default)]
 pub struct Schema {
+    /// Places of the definitions by name, without `io.k8s.`.
+    names: HashMap<String, usize>,
     definitions: Vec<Definition>,
     kinds: HashMap<Gvk, usize>,
     cluster_scoped: HashMap<(String, String), bool>,
@@ -62,6 +64,11 @@ impl Schema {
     /// Says whether the kind is known to live outside of namespaces.
     pub fn is_cluster_scoped(&self, gvk: &Gvk) -> bool {
         self.cluster_scoped.get(&(gvk.api_version(), gvk.kind.clone())).copied().unwrap_or(false)
+    }
+
+    /// Says whether the scope of the kind is known.
+    pub(crate) fn knows_scope(&self, gvk: &Gvk) -> bool {
+        self.cluster_scoped.contains_key(&(gvk.api_version(), gvk.kind.clone()))
     }
 
     pub(crate) fn root(&self, gvk: &Gvk) -> Option<Place<'_>> {
@@ -119,6 +126,7 @@ fn read_tables(text: &str) -> (Schema, Configuration) {
         names.insert(name, names.len());
     }
     schema.definitions.resize_with(names.len(), Definition::default);
+    schema.names = names.iter().map(|(name, index)| ((*name).to_owned(), *index)).collect();
     let mut current = 0;
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();

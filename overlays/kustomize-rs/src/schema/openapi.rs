@@ -7,41 +7,40 @@ use crate::yaml::{Node, Value};
 use std::collections::HashMap;
 
 impl Schema {
-    /// Returns a schema made of an `OpenAPI` v2 document, which replaces the built-in merge keys. Scopes stay.
-    pub(crate) fn from_openapi(document: &Node) -> Result<Schema, BuildError> {
+    /// Returns the schema of an `OpenAPI` v2 document. Its definitions go before those of `base`; without one, the
+    /// built-in merge keys are gone. Scopes stay.
+    pub(crate) fn from_openapi(document: &Node, base: Option<&Schema>) -> Result<Schema, BuildError> {
         let Some(definitions) = document.get("definitions").and_then(Node::as_mapping) else {
             return Err(BuildError::syntax("the OpenAPI document has no `definitions`"));
         };
-        let mut schema = Schema { cluster_scoped: Schema::builtin().cluster_scoped.clone(), ..Schema::default() };
-        let names: HashMap<&str, usize> =
-            definitions.iter().enumerate().map(|(index, entry)| (entry.key.as_str(), index)).collect();
-        for (index, entry) in definitions.iter().enumerate() {
-            schema.definitions.push(Definition::default());
+        let scopes = || Schema { cluster_scoped: Schema::builtin().cluster_scoped.clone(), ..Schema::default() };
+        let mut schema = base.cloned().unwrap_or_else(scopes);
+        for entry in definitions {
+            let next = schema.names.len();
+            schema.names.entry(short(&entry.key).to_owned()).or_insert(next);
+        }
+        let base_length = schema.names.len();
+        schema.definitions.resize_with(base_length, Definition::default);
+        let names = schema.names.clone();
+        let mut reader = Reader { names: &names, extra: Vec::new(), base: base_length };
+        for entry in definitions {
+            let definition = reader.definition(&entry.value);
+            let Some(index) = names.get(short(&entry.key)) else {
+                continue;
+            };
+            if let Some(slot) = schema.definitions.get_mut(*index) {
+                *slot = definition;
+            }
             let kinds = entry.value.get("x-kubernetes-group-version-kind").and_then(Node::as_sequence);
             for kind in kinds.into_iter().flatten() {
                 let part = |name: &str| kind.get(name).and_then(Node::as_str).unwrap_or_default().to_owned();
                 let gvk = Gvk { group: part("group"), version: part("version"), kind: part("kind") };
-                schema.kinds.insert(gvk, index);
+                schema.kinds.insert(gvk, *index);
             }
         }
-        schema.add_inline(definitions, &names);
+        schema.definitions.extend(reader.extra);
         schema.add_scopes(document);
         Ok(schema)
-    }
-
-    /// Reads inline objects, which need places of their own.
-    fn add_inline(&mut self, definitions: &crate::yaml::Mapping, names: &HashMap<&str, usize>) {
-        let named = self.definitions.len();
-        let mut extra = Vec::new();
-        for (index, entry) in definitions.iter().enumerate() {
-            let mut reader = Reader { names, extra: std::mem::take(&mut extra), base: named };
-            let definition = reader.definition(&entry.value);
-            extra = reader.extra;
-            if let Some(slot) = self.definitions.get_mut(index) {
-                *slot = definition;
-            }
-        }
-        self.definitions.extend(extra);
     }
 
     /// A path with `{namespace}` makes its kind namespaced, one without makes it cluster-scoped.
@@ -62,8 +61,13 @@ impl Schema {
     }
 }
 
+fn short(name: &str) -> &str {
+    name.strip_prefix("io.k8s.").unwrap_or(name)
+}
+
+/// Inline objects become definitions of their own, behind the named ones.
 struct Reader<'a> {
-    names: &'a HashMap<&'a str, usize>,
+    names: &'a HashMap<String, usize>,
     extra: Vec<Definition>,
     base: usize,
 }
@@ -94,7 +98,7 @@ impl Reader<'_> {
             _ => {}
         }
         if let Some(reference) = node.get("$ref").and_then(Node::as_str) {
-            property.reference = reference.rsplit('/').next().and_then(|name| self.names.get(name)).copied();
+            property.reference = reference.rsplit('/').next().and_then(|name| self.names.get(short(name))).copied();
         } else if let Some(items) = node.get("items") {
             property.is_list = true;
             if items.get("$ref").is_some() {

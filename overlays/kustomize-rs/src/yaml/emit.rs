@@ -165,6 +165,9 @@ impl Writer<'_> {
 
     /// Writes a string; `indent` is where its further lines begin. A simple key stays on one line.
     fn text(&mut self, text: &str, indent: usize, simple_key: bool) {
+        if text.contains('\u{85}') {
+            return self.text(&without_next_line(text), indent, simple_key);
+        }
         let shape = Shape::of(text);
         if text.contains('\n') {
             if shape.block_allowed && !simple_key {
@@ -209,13 +212,22 @@ impl Writer<'_> {
         self.put_char('\'');
         let bytes = text.as_bytes();
         let mut after_space = false;
+        let mut after_break = false;
         for (at, character) in text.char_indices() {
             if character != ' ' {
+                if after_break {
+                    self.pad(indent);
+                }
                 if character == '\'' {
                     self.put_char('\'');
                 }
                 self.put_char(character);
                 after_space = false;
+                // Breaks of YAML 1.1 stand as they are, and the line goes on indented.
+                after_break = matches!(character, '\u{2028}' | '\u{2029}');
+                if after_break {
+                    self.column = 0;
+                }
                 continue;
             }
             let inside = at > 0 && at + 1 < bytes.len();
@@ -318,6 +330,20 @@ impl Writer<'_> {
     }
 }
 
+/// What go-yaml v2 makes of U+0085 in the JSON between kustomize's passes: a line break, folded into a blank.
+fn without_next_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (index, part) in text.split('\u{85}').enumerate() {
+        if index == 0 {
+            out.push_str(part.trim_end_matches([' ', '\t']));
+            continue;
+        }
+        out.push(' ');
+        out.push_str(part.trim_matches([' ', '\t']));
+    }
+    out
+}
+
 /// Line breaks of YAML 1.1, which make a key unfit for one line.
 const BREAKS: &[char] = &['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
 
@@ -368,6 +394,7 @@ impl Shape {
                 ':' => indicator |= next_is_blank(),
                 '#' => indicator |= matches!(previous, ' ' | '\t' | '\n'),
                 ' ' => break_then_space |= at > 0 && previous == '\n',
+                '\u{2028}' | '\u{2029}' => line_break = true,
                 '\n' => {
                     line_break = true;
                     space_then_break |= at > 0 && previous == ' ';

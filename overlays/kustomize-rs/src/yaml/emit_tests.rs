@@ -40,7 +40,9 @@ fn quotes_are_go_yaml_v2_s() {
         ("\u{7f}", "\"\\x7F\""),
         ("a\u{a0}b", "a\u{a0}b"),
         ("\u{FEFF}x", "\"\\uFEFF\\x78\""),
-        ("\u{2028}", "\"\\L\""),
+        ("\u{2028}", "'\u{2028}'"),
+        ("a\u{2029}b", "'a\u{2029}  b'"),
+        ("a\u{85}b", "a b"),
     ] {
         check_text(text, expect);
     }

@@ -117,6 +117,12 @@ impl Node {
         }
     }
 
+    /// Says whether this is an empty value inside of braces: null while an object is worked on, an empty text in the
+    /// end.
+    pub(crate) fn is_flow_null(&self) -> bool {
+        matches!(&self.value, Value::String(text) if text.is_empty()) && self.written.is_some()
+    }
+
     /// Says whether the value does not show how it was written.
     pub(crate) fn is_rewritten(&self) -> bool {
         self.written.is_some()

@@ -93,6 +93,7 @@ pub(super) fn parse_events(source: &str, limits: &Limits, rules: Rules) -> Resul
     options.block_nesting_limit = limits.depth.saturating_add(1);
     options.flow_nesting_limit = limits.depth.saturating_add(1);
     let mut builder = Builder {
+        source,
         limits,
         rules,
         nodes: 0,
@@ -173,6 +174,7 @@ enum Key {
 }
 
 struct Builder<'l> {
+    source: &'l str,
     limits: &'l Limits,
     rules: Rules,
     nodes: usize,
@@ -313,6 +315,8 @@ impl Builder<'_> {
     ) -> Result<(), YamlError> {
         // The event parser writes a value that is not there as `~`.
         let text = if style == ScalarStyle::Plain && span.start == span.end { Cow::Borrowed("") } else { text };
+        self.refuse_what_libyaml_refuses(&text, style, span)?;
+        let text = self.unended_block(text, style, span);
         // kustomize writes the object out and reads it again, and go-yaml v3 writes folded text with extra breaks.
         let text = if style == ScalarStyle::Folded && self.rules == Rules::Manifest {
             super::folded::rewritten(&text).map_or(text, Cow::Owned)
@@ -337,6 +341,41 @@ impl Builder<'_> {
         self.place(node, 0)
     }
 
+    /// The event parser reads more than go-yaml: surrogate pairs as JSON has them, and breaks of YAML 1.1 as text.
+    fn refuse_what_libyaml_refuses(&self, text: &str, style: ScalarStyle, span: Span) -> Result<(), YamlError> {
+        if text.is_ascii() {
+            return Ok(());
+        }
+        let fail = |message: &str| Err(error_at(YamlErrorKind::Syntax, message, span));
+        if style == ScalarStyle::Plain && text.contains(['\u{85}', '\u{2028}', '\u{2029}']) {
+            return fail("a line break of YAML 1.1 inside of unquoted text");
+        }
+        if style == ScalarStyle::DoubleQuoted && text.chars().any(|character| character > '\u{FFFF}') {
+            let source = self.source.get(span.start..span.end).unwrap_or_default();
+            let mut escapes = source.match_indices("\\u").filter_map(|(at, _)| source.get(at + 2..at + 6));
+            if escapes.any(|digits| {
+                digits.starts_with(['d', 'D']) && u16::from_str_radix(digits, 16).is_ok_and(|code| code >= 0xD800)
+            }) {
+                return fail("an escape of half a character; write \\U and eight digits");
+            }
+        }
+        Ok(())
+    }
+
+    /// A block scalar that ends the text in the middle of a line has no break at its end; the event parser adds one.
+    fn unended_block<'t>(&self, text: Cow<'t, str>, style: ScalarStyle, span: Span) -> Cow<'t, str> {
+        let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+        let last = self.source.rsplit('\n').next().unwrap_or_default();
+        if !is_block || last.trim().is_empty() || span.end + last.len() < self.source.len() {
+            return text;
+        }
+        let ends_here = text.ends_with('\n') && text.trim_end_matches('\n').ends_with(last.trim_start());
+        match ends_here {
+            true => Cow::Owned(text.strip_suffix('\n').unwrap_or(&text).to_owned()),
+            false => text,
+        }
+    }
+
     fn scalar_node(
         &self,
         text: Cow<'_, str>,
@@ -355,7 +394,12 @@ impl Builder<'_> {
                 self.resolve_tagged(&text, style, tag, span)?
             }
         };
-        Ok(scalar_value(scalar, text, span))
+        let empty_in_braces = scalar == Scalar::Text && text.is_empty() && style == ScalarStyle::Plain && tag.is_none();
+        let mut node = scalar_value(scalar, text, span);
+        if empty_in_braces {
+            node.set_written("");
+        }
+        Ok(node)
     }
 
     fn resolve(&self, text: &str) -> Scalar {
