@@ -44,7 +44,8 @@ fn parse(source: &str) -> Result<Vec<Node>, EditError> {
 }
 
 /// Replaces the scalar at `span` of `source` by the text `value`, in the style that stands there: double or single quotes
-/// stay, a plain scalar stays plain where `value` can be plain and means the same text. Nothing else changes.
+/// stay, a plain scalar stays plain where `value` can be plain and reads back as that text (`1.30` does). Nothing else
+/// changes.
 ///
 /// # Errors
 /// [`EditError::NotScalar`] for block scalars and scalars over several lines, [`EditError::Value`] for text that would
@@ -104,7 +105,7 @@ fn styled(old: &str, value: &str) -> Option<String> {
         Some('|' | '>' | '*' | '&' | '!') => None,
         // Nothing stands there, as in `key:`: there is no place to write at.
         None => None,
-        Some(_) => Some(if stays_plain(value) { value.to_owned() } else { double_quoted(value) }),
+        Some(_) => Some(if stays_plain(value) && reads_back(value) { value.to_owned() } else { double_quoted(value) }),
     }
 }
 
@@ -145,6 +146,13 @@ fn stays_plain(value: &str) -> bool {
         && !value.contains(" #")
         && !value.contains([',', '[', ']', '{', '}', '\t'])
         && !value.starts_with("...")
+}
+
+/// Whether `value`, written plain, is read as that very text: `1.30` is, `~` and `True` are not.
+fn reads_back(value: &str) -> bool {
+    let documents = parse(&format!("a: {value}")).unwrap_or_default();
+    let read = documents.first().and_then(|root| root.get("a")?.scalar_text());
+    read.as_deref() == Some(value)
 }
 
 /// Puts `namespace` under `metadata` of an object that has none, as a line after `name`.

@@ -123,3 +123,23 @@ fn differences(node: &Node, values: &mut Vec<String>) {
         _ => values.push(node.scalar_text().unwrap_or_default().into_owned()),
     }
 }
+
+proptest::proptest! {
+    /// Any text that one line can hold, in every style, reads back as itself, and the rest of the text stays.
+    #[test]
+    fn any_value_reads_back_in_every_style(value in "[ -~äß€]{0,24}", style in 0usize..6) {
+        let (source, path): (&str, &[&str]) = [
+            ("# c\r\na: old # d\r\nb: 1\r\n", &["a"][..]),
+            ("a: \"old\"\nb: 1\n", &["a"]),
+            ("a: 'old'\nb: 1\n", &["a"]),
+            ("{a: old, b: [1, old]}", &["b", "1"]),
+            ("a:\n- b: old\n  c: 1\n- d\n", &["a", "0", "b"]),
+            ("a:\n  b:\n    c: old", &["a", "b", "c"]),
+        ][style];
+        let edited = set(source, 0, path, &value).unwrap();
+        let root = parse(&edited).unwrap().remove(0);
+        proptest::prop_assert_eq!(field(&root, path).unwrap().scalar_text().unwrap(), value.as_str(), "{}", edited);
+        let back = set(&edited, 0, path, "old").unwrap();
+        proptest::prop_assert_eq!(back.replace(['"', '\''], ""), source.replace(['"', '\''], ""));
+    }
+}

@@ -128,8 +128,12 @@ fn tell_strays(objects: &[FoundObject], clusters: &[ClusterSpec], problems: &mut
         clusters.iter().flat_map(|cluster| cluster.files.iter().map(|file| &file.path)).collect();
     for object in objects {
         let ours = object.group == "anywhere.eks.amazonaws.com" || object.group.ends_with("cluster.x-k8s.io");
-        if !ours || used.contains(&object.path) || matches!(object.kind.as_str(), "Bundles" | "EKSARelease" | "Cluster")
-        {
+        let in_clusters = object.path.is_below("clusters");
+        let known = matches!(object.kind.as_str(), "Bundles" | "EKSARelease" | "Cluster")
+            || object.group == "kustomize.config.k8s.io"
+            || object.group.ends_with("toolkit.fluxcd.io")
+            || object.path.file_name().starts_with("gotk-");
+        if used.contains(&object.path) || known || !(ours || in_clusters) {
             continue;
         }
         let message =

@@ -6,7 +6,10 @@ use bundles::Manifest;
 use kustomize_rs::yaml::{self, Limits};
 
 use super::objects::FoundObject;
-use crate::{EntryKind, FileEntry, Files, Policy, Problem, ProblemCode, RepoPath, Severity, yaml_problem};
+use crate::nearest::nearest;
+use crate::{
+    ComponentName, EntryKind, FileEntry, Files, Policy, Problem, ProblemCode, RepoPath, Severity, yaml_problem,
+};
 
 /// Files larger than this are not read: no real manifest is, and a 100 MB file must not cost memory.
 const MAXIMUM_BYTES: u64 = 32 << 20;
@@ -75,6 +78,51 @@ fn scoped(problem: Problem, path: &RepoPath) -> Problem {
     }
 }
 
+/// Folders under `overlays/` that are no component's: nobody would ever read them.
+fn unknown_overlays(entries: &[FileEntry], found: &mut Found) {
+    let known: Vec<&str> =
+        ComponentName::ALL.into_iter().filter(|name| has_overlay(*name)).map(ComponentName::overlay).collect();
+    let mut told = std::collections::BTreeSet::new();
+    for entry in entries {
+        let segments: Vec<&str> = entry.path.segments().collect();
+        let name = match segments.as_slice() {
+            ["overlays", name, _, ..] | ["clusters", _, "overlays", name, _, ..] => *name,
+            _ => continue,
+        };
+        let Some(folder) = entry
+            .path
+            .as_str()
+            .find(&format!("overlays/{name}/"))
+            .and_then(|at| entry.path.as_str().get(..at + "overlays/".len() + name.len()))
+        else {
+            continue;
+        };
+        if known.contains(&name) || !told.insert(folder.to_owned()) {
+            continue;
+        }
+        let message = format!("{folder} is no component's overlay and is not read");
+        let hint = match nearest(name, &known) {
+            Some(name) => format!("did you mean {name:?}?"),
+            None => format!("components are {}", known.join(", ")),
+        };
+        let problem = Problem::new(ProblemCode::Skipped, message).severity(Severity::Warning).hint(hint);
+        found.problems.push(scoped(problem, &entry.path));
+    }
+}
+
+/// Whether kustomize overlays are applied to a component; the rest is taken as it is.
+fn has_overlay(name: ComponentName) -> bool {
+    match name {
+        ComponentName::CertManager
+        | ComponentName::Capi
+        | ComponentName::EksA
+        | ComponentName::CiliumPreflight
+        | ComponentName::Cilium
+        | ComponentName::Flux => true,
+        ComponentName::Bundle | ComponentName::Cluster | ComponentName::FluxObjects => false,
+    }
+}
+
 pub(super) fn scan(files: &dyn Files, policy: &Policy) -> Found {
     let mut found = Found::default();
     for path in files.unusable_paths() {
@@ -84,6 +132,7 @@ pub(super) fn scan(files: &dyn Files, policy: &Policy) -> Found {
     }
     let mut entries = files.paths();
     entries.sort_by(|left, right| left.path.cmp(&right.path));
+    unknown_overlays(&entries, &mut found);
     for entry in &entries {
         match &entry.kind {
             EntryKind::File => file(files, policy, entry, &mut found),
@@ -254,6 +303,24 @@ mod tests {
         ] {
             assert_eq!(cluster_of_path(&path(at)).as_deref(), cluster, "{at}");
         }
+    }
+
+    #[test]
+    fn folders_that_are_no_components_overlay_are_told_once() {
+        let files = crate::testing::memory(&[
+            ("overlays/certmanager/a.yaml", ""),
+            ("overlays/certmanager/b.yaml", ""),
+            ("overlays/capi/a.yaml", ""),
+            ("clusters/x/overlays/cluster/a.yaml", ""),
+        ]);
+        let told: Vec<_> = scan(&files, &Policy::default()).problems.iter().map(ToString::to_string).collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(
+            told.iter()
+                .any(|text| text.contains("overlays/certmanager") && text.contains("did you mean \"cert-manager\"?")),
+            "{told:?}"
+        );
+        assert!(told.iter().any(|text| text.starts_with("clusters/x/overlays/cluster is no")), "{told:?}");
     }
 
     #[test]

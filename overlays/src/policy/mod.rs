@@ -5,7 +5,9 @@
 //! worker group and is weaker than `workers/<group>` at the same level.
 
 mod duration;
+mod levels;
 mod read;
+mod sources;
 mod template;
 mod types;
 

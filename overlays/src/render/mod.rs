@@ -45,7 +45,7 @@ pub fn render(request: &RenderRequest<'_>) -> RenderedCluster {
                 if let Some(result) = render_component(request, name).transpose() {
                     rendered.components.insert(name, result);
                 } else {
-                    rendered.skipped.insert(name, "nothing to do".to_owned());
+                    rendered.skipped.insert(name, "the deployed agent runs the image of the target already".to_owned());
                 }
             }
             Err(reason) => {
