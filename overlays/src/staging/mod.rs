@@ -18,7 +18,7 @@ use serde::Serialize;
 pub use change::SpecChange;
 
 use crate::render::{Note, NoteKind, Weight};
-use crate::{ClusterSpec, DeployedTree, RenderedTree, RepoPath, SpecFile};
+use crate::{ClusterSpec, DeployedTree, Fleet, RenderedTree, RepoPath, SpecFile};
 use composite::Move;
 use layout::{Layout, Side};
 
@@ -72,12 +72,26 @@ pub fn spec_tree(files: &[SpecFile]) -> RenderedTree {
 /// The steps from what is deployed to what `spec` says; only those that change something. A specification that is new, or
 /// whose deployed text cannot be read, goes in one step.
 ///
-/// `deployed` is the cluster's directory on the deploy branch; `worker_order` are the names of all groups in the order of
-/// their upgrade ([`crate::Policy::worker_order`]). Any step of the result, once deployed, gives the rest of the steps with
-/// the same trees.
-pub fn cluster_stages(deployed: &DeployedTree, spec: &ClusterSpec, worker_order: &[&str]) -> Vec<ClusterStage> {
-    let before = deployed.below("cluster");
-    let target = spec_tree(&spec.files);
+/// `deployed` is the cluster's directory on the deploy branch; `target` holds the files of the specification below
+/// `cluster/` (the tree of [`crate::ComponentName::Cluster`], or [`spec_tree`]). Worker groups go in the order of the
+/// policy. Any step of the result, once deployed, gives the rest of the steps with the same trees.
+pub fn cluster_stages(
+    fleet: &Fleet,
+    deployed: &DeployedTree,
+    target: &RenderedTree,
+    spec: &ClusterSpec,
+) -> Vec<ClusterStage> {
+    let groups: Vec<String> = spec.worker_groups.iter().map(|group| group.name.clone()).collect();
+    stages(deployed, target, spec, &fleet.policy.worker_order(&spec.name, &groups))
+}
+
+fn stages(
+    deployed: &DeployedTree,
+    target: &RenderedTree,
+    spec: &ClusterSpec,
+    worker_order: &[&str],
+) -> Vec<ClusterStage> {
+    let (before, target) = (deployed.below("cluster"), target.clone());
     if before == target {
         return Vec::new();
     }

@@ -30,17 +30,17 @@ fn names(stages: &[ClusterStage]) -> Vec<String> {
 
 /// Every step, once deployed, gives the remaining steps with the same trees; the last has the bytes of people.
 fn resumes(before: &ClusterSpec, after: &ClusterSpec, order: &[&str]) -> Vec<ClusterStage> {
-    let stages = cluster_stages(&spec_tree(&before.files), after, order);
-    for (index, stage) in stages.iter().enumerate() {
-        let rest = cluster_stages(&stage.tree, after, order);
+    let found = stages(&spec_tree(&before.files), &spec_tree(&after.files), after, order);
+    for (index, stage) in found.iter().enumerate() {
+        let rest = stages(&stage.tree, &spec_tree(&after.files), after, order);
         let trees = |stages: &[ClusterStage]| stages.iter().map(|stage| stage.tree.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&rest), names(&stages[index + 1..]), "after {:?}", stage.stage);
-        assert_eq!(trees(&rest), trees(&stages[index + 1..]), "after {:?}", stage.stage);
+        assert_eq!(names(&rest), names(&found[index + 1..]), "after {:?}", stage.stage);
+        assert_eq!(trees(&rest), trees(&found[index + 1..]), "after {:?}", stage.stage);
     }
-    if let Some(last) = stages.last() {
+    if let Some(last) = found.last() {
         assert_eq!(last.tree, spec_tree(&after.files));
     }
-    stages
+    found
 }
 
 const FILE: &str = "cluster/eksa-cluster.yaml";
@@ -48,8 +48,8 @@ const FILE: &str = "cluster/eksa-cluster.yaml";
 #[test]
 fn nothing_to_do_gives_no_step_and_a_new_cluster_gives_one() {
     let before = spec("repositories/eks-anywhere", "management", &[]);
-    assert_eq!(cluster_stages(&spec_tree(&before.files), &before, &["md-0"]), []);
-    let new = cluster_stages(&RenderedTree::new(), &before, &["md-0"]);
+    assert_eq!(stages(&spec_tree(&before.files), &spec_tree(&before.files), &before, &["md-0"]), []);
+    let new = cluster_stages(&Fleet::default(), &RenderedTree::new(), &spec_tree(&before.files), &before);
     assert_eq!(names(&new), ["control-plane"]);
     assert_eq!(new[0].tree, spec_tree(&before.files));
 }
