@@ -146,11 +146,14 @@ pub(crate) fn machine(object: &DynamicObject, contract: Contract, machine_sets: 
     let namespace = namespace(object);
     let machine_set = owner(object, "MachineSet")
         .and_then(|owner| machine_sets.iter().find(|set| set.name == owner && set.namespace == namespace));
+    let labelled = object.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(CONTROL_PLANE));
+    let control_plane = owner(object, "KubeadmControlPlane");
     Machine {
         cluster: cluster_name(object),
         name: name(object),
-        control_plane: object.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(CONTROL_PLANE)),
-        owner: owner(object, "KubeadmControlPlane")
+        // A machine that lost its label still belongs to the control plane that owns it.
+        control_plane: labelled || control_plane.is_some(),
+        owner: control_plane
             .or_else(|| label(object, DEPLOYMENT_NAME).map(str::to_owned))
             .or_else(|| machine_set.and_then(|set| set.machine_deployment.clone()))
             .or_else(|| owner(object, "EtcdadmCluster")),

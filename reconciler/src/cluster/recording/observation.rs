@@ -102,14 +102,19 @@ impl RecordedClusters {
     }
 
     fn machine(&self, machine: &RecordedMachine, sample: &Sample) -> Machine {
-        let owners = if machine.control_plane { &sample.control_planes } else { &sample.machine_deployments };
-        let names = || owners.iter().map(|owner| &owner.name);
-        let owner = machine.owner.as_ref().or_else(|| longest_prefix(&machine.name, names()));
+        let control_planes = || sample.control_planes.iter().map(|owner| &owner.name);
+        let deployments = || sample.machine_deployments.iter().map(|owner| &owner.name);
+        let owner = machine.owner.as_ref().or_else(|| match machine.control_plane {
+            Some(true) => longest_prefix(&machine.name, control_planes()),
+            Some(false) => longest_prefix(&machine.name, deployments()),
+            None => longest_prefix(&machine.name, control_planes().chain(deployments())),
+        });
+        let of_control_plane = || owner.is_some_and(|owner| control_planes().any(|name| name == owner));
         Machine {
             namespace: RECORDED_NAMESPACE.to_owned(),
             name: machine.name.clone(),
             cluster: self.cluster_of(&machine.name, machine.cluster.as_ref()),
-            control_plane: machine.control_plane,
+            control_plane: machine.control_plane.unwrap_or_else(of_control_plane),
             owner: owner.cloned(),
             generation: machine.generation,
             deleting: machine.deleting,

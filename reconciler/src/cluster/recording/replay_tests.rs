@@ -130,7 +130,7 @@ fn on_real_rollouts_no_gate_passes_before_the_last_old_machine_is_gone() {
             for (gate, verdict) in verdicts.gates.iter().filter(|(_, gate)| gate.verdict == GateState::Pass) {
                 passed.insert(gate.clone());
                 let of_gate = |control_plane: bool| control_plane == (gate == "control-plane");
-                for machine in sample.machines.iter().filter(|machine| of_gate(machine.control_plane)) {
+                for machine in sample.machines.iter().filter(|machine| of_gate(machine.control_plane == Some(true))) {
                     let current = machine.version.as_deref() == Some("v1.35.0") && !machine.deleting;
                     assert!(current, "{name} t={}: {gate} passes with {}: {verdict:?}", sample.t, machine.name);
                 }
@@ -159,5 +159,86 @@ fn on_real_rollouts_gates_pass_soon_and_for_good() {
         assert!(letters[first..].bytes().all(|letter| letter == b'p'), "{name}: {letters}");
         let t = samples[first].0.t;
         assert!((earliest..=latest).contains(&t), "{name}: {gate} first passes at {t}");
+    }
+}
+
+/// Every field of a sample, one at a time set to null: its name, and whether the gate passes without it in two reads.
+fn without_each_field(sample: &serde_json::Value, gate: &str) -> Vec<(String, bool)> {
+    let mut paths = Vec::new();
+    find_leaves(sample, &mut String::new(), &mut paths);
+    let judge = |path: &String| {
+        let mut damaged = sample.clone();
+        *damaged.pointer_mut(path)? = serde_json::Value::Null;
+        let mut damaged: Sample = serde_json::from_value(damaged).ok()?;
+        let mut replay = GateReplay::new("v1.34.1");
+        replay.judge(&damaged);
+        damaged.t += 1.0;
+        let passes = replay.judge(&damaged).gates.get(gate).is_some_and(|gate| gate.verdict == GateState::Pass);
+        Some((path.rsplit('/').next()?.to_owned(), passes))
+    };
+    paths.iter().filter_map(judge).collect()
+}
+
+fn find_leaves(value: &serde_json::Value, path: &mut String, paths: &mut Vec<String>) {
+    let children: Vec<(String, &serde_json::Value)> = match value {
+        serde_json::Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), value)).collect(),
+        serde_json::Value::Array(items) => {
+            items.iter().enumerate().map(|(index, value)| (index.to_string(), value)).collect()
+        }
+        serde_json::Value::Null => Vec::new(),
+        _ => {
+            paths.push(path.clone());
+            Vec::new()
+        }
+    };
+    for (key, child) in children {
+        let length = path.len();
+        path.push('/');
+        path.push_str(&key);
+        find_leaves(child, path, paths);
+        path.truncate(length);
+    }
+}
+
+fn line(index: usize) -> serde_json::Value {
+    let text = std::fs::read_to_string(fixture("upgrade.jsonl")).unwrap();
+    serde_json::from_str(text.lines().nth(index).unwrap()).unwrap()
+}
+
+/// What gates look at is written down here: when any of it is lost on a finished upgrade, a gate waits.
+#[test]
+fn a_gate_waits_when_a_field_that_it_needs_is_lost() {
+    for (gate, expected) in [
+        (
+            "control-plane",
+            "Available CertificatesAvailable ControlPlaneComponentsHealthy Deleting EtcdClusterHealthy MachinesReady \
+             MachinesUpToDate NodeHealthy Ready Remediating RollingOut ScalingDown ScalingUp UpToDate availableReplicas \
+             gen node obs readyReplicas replicas specrep specver upToDateReplicas ver",
+        ),
+        (
+            "workers/blue-pool",
+            "Available MachinesReady MachinesUpToDate NodeHealthy Ready Remediating RollingOut ScalingDown ScalingUp UpToDate \
+             availableReplicas gen node obs readyReplicas replicas specrep specver upToDateReplicas",
+        ),
+    ] {
+        let needed: BTreeSet<String> = without_each_field(&line(15), gate)
+            .into_iter()
+            .filter(|(_, passes)| !passes)
+            .map(|(field, _)| field)
+            .collect();
+        assert_eq!(needed.into_iter().collect::<Vec<_>>().join(" "), expected, "{gate}");
+    }
+}
+
+/// A field that is lost opens no gate, in any sample in which the upgrade is not finished.
+#[test]
+fn a_lost_field_opens_no_gate() {
+    for index in 0..12 {
+        let gates: &[&str] = if index < 7 { &["control-plane", "workers/blue-pool"] } else { &["workers/blue-pool"] };
+        for gate in gates {
+            let opened: Vec<_> =
+                without_each_field(&line(index), gate).into_iter().filter(|(_, passes)| *passes).collect();
+            assert!(opened.is_empty(), "sample {index}: {gate} passes without {opened:?}");
+        }
     }
 }

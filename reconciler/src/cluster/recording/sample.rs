@@ -73,10 +73,10 @@ pub struct RecordedOwner {
     #[serde(rename = "ann", deserialize_with = "null_as_default")]
     pub annotations: Vec<String>,
     /// Conditions.
-    #[serde(rename = "c", deserialize_with = "null_as_default")]
+    #[serde(rename = "c", deserialize_with = "without_nulls")]
     pub conditions: BTreeMap<String, String>,
     /// Messages of conditions.
-    #[serde(rename = "msg", deserialize_with = "null_as_default")]
+    #[serde(rename = "msg", deserialize_with = "without_nulls")]
     pub messages: BTreeMap<String, String>,
 }
 
@@ -102,10 +102,10 @@ pub struct RecordedCluster {
     #[serde(deserialize_with = "null_as_default")]
     pub paused: bool,
     /// Conditions.
-    #[serde(rename = "c", deserialize_with = "null_as_default")]
+    #[serde(rename = "c", deserialize_with = "without_nulls")]
     pub conditions: BTreeMap<String, String>,
     /// Messages of conditions.
-    #[serde(rename = "msg", deserialize_with = "null_as_default")]
+    #[serde(rename = "msg", deserialize_with = "without_nulls")]
     pub messages: BTreeMap<String, String>,
 }
 
@@ -138,19 +138,24 @@ pub struct RecordedMachine {
     /// `status.nodeInfo.kubeletVersion`; empty where the node does not say.
     #[serde(rename = "kv")]
     pub kubelet_version: Option<String>,
-    /// Whether it carries the label `cluster.x-k8s.io/control-plane`.
-    #[serde(rename = "cp", deserialize_with = "null_as_default")]
-    pub control_plane: bool,
+    /// Whether it carries the label `cluster.x-k8s.io/control-plane`; where it was not recorded, its owner tells.
+    #[serde(rename = "cp")]
+    pub control_plane: Option<bool>,
     /// Conditions.
-    #[serde(rename = "c", deserialize_with = "null_as_default")]
+    #[serde(rename = "c", deserialize_with = "without_nulls")]
     pub conditions: BTreeMap<String, String>,
     /// Messages of conditions.
-    #[serde(rename = "msg", deserialize_with = "null_as_default")]
+    #[serde(rename = "msg", deserialize_with = "without_nulls")]
     pub messages: BTreeMap<String, String>,
 }
 
 fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn without_nulls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let texts: Option<BTreeMap<String, Option<String>>> = Option::deserialize(deserializer)?;
+    Ok(texts.unwrap_or_default().into_iter().filter_map(|(name, text)| Some((name, text?))).collect())
 }
 
 /// The parts of a recorded condition: `True/Available` is status `True`, reason `Available`.
