@@ -47,6 +47,11 @@ impl GateHistory {
         self.streaks.iter().find(|(known, _)| known == key).map(|(_, streak)| streak)
     }
 
+    /// Every streak with its gate.
+    pub fn streaks(&self) -> impl Iterator<Item = (&GateKey, &Streak)> {
+        self.streaks.iter().map(|(key, streak)| (key, streak))
+    }
+
     /// The history after one more read. `held` maps each gate that was evaluated and held to what was settled; a gate that is not in it
     /// has no streak any more. A read that is not later than the last one is the same read: it changes nothing. A gap longer than
     /// `maximum_gap`, or other settled values, start the streak anew.

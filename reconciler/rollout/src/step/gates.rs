@@ -119,12 +119,13 @@ pub(super) fn before_start(plan: &Plan, name: &StageName) -> Option<OwnedGate> {
     Some(OwnedGate::of(plan, stage, None))
 }
 
-/// The gate after the last commit. It has no timeout: what it compares has nothing left to arrive.
+/// The gate after the last commit: what the end state has to be, and what the last stage has to be, so that its soak begins when both hold. It
+/// has no timeout: what it compares has nothing left to arrive.
 pub(super) fn verify(world: &World, ledger: &Ledger, plan: &Plan) -> Option<OwnedGate> {
     let stage = plan.stages.iter().find(|stage| stage.stage.name == StageName::Verify)?;
-    let last = ledger.stages.last()?;
-    let binding = binding(&world.deploy, &ledger.cluster, &ledger.rollout, &last.stage)?;
-    let mut gate = OwnedGate::of(plan, stage, Some(binding));
+    let last = running(world, ledger, plan)?.ok()?;
+    let mut gate = OwnedGate::of(plan, stage, last.binding);
+    gate.expectations.extend(last.expectations);
     gate.policy.timeout = Duration::MAX;
     Some(gate)
 }

@@ -1,0 +1,80 @@
+//! When two states of the model are one.
+
+use std::fmt::Write as _;
+
+use rollout::{Effect, Reachability};
+
+use super::model::{Model, TIMEOUT};
+
+impl Model {
+    /// Everything that future steps depend on, with times as relations: two states with one key have the same future.
+    pub fn key(&self) -> String {
+        let mut key = format!("{} ", self.faults_left);
+        for cluster in 0..2 {
+            let own = &self.clusters[cluster];
+            let last = self.last_stage_commit(cluster);
+            let contains_last = |applied: usize| last.is_none_or(|(index, _)| applied > index);
+            let declared = |applied: usize| applied.checked_sub(1).map_or([1; 3], |index| self.trees[index][cluster]);
+            let flags = [
+                own.broken,
+                own.paused,
+                own.foreign,
+                contains_last(own.applied),
+                own.applied == self.deploy.commits.len(),
+            ];
+            write!(key, "|{:?}{}{:?}{:?}{flags:?}", own.deployed, own.target, own.actual, declared(own.applied))
+                .unwrap();
+            write!(key, "{:?}{}{:?}", declared(own.lagging.0), contains_last(own.lagging.0), own.lagging.1).unwrap();
+            if let Some(ledger) = &own.ledger {
+                let records: Vec<_> =
+                    ledger.stages.iter().map(|record| (record.stage.to_string(), record.kind)).collect();
+                write!(key, "{}{:?}{records:?}", ledger.rollout, ledger.state).unwrap();
+            }
+            if let Some((_, commit)) = last {
+                let late = self.now - Self::seconds(commit.committed_at) >= i64::try_from(TIMEOUT).unwrap();
+                write!(key, "late{late}").unwrap();
+            }
+            if let Some(seen) = &own.observation {
+                let age = self.now - Self::seconds(seen.read_at);
+                let age = if age < -5 {
+                    "future"
+                } else if age < 10_000 {
+                    "fresh"
+                } else {
+                    "old"
+                };
+                let after = last.is_none_or(|(_, commit)| seen.read_at > commit.committed_at);
+                let revision = seen.flux.kustomizations.first().and_then(|known| known.last_applied_revision.as_ref());
+                let position = self.deploy.commits.iter().position(|commit| Some(&commit.id) == revision);
+                let position = position.map(|index| (contains_last(index + 1), declared(index + 1)));
+                let generations: Vec<_> =
+                    seen.deployments.iter().map(|known| (known.generation, known.observed_generation)).collect();
+                let machines: Vec<_> = seen.machines.iter().map(|known| &known.spec_version).collect();
+                let backup = seen.backup.as_ref().map(|report| &report.rollout);
+                write!(key, "{age}{after}{}{}", seen.reachable == Reachability::Reachable, seen.confirmed).unwrap();
+                write!(key, "{position:?}{generations:?}{machines:?}{backup:?}").unwrap();
+            }
+            for (name, streak) in own.history.streaks() {
+                let current = own.observation.as_ref().is_some_and(|seen| seen.read_at == streak.last);
+                let proven = own.settled_at.is_some_and(|settled| Self::seconds(streak.since) >= settled);
+                let bound = name.commit.as_ref() == last.map(|(_, commit)| &commit.id);
+                write!(key, "[{}{bound}{}{current}{proven}{}]", name.stage, streak.reads.min(2), streak.settled)
+                    .unwrap();
+            }
+            write!(key, "{:?}{}", own.backup.as_ref().map(|report| &report.rollout), own.settled_at.is_some()).unwrap();
+            match &own.pending {
+                Some(Effect::Commit(commit)) => {
+                    write!(key, "C{}{}{}", commit.stage, commit.rollout, commit.parent == self.head()).unwrap();
+                }
+                Some(Effect::Revert(commit)) => {
+                    write!(key, "R{}{}", commit.stage, commit.parent == self.head()).unwrap();
+                }
+                Some(Effect::Close(close)) => {
+                    write!(key, "X{:?}{}", close.ledger.state, close.parent == self.head()).unwrap();
+                }
+                _ => {}
+            }
+        }
+        key
+    }
+}

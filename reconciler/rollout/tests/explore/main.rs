@@ -1,0 +1,211 @@
+//! Every state that two clusters with three stages each can get into, with faults, and what has to hold in all of them.
+//!
+//! `STEPGATE_EXPLORE_FAULTS=2` allows more faults on one path (minutes instead of seconds).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods
+)]
+
+mod key;
+mod model;
+mod pictures;
+
+use std::collections::{HashMap, VecDeque};
+
+use model::{Action, Model, NAMES, Rules};
+use rollout::{Effect, LedgerState, OnFailure, StageCommit, StageRecordKind};
+
+/// Decisions always have a reason, and there is at most one commit among them.
+fn check_decision(effects: &[Effect]) {
+    assert!(!effects.is_empty());
+    let mut commits = 0;
+    for effect in effects {
+        match effect {
+            Effect::Wait { reason, .. } => assert!(!reason.message.is_empty()),
+            Effect::Hold { reasons, help, .. } => {
+                assert!(
+                    !help.is_empty() && !reasons.is_empty() && reasons.iter().all(|reason| !reason.message.is_empty())
+                );
+            }
+            Effect::Blocked { reasons } => panic!("nothing forbids this plan: {reasons:?}"),
+            Effect::Commit(_) | Effect::Revert(_) | Effect::Close(_) => commits += 1,
+            Effect::Observe { .. } | Effect::Backup { .. } | Effect::RequestApproval(_) | Effect::Done => {}
+        }
+    }
+    assert!(commits <= 1);
+    let explains = |effect: &Effect| {
+        !matches!(effect, Effect::Observe { .. } | Effect::Backup { .. } | Effect::RequestApproval(_))
+    };
+    assert!(effects.iter().any(explains), "{effects:?}");
+}
+
+/// What must hold when a commit is about to reach the branch.
+fn check_commit(model: &Model, cluster: usize) {
+    match model.about_to_commit(cluster) {
+        Some((Effect::Commit(commit), settled_at)) => check_stage(model, cluster, commit, settled_at),
+        Some((Effect::Revert(commit), _)) => {
+            let (_, last) = model.last_stage_commit(cluster).expect("only what was committed is reverted");
+            assert_eq!(commit.undoes.as_ref(), Some(&last.id));
+            assert!(!commit.ledger.stages.last().unwrap().reasons.is_empty());
+        }
+        Some((Effect::Close(close), settled_at)) => {
+            let evidence = close.ledger.verified.as_ref().expect("a rollout is closed with evidence");
+            check_evidence(model, cluster, evidence, settled_at);
+            assert_ne!(close.ledger.state, LedgerState::Running);
+        }
+        _ => {}
+    }
+}
+
+fn check_stage(model: &Model, cluster: usize, commit: &StageCommit, settled_at: Option<i64>) {
+    let stage = Model::stage_position(cluster, &commit.stage);
+    let own = &model.clusters[cluster];
+    // Stages before it are at the same version or later already: none is left out.
+    let record = commit.ledger.stages.last().unwrap();
+    let plan = [2, 3].map(|target| model.plan(cluster, target));
+    let plan = plan.iter().find(|plan| plan.digest == commit.plan).expect("the plan is one that was asked for");
+    for earlier in &own.deployed[..stage] {
+        let target = if plan.source.as_str().ends_with('2') { 2 } else { 3 };
+        assert_eq!(*earlier, target, "{} is committed before the stages in front of it", commit.stage);
+    }
+    match &record.opened_by {
+        Some(evidence) => check_evidence(model, cluster, evidence, settled_at),
+        None => assert!(!record.reasons.is_empty(), "a repair names what it repairs"),
+    }
+    // One commit for a stage and a plan, unless it was reverted in between.
+    let trailers = model.deploy.commits.iter().filter_map(|commit| commit.trailer.as_ref());
+    let same = trailers.filter(|trailer| trailer.rollout == commit.rollout && trailer.stage == commit.stage).count();
+    let reverts = commit
+        .ledger
+        .stages
+        .iter()
+        .filter(|known| known.stage == commit.stage && known.kind == StageRecordKind::Revert);
+    let reverts = reverts.count();
+    assert_eq!(same, 2 * reverts, "{} {} was committed already", NAMES[cluster], commit.stage);
+    assert!(record.attempt <= 1 + model.rules.retries);
+    if cluster == 1 && commit.ledger.stages.len() == 1 {
+        assert!(
+            model.clusters[0].ledger.as_ref().is_some_and(|ledger| ledger.state != LedgerState::Running)
+                || model.faults_left == 0
+        );
+    }
+}
+
+/// Evidence is for the cluster's own last commit, and the oracle agrees that everything really ran from then on.
+fn check_evidence(model: &Model, cluster: usize, evidence: &rollout::Evidence, settled_at: Option<i64>) {
+    let running = model.clusters[cluster].ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running);
+    if running.is_some() {
+        let (_, last) = model.last_stage_commit(cluster).expect("a running rollout has a commit");
+        assert_eq!(evidence.commit.as_ref(), Some(&last.id), "evidence is bound to another commit");
+        assert!(evidence.observed_at > last.committed_at);
+    }
+    assert!(evidence.reads >= 2);
+    let settled_at = settled_at.expect("the gate passed before everything ran");
+    if evidence.commit.is_some() {
+        let held_since = Model::seconds(evidence.held_since);
+        assert!(
+            held_since >= settled_at,
+            "the gate held at {held_since}, everything ran at {settled_at}: {}",
+            model.key()
+        );
+    }
+}
+
+/// A stage was reverted as often as the policy allows, and says so; the other cluster waits for it.
+fn is_held(decisions: &[Vec<Effect>; 2]) -> bool {
+    let reverted = |effect: &Effect| match effect {
+        Effect::Hold { reasons, .. } => reasons.iter().any(|reason| reason.message.contains("and reverted")),
+        _ => false,
+    };
+    decisions.iter().flatten().any(reverted)
+}
+
+/// The states found so far, with the ways between them on which nothing goes wrong.
+#[derive(Default)]
+struct Graph {
+    numbers: HashMap<String, usize>,
+    /// For each state, the states from which an ordinary action leads to it.
+    from: Vec<Vec<usize>>,
+    /// States in which everything is done, or explained as held.
+    ends: Vec<usize>,
+}
+
+impl Graph {
+    /// The number of a state, and whether it is new.
+    fn number(&mut self, key: String) -> (usize, bool) {
+        let next = self.from.len();
+        let number = *self.numbers.entry(key).or_insert(next);
+        if number == next {
+            self.from.push(Vec::new());
+        }
+        (number, number == next)
+    }
+
+    /// Once faults stop, it finishes: an end can be reached from every state by ordinary actions alone. Whatever ordinary actions do, they lead
+    /// to a state of which the same is true, so no order of them can trap it.
+    fn check_that_everything_finishes(&self) {
+        let mut finishes = vec![false; self.from.len()];
+        let mut queue: VecDeque<usize> = self.ends.iter().copied().collect();
+        while let Some(state) = queue.pop_front() {
+            if !std::mem::replace(&mut finishes[state], true) {
+                queue.extend(&self.from[state]);
+            }
+        }
+        let stuck = finishes.iter().position(|finishes| !finishes);
+        let stuck = stuck.and_then(|stuck| self.numbers.iter().find(|(_, number)| **number == stuck));
+        assert!(stuck.is_none(), "no way leads to the end from {stuck:?}");
+    }
+}
+
+fn explore(rules: Rules, faults: u8) -> usize {
+    let start = Model::new(rules, faults);
+    let mut graph = Graph::default();
+    let (number, _) = graph.number(start.key());
+    let mut queue = VecDeque::from([(number, start)]);
+    let mut commits = 0_usize;
+    while let Some((number, model)) = queue.pop_front() {
+        let decisions = [model.step(0), model.step(1)];
+        if model.is_finished(&decisions) || is_held(&decisions) {
+            graph.ends.push(number);
+        }
+        for (cluster, effects) in decisions.iter().enumerate() {
+            check_decision(effects);
+            commits += usize::from(model.about_to_commit(cluster).is_some());
+            check_commit(&model, cluster);
+            for action in Action::ALL {
+                let Some(next) = model.after(cluster, action, effects) else { continue };
+                let (reached, is_new) = graph.number(next.key());
+                if !action.is_fault() {
+                    graph.from[reached].push(number);
+                }
+                if is_new {
+                    queue.push_back((reached, next));
+                }
+            }
+        }
+    }
+    assert!(commits > 0, "the exploration commits nothing");
+    graph.check_that_everything_finishes();
+    graph.from.len()
+}
+
+fn faults() -> u8 {
+    std::env::var("STEPGATE_EXPLORE_FAULTS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+#[test]
+fn holding_keeps_every_promise_in_every_state() {
+    let states = explore(Rules { on_failure: OnFailure::Hold, retries: 0 }, faults());
+    println!("on_failure: hold, {} faults: {states} states", faults());
+}
+
+#[test]
+fn reverting_keeps_every_promise_in_every_state() {
+    let states = explore(Rules { on_failure: OnFailure::Revert, retries: 1 }, faults());
+    println!("on_failure: revert, {} faults: {states} states", faults());
+}
