@@ -8,7 +8,8 @@ use super::images::SectionImages;
 use super::output::Directory;
 use super::upstream::Upstream;
 use super::{
-    ComponentName, Hop, Note, NoteKind, RenderError, RenderRequest, RenderedComponent, Weight, build, hops, upstream,
+    ComponentName, Hop, Note, NoteKind, RenderError, RenderRequest, RenderedComponent, Weight, build, hops,
+    network_policies, upstream,
 };
 use crate::object::{containers, object_id, open_list};
 use crate::{BundleFile, ChartRequest, ClusterKind};
@@ -93,6 +94,9 @@ fn render_at(
     let compatibility = compatibility(request, from, &version);
     let manifest = manifest(request, bundle, section, name, compatibility.as_deref())?;
     let mut objects = build::build(request, name, std::slice::from_ref(&manifest))?.objects;
+    if name == ComponentName::Cilium {
+        objects.extend(network_policies::policies(request));
+    }
     let images = SectionImages::of(section);
     let report = super::pin_images(request, ComponentName::Cilium, &mut objects, |_| &images);
     let mut notes = report.notes();
