@@ -2,12 +2,12 @@
 
 use kustomize_rs::yaml::Node;
 
-use super::objects::{FoundObject, count, field, files_of};
+use super::objects::{FoundObject, Objects, count, field, files_of};
 use crate::{ClusterKind, ClusterSpec, Management, Places, Problem, Provider, WorkerGroup};
 
 pub(super) fn read(
     object: &FoundObject,
-    objects: &[FoundObject],
+    objects: &Objects<'_>,
     _: &mut Vec<Problem>,
 ) -> Result<ClusterSpec, Box<Problem>> {
     let empty = Node::default();
@@ -33,7 +33,7 @@ fn management(object: &FoundObject) -> Management {
     }
 }
 
-fn class(object: &FoundObject, objects: &[FoundObject], spec: &Node) -> Result<ClusterSpec, Box<Problem>> {
+fn class(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<ClusterSpec, Box<Problem>> {
     let topology = spec.get("topology").cloned().unwrap_or_default();
     let name = object.name.clone();
     let Some(kubernetes_version) = field(&topology, &["version"]) else {
@@ -57,12 +57,12 @@ fn class(object: &FoundObject, objects: &[FoundObject], spec: &Node) -> Result<C
         .collect();
     let mut members = vec![object];
     if let Some(class_name) = class_name {
-        let class =
-            objects.iter().find(|other| other.group == "cluster.x-k8s.io" && other.is("ClusterClass", &class_name));
+        let named = objects.named("ClusterClass", &class_name);
+        let class = named.iter().copied().find(|other| other.group == "cluster.x-k8s.io");
         if let Some(class) = class {
             members.push(class);
             for reference in references(&class.node) {
-                members.extend(objects.iter().find(|other| other.is(&reference.0, &reference.1)));
+                members.extend(objects.named(&reference.0, &reference.1).first());
             }
         }
     }
@@ -95,16 +95,17 @@ fn class(object: &FoundObject, objects: &[FoundObject], spec: &Node) -> Result<C
     })
 }
 
-fn plain(object: &FoundObject, objects: &[FoundObject], spec: &Node) -> Result<ClusterSpec, Box<Problem>> {
+fn plain(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<ClusterSpec, Box<Problem>> {
     let name = object.name.clone();
     let reference = |node: &Node, path: &[&str]| {
         let node = node.at(path)?;
         let (kind, name) = (field(node, &["kind"])?, field(node, &["name"])?);
-        objects.iter().find(|other| other.is(&kind, &name))
+        objects.named(&kind, &name).first().copied()
     };
     let control_plane = reference(spec, &["controlPlaneRef"]);
     let etcd = reference(spec, &["managedExternalEtcdRef"]);
     let deployments: Vec<&FoundObject> = objects
+        .all()
         .iter()
         .filter(|other| other.group == "cluster.x-k8s.io" && other.kind == "MachineDeployment")
         .filter(|other| field(&other.node, &["spec", "clusterName"]).is_some_and(|cluster| cluster == name))
@@ -130,7 +131,7 @@ fn plain(object: &FoundObject, objects: &[FoundObject], spec: &Node) -> Result<C
     while let Some(member) = members.get(index).copied() {
         index += 1;
         for (kind, name) in references(&member.node) {
-            if let Some(found) = objects.iter().find(|other| other.is(&kind, &name))
+            if let Some(found) = objects.named(&kind, &name).first().copied()
                 && !members.iter().any(|known| std::ptr::eq(*known, found))
             {
                 members.push(found);

@@ -2,7 +2,7 @@
 
 use kustomize_rs::yaml::Node;
 
-use super::objects::{FoundObject, count, field, files_of};
+use super::objects::{FoundObject, Objects, count, field, files_of};
 use crate::{
     BundleReference, ClusterKind, ClusterSpec, Management, Places, Problem, ProblemCode, Provider, Severity,
     WorkerGroup,
@@ -12,7 +12,7 @@ const GROUP: &str = "anywhere.eks.amazonaws.com";
 
 pub(super) fn read(
     object: &FoundObject,
-    objects: &[FoundObject],
+    objects: &Objects<'_>,
     problems: &mut Vec<Problem>,
 ) -> Result<ClusterSpec, Box<Problem>> {
     let empty = Node::default();
@@ -146,7 +146,7 @@ fn references(spec: &Node) -> Vec<(String, String, Vec<&'static str>)> {
 fn files(
     object: &FoundObject,
     spec: &Node,
-    objects: &[FoundObject],
+    objects: &Objects<'_>,
     problems: &mut Vec<Problem>,
 ) -> Vec<crate::SpecFile> {
     let mut members = vec![object];
@@ -184,9 +184,10 @@ fn files(
 }
 
 /// The object that a reference of `cluster` means: the one in its file, else in its folder, else the only one anywhere.
-fn find<'a>(cluster: &FoundObject, objects: &'a [FoundObject], kind: &str, name: &str) -> Option<&'a FoundObject> {
-    let fits = |object: &&FoundObject| object.is(kind, name) && (object.group == GROUP || object.group.is_empty());
-    let mut found: Vec<&FoundObject> = objects.iter().filter(fits).collect();
+fn find<'a>(cluster: &FoundObject, objects: &Objects<'a>, kind: &str, name: &str) -> Option<&'a FoundObject> {
+    // EKS Anywhere itself writes machine configurations without apiVersion.
+    let fits = |object: &&&FoundObject| object.group == GROUP || object.group.is_empty();
+    let mut found: Vec<&'a FoundObject> = objects.named(kind, name).iter().filter(fits).copied().collect();
     found.sort_by_key(|object| (object.path != cluster.path, object.path.parent() != cluster.path.parent()));
     let nearby = found.first().filter(|first| first.path.parent() == cluster.path.parent());
     match nearby {

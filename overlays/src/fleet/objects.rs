@@ -1,6 +1,6 @@
 //! Objects found in the repository, and which of them make up a cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kustomize_rs::yaml::{Node, Span};
@@ -42,12 +42,6 @@ impl FoundObject {
         })
     }
 
-    /// Whether a reference to `kind` and `name` means this object. EKS Anywhere itself writes machine configurations
-    /// without `apiVersion`, so the group is compared by the caller where it matters.
-    pub fn is(&self, kind: &str, name: &str) -> bool {
-        self.kind == kind && self.name == name
-    }
-
     pub fn place(&self, span: Span) -> Place {
         Place { path: self.path.clone(), line: span.line.max(1), column: span.column.max(1) }
     }
@@ -61,6 +55,38 @@ impl FoundObject {
         let place = self.place_of(path);
         let problem = Problem::new(ProblemCode::BadCluster, message).path(&place.path).at(place.line, place.column);
         if cluster.is_empty() { problem } else { problem.cluster(cluster) }
+    }
+}
+
+/// All objects, with the ways in which they are looked up.
+pub(super) struct Objects<'a> {
+    all: &'a [FoundObject],
+    by_name: HashMap<(&'a str, &'a str), Vec<&'a FoundObject>>,
+    by_path: HashMap<&'a RepoPath, Vec<&'a FoundObject>>,
+}
+
+impl<'a> Objects<'a> {
+    pub fn new(all: &'a [FoundObject]) -> Self {
+        let mut objects = Self { all, by_name: HashMap::new(), by_path: HashMap::new() };
+        for object in all {
+            objects.by_name.entry((&object.kind, &object.name)).or_default().push(object);
+            objects.by_path.entry(&object.path).or_default().push(object);
+        }
+        objects
+    }
+
+    pub fn all(&self) -> &'a [FoundObject] {
+        self.all
+    }
+
+    /// The objects of that kind and name, in order of path.
+    pub fn named<'s>(&'s self, kind: &'s str, name: &'s str) -> &'s [&'a FoundObject] {
+        let names: &HashMap<(&'s str, &'s str), Vec<&'a FoundObject>> = &self.by_name;
+        names.get(&(kind, name)).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn in_file(&self, path: &RepoPath) -> &[&'a FoundObject] {
+        self.by_path.get(path).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
@@ -80,6 +106,7 @@ pub(super) fn count(node: &Node, path: &[&str]) -> Option<u32> {
 /// Every cluster among `objects`, by name; broken ones become problems.
 pub(super) fn clusters(objects: &[FoundObject], problems: &mut Vec<Problem>) -> Vec<ClusterSpec> {
     let mut clusters = Vec::new();
+    let index = Objects::new(objects);
     for object in objects {
         let read = match (object.group.as_str(), object.kind.as_str()) {
             ("anywhere.eks.amazonaws.com", "Cluster") => super::eks_anywhere::read,
@@ -102,7 +129,7 @@ pub(super) fn clusters(objects: &[FoundObject], problems: &mut Vec<Problem>) -> 
             problems.push(problem.hint("use lower-case letters, digits and hyphens, as Kubernetes asks for"));
             continue;
         }
-        match read(object, objects, problems) {
+        match read(object, &index, problems) {
             Ok(cluster) => clusters.push(cluster),
             Err(problem) => problems.push(*problem),
         }
@@ -147,15 +174,15 @@ fn tell_strays(objects: &[FoundObject], clusters: &[ClusterSpec], problems: &mut
 /// The files of `members` in order of path.
 ///
 /// A file that also holds objects of another cluster is cut down to the documents of this one.
-pub(super) fn files_of(cluster: &FoundObject, members: &[&FoundObject], objects: &[FoundObject]) -> Vec<SpecFile> {
+pub(super) fn files_of(cluster: &FoundObject, members: &[&FoundObject], objects: &Objects<'_>) -> Vec<SpecFile> {
     let paths: BTreeSet<&RepoPath> = members.iter().map(|member| &member.path).collect();
     let mut files = Vec::new();
     for path in paths {
         let Some(member) = members.iter().find(|member| member.path == *path) else { continue };
-        let is_cluster = |object: &&FoundObject| {
-            object.path == *path && object.kind == cluster.kind && object.group == cluster.group
+        let is_other = |object: &&&FoundObject| {
+            object.kind == cluster.kind && object.group == cluster.group && !std::ptr::eq(**object, cluster)
         };
-        let shared = objects.iter().filter(is_cluster).any(|object| !std::ptr::eq(object, cluster));
+        let shared = objects.in_file(path).iter().any(|object| is_other(&object));
         let bytes = if shared { cut(member, members) } else { Arc::clone(&member.bytes) };
         files.push(SpecFile { path: path.clone(), bytes });
     }

@@ -2,13 +2,13 @@
 
 use kustomize_rs::yaml::Node;
 
-use super::objects::{FoundObject, count, field, files_of};
+use super::objects::{FoundObject, Objects, count, field, files_of};
 use crate::{ClusterKind, ClusterSpec, Management, Places, Problem, Provider, WorkerGroup};
 
 /// `run.tanzu.vmware.com`: v1alpha2 and v1alpha3 name Tanzu releases, v1alpha1 a version and one size of workers.
 pub(super) fn read_tanzu(
     object: &FoundObject,
-    objects: &[FoundObject],
+    objects: &Objects<'_>,
     _: &mut Vec<Problem>,
 ) -> Result<ClusterSpec, Box<Problem>> {
     let empty = Node::default();
@@ -55,7 +55,7 @@ pub(super) fn read_tanzu(
 /// `eksctl.io`: `metadata.version`, node groups managed and not.
 pub(super) fn read_eksctl(
     object: &FoundObject,
-    objects: &[FoundObject],
+    objects: &Objects<'_>,
     _: &mut Vec<Problem>,
 ) -> Result<ClusterSpec, Box<Problem>> {
     let Some(version) = field(&object.node, &["metadata", "version"]) else {
@@ -96,7 +96,7 @@ struct Facts<'a> {
 
 fn spec_of(
     object: &FoundObject,
-    objects: &[FoundObject],
+    objects: &Objects<'_>,
     kind: ClusterKind,
     provider: Provider,
     facts: Facts<'_>,

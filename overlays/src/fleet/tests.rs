@@ -223,3 +223,20 @@ fn real_specifications_are_read() {
         assert!(warnings.is_empty(), "{file}: {warnings:?}");
     }
 }
+
+/// A thousand clusters with five objects each are read without looking at every object for every reference.
+#[test]
+fn a_large_fleet_is_read_in_one_go() {
+    let original = fixture("repositories/eks-anywhere");
+    let path = RepoPath::new("clusters/management/workload-1/eksa-system/eksa-cluster.yaml").unwrap();
+    let text = String::from_utf8(original.read(&path).unwrap().to_vec()).unwrap();
+    let mut files = fixture("repositories/eks-anywhere");
+    for number in 2..=1000 {
+        let name = format!("workload-{number}");
+        let path = RepoPath::new(format!("clusters/management/{name}/eksa-system/eksa-cluster.yaml")).unwrap();
+        files.insert(path, text.replace("workload-1", &name).into_bytes());
+    }
+    let fleet = read_fleet(&files);
+    assert_eq!((fleet.clusters.len(), problems(&fleet).len()), (1001, 0));
+    assert_eq!(fleet.managed_by("management").count(), 1000);
+}

@@ -1,4 +1,4 @@
-//! The NetworkPolicies that EKS Anywhere adds to Cilium in policy mode `always`, so that its own parts can still talk.
+//! The `NetworkPolicy` objects that EKS Anywhere adds to Cilium in policy mode `always`, so that its own parts can still talk.
 
 use kustomize_rs::yaml::{Mapping, Node};
 
