@@ -11,7 +11,10 @@ use super::resolve::{Scalar, resolve_v3};
 
 /// Reads `source` by go-yaml v3's rules, or gives up.
 pub(super) fn read(source: &str, limits: &Limits) -> Option<Vec<Document>> {
-    if !source.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
+    // Without an early end this runs over many bytes at once.
+    let strange =
+        source.bytes().fold(false, |strange, byte| strange | !(matches!(byte, b' '..=b'~') | (byte == b'\n')));
+    if strange {
         return None;
     }
     let mut reader = Reader { source, next: 0, number: 0, current: None, nodes: 0, limits };
@@ -86,7 +89,8 @@ impl<'s> Reader<'s, '_> {
                 self.current = None;
                 return adjacent;
             };
-            let line = rest.split_once('\n').map_or(rest, |(line, _)| line);
+            let length = line_length(rest.as_bytes());
+            let line = rest.get(..length).unwrap_or_default();
             let start = self.next;
             self.next += line.len() + 1;
             self.number += 1;
@@ -157,7 +161,7 @@ impl<'s> Reader<'s, '_> {
 
     /// A mapping whose first entry is `first`; the others stand at the same indent.
     fn mapping(&mut self, first: Line<'s>, depth: usize) -> Option<Node> {
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<Entry> = Vec::with_capacity(6);
         let mut line = first;
         loop {
             let (key, after) = split_key(line.text)?;
@@ -242,6 +246,22 @@ impl<'s> Reader<'s, '_> {
     }
 }
 
+/// Bytes before the first line end, looked for eight at a time.
+fn line_length(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        // A byte that equals a line end becomes zero, and the lowest zero byte alone is sure to have its high bit set.
+        let word = u64::from_le_bytes(*word) ^ (ONES * 0x0A);
+        let found = word.wrapping_sub(ONES) & !word & (ONES * 0x80);
+        if found != 0 {
+            return index * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let tail = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+    bytes.len() - rest.len() + tail
+}
+
 fn quoted(value: Line<'_>, span: Span) -> Option<Node> {
     let inner = value.text.get(1..value.text.len() - 1)?;
     Some(Node::with_span(Value::String(inner.to_owned()), span))
@@ -284,7 +304,8 @@ fn is_plain(text: &str) -> bool {
         return false;
     }
     let bytes = text.as_bytes();
-    !bytes.windows(2).any(|pair| matches!(pair, b": " | b" #"))
+    // Most values are one word.
+    !bytes.contains(&b' ') || !bytes.windows(2).any(|pair| matches!(pair, b": " | b" #"))
 }
 
 #[cfg(test)]

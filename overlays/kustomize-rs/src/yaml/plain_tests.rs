@@ -169,6 +169,16 @@ fn lines() -> impl Strategy<Value = String> {
     })
 }
 
+#[test]
+fn lines_of_any_length_end_where_they_end() {
+    for length in 0..40 {
+        for rest in ["", "\n", "\nx", "\n\n", "\n0123456789"] {
+            let text = format!("{}{rest}", "\u{b}".repeat(length));
+            assert_eq!(line_length(text.as_bytes()), length, "{text:?}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
     #[test]
