@@ -66,7 +66,8 @@ fn arrows_between_our_packages_are_the_ones_of_the_design() {
 #[test]
 fn pure_packages_cannot_reach_a_runtime_a_network_or_a_repository() {
     let graph = graph(&metadata());
-    let forbidden = ["tokio", "kube", "kube-client", "git2", "libgit2-sys", "reqwest", "hyper", "notify", "axum", "mio"];
+    let forbidden =
+        ["tokio", "kube", "kube-client", "git2", "libgit2-sys", "reqwest", "hyper", "notify", "axum", "mio"];
     for package in ["bundles", "kustomize-rs", "overlays", "rollout", "simulator"] {
         let mut reached = BTreeSet::new();
         let mut queue = vec![package.to_owned()];
@@ -101,8 +102,18 @@ fn the_top_level_holds_what_the_design_names_and_nothing_else() {
     let entries: BTreeSet<&str> = files.lines().filter_map(|line| line.split('/').next()).collect();
     let rooms = ["Cargo.toml", "reconciler", "bundles", "overlays", "fixtures", "tests", "README.md"];
     let configuration = [
-        ".cargo", ".ci", ".config", ".github", ".gitignore", ".gitattributes", "Cargo.lock", "LICENSE", "clippy.toml",
-        "deny.toml", "rust-toolchain.toml", "rustfmt.toml",
+        ".cargo",
+        ".ci",
+        ".config",
+        ".github",
+        ".gitignore",
+        ".gitattributes",
+        "Cargo.lock",
+        "LICENSE",
+        "clippy.toml",
+        "deny.toml",
+        "rust-toolchain.toml",
+        "rustfmt.toml",
     ];
     for room in rooms {
         assert!(entries.contains(room), "{room} is missing at the top level");

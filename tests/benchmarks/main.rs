@@ -1,0 +1,74 @@
+//! Benchmarks: our work beside a peer's, in the same run, on outputs that are compared first.
+//!
+//! `benchmarks [P4 P5 …]` runs all or the named ones. Each prints what was measured, also where it falls short of its
+//! goal; a benchmark whose outputs differ prints `DIFFERENT` instead of a number and the program ends with status 1.
+//! Processor time is user and system time of the whole process tree; rounds alternate between the two sides.
+
+mod corpus;
+mod detect;
+mod manifests;
+mod measure;
+mod no_op;
+mod report;
+mod stage_commit;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+
+use report::Report;
+
+/// Where benchmarks keep what they build, and how often they measure.
+struct Environment {
+    /// A folder that goes away at the end.
+    scratch: tempfile::TempDir,
+    /// Programs of peers, built on demand and kept.
+    peers: PathBuf,
+    /// Measured rounds of each side.
+    rounds: usize,
+}
+
+type Benchmark = fn(&Environment) -> anyhow::Result<Report>;
+
+const BENCHMARKS: &[(&str, Benchmark)] =
+    &[("P4", detect::run), ("P5", manifests::run), ("P6", stage_commit::run), ("P8", no_op::run)];
+
+fn main() -> ExitCode {
+    match try_main() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            report::line(&format!("benchmarks: {error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn try_main() -> anyhow::Result<bool> {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if let [verb, arguments @ ..] = wanted.as_slice()
+        && verb == stage_commit::PUSH_VERB
+    {
+        stage_commit::push_once(arguments)?;
+        return Ok(true);
+    }
+    if let Some(unknown) = wanted.iter().find(|name| !BENCHMARKS.iter().any(|(known, _)| known == name)) {
+        let known: Vec<&str> = BENCHMARKS.iter().map(|(name, _)| *name).collect();
+        bail!("no benchmark {unknown}; there are {}", known.join(", "));
+    }
+    let environment = Environment {
+        scratch: tempfile::tempdir().context("make a temporary folder")?,
+        peers: std::env::var_os("STEPGATE_SERVERS").map_or_else(|| PathBuf::from("target/servers"), PathBuf::from),
+        rounds: std::env::var("STEPGATE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(7),
+    };
+    report::machine();
+    let mut equal = true;
+    for (name, run) in BENCHMARKS {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            let report = run(&environment).with_context(|| format!("benchmark {name}"))?;
+            equal &= report.print(name);
+        }
+    }
+    Ok(equal)
+}
