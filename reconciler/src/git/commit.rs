@@ -117,7 +117,7 @@ impl Repository {
         if let Some(signature) = signature {
             header.push_str(&format!("gpgsig {}\n", signature.trim_end().replace('\n', "\n ")));
         }
-        let commit = new.add(ObjectType::Commit, format!("{header}\n{message}").into_bytes())?;
+        let commit = new.add(ObjectType::Commit, format!("{header}\n{message}").into_bytes(), None)?;
         self.with_objects(|objects| new.write(&self.inner.folder.join("objects"), objects))?;
         Ok(CommitOutcome::Created(commit_id(commit)?))
     }

@@ -51,7 +51,7 @@ impl<'a> Edits<'a> {
     pub(super) fn apply(&self, base: Option<Oid>, store: &Objects<'_>, new: &mut NewObjects) -> Result<Oid, GitError> {
         match apply(&self.names, base, store, new, "/")? {
             Some(id) => Ok(id),
-            None => new.add(ObjectType::Tree, Vec::new()),
+            None => new.add(ObjectType::Tree, Vec::new(), None),
         }
     }
 }
@@ -111,7 +111,10 @@ fn apply(
         let name = name.as_bytes();
         let made = match edit {
             Edit::Remove => None,
-            Edit::Write(bytes) => Some((Mode::File, new.add(ObjectType::Blob, bytes.to_vec())?)),
+            Edit::Write(bytes) => {
+                let present = entries.get(name).map(|entry| entry.id);
+                Some((Mode::File, new.add(ObjectType::Blob, bytes.to_vec(), present)?))
+            }
             Edit::Descend { emptied, names } => {
                 let before = entries.get(name).filter(|_| !emptied);
                 if before.is_some_and(|entry| entry.mode != Mode::Folder) && names.values().all(removes) {
@@ -132,7 +135,7 @@ fn apply(
         return Ok(None);
     }
     let mut entries: Vec<Entry> = entries.into_values().collect();
-    new.add(ObjectType::Tree, super::object::write_tree(&mut entries)).map(Some)
+    new.add(ObjectType::Tree, super::object::write_tree(&mut entries), base).map(Some)
 }
 
 fn removes(edit: &Edit<'_>) -> bool {

@@ -18,6 +18,7 @@
 //! ```
 
 mod commit;
+mod deflate;
 mod difference;
 mod edit;
 mod error;

@@ -4,41 +4,46 @@
 //! and they appear all at once. The compressor is reused, since setting it up costs more than compressing a small file.
 //! Format: gitformat-pack(5).
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use flate2::{Compress, Compression, Crc, FlushCompress, Status};
+use flate2::Crc;
 use git2::{ObjectType, OdbLookupFlags, Oid};
 use ring::digest::{Context, Digest, SHA1_FOR_LEGACY_USE_ONLY};
 
+use super::deflate::Compressor;
 use super::error::GitError;
 use super::object::{Objects, library};
 
-/// Objects that are not in the store yet.
+/// Objects that the store may not hold yet.
 #[derive(Default)]
 pub(super) struct NewObjects {
     objects: Vec<(Oid, ObjectType, Vec<u8>)>,
-    positions: HashMap<Oid, usize>,
+    ids: HashSet<Oid>,
 }
 
 impl NewObjects {
-    /// Adds an object and returns its id. The same bytes twice are kept once.
+    /// Adds an object and returns its id. The same bytes twice are kept once, and not at all when their id is `present`,
+    /// which the store is known to hold.
     ///
     /// The id is computed by the library, whose SHA-1 detects collision attacks.
-    pub(super) fn add(&mut self, kind: ObjectType, bytes: Vec<u8>) -> Result<Oid, GitError> {
+    pub(super) fn add(&mut self, kind: ObjectType, bytes: Vec<u8>, present: Option<Oid>) -> Result<Oid, GitError> {
         let id = Oid::hash_object(kind, &bytes).map_err(|error| library("hash a new object", &error))?;
-        let next = self.objects.len();
-        if *self.positions.entry(id).or_insert(next) == next {
+        if present != Some(id) && self.ids.insert(id) {
             self.objects.push((id, kind, bytes));
         }
         Ok(id)
     }
 
-    /// Writes what the store does not hold yet and makes it durable. `folder` is `objects/` of the repository.
-    pub(super) fn write(mut self, folder: &Path, store: &Objects<'_>) -> Result<(), GitError> {
-        self.objects.retain(|(id, _, _)| !store.odb().exists_ext(*id, OdbLookupFlags::NO_REFRESH));
+    /// Writes the objects and makes them durable. `folder` is `objects/` of the repository.
+    ///
+    /// The last one is the commit: when the store holds it, it holds all of them, since they were written at once.
+    pub(super) fn write(self, folder: &Path, store: &Objects<'_>) -> Result<(), GitError> {
+        if self.objects.last().is_some_and(|(id, _, _)| store.odb().exists_ext(*id, OdbLookupFlags::NO_REFRESH)) {
+            return Ok(());
+        }
         if self.objects.is_empty() {
             return Ok(());
         }
@@ -73,13 +78,13 @@ impl Pack {
         let mut bytes = Vec::with_capacity(total / 2 + objects.len() * 16 + 64);
         bytes.extend_from_slice(b"PACK\0\0\0\x02");
         bytes.extend_from_slice(&count.to_be_bytes());
-        let mut compressor = Compress::new(Compression::fast(), true);
+        let mut compressor = Compressor::new();
         let mut entries = Vec::with_capacity(objects.len());
         for (id, kind, content) in objects {
             let start = bytes.len();
             let offset = u32::try_from(start).ok().filter(|offset| *offset < 1 << 31).ok_or_else(too_large)?;
             write_header(&mut bytes, *kind, content.len());
-            compress(&mut compressor, content, &mut bytes)?;
+            compressor.compress(content, &mut bytes)?;
             let mut crc = Crc::new();
             crc.update(bytes.get(start..).unwrap_or_default());
             entries.push((*id, crc.sum(), offset));
@@ -129,24 +134,6 @@ fn write_header(bytes: &mut Vec<u8>, kind: ObjectType, size: usize) {
         rest >>= 7;
     }
     bytes.push(byte);
-}
-
-fn compress(compressor: &mut Compress, content: &[u8], bytes: &mut Vec<u8>) -> Result<(), GitError> {
-    compressor.reset();
-    let mut input = content;
-    loop {
-        bytes.reserve(input.len() / 2 + 128);
-        let before = compressor.total_in();
-        let status = compressor.compress_vec(input, bytes, FlushCompress::Finish).map_err(|error| {
-            GitError::Library { action: "compress a new object".to_owned(), message: error.to_string() }
-        })?;
-        let read = usize::try_from(compressor.total_in() - before).unwrap_or(usize::MAX);
-        input = input.get(read..).unwrap_or_default();
-        match status {
-            Status::StreamEnd => return Ok(()),
-            Status::Ok | Status::BufError => {}
-        }
-    }
 }
 
 /// Writes a file under a name that git's own clean-up knows, synchronises it and gives it its real name.
