@@ -4,6 +4,7 @@
 //! errors of ours, and because comparing two trees needs nothing but their bytes.
 
 use std::cmp::Ordering;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use git2::{ErrorClass, ErrorCode, ObjectType, Oid};
 use rollout::CommitId;
@@ -161,14 +162,13 @@ impl<'a> Objects<'a> {
             Some(Err(LooseError::TooLarge { size })) => return Err(ObjectError::TooLarge { size }),
             Some(Err(LooseError::Corrupt(message))) => return Err(corrupt(message)),
             None => {
-                let unreadable = |error: git2::Error| ObjectError::Other(unreadable(id, what(), &error));
-                let (size, _) = self.odb.read_header(id).map_err(unreadable)?;
-                let size = u64::try_from(size).unwrap_or(u64::MAX);
+                let size = self.packed_size(id, &what).map_err(ObjectError::Other)?;
                 if size > limit {
                     return Err(ObjectError::TooLarge { size });
                 }
-                let object = self.odb.read(id).map_err(unreadable)?;
-                (object.kind(), Content::Packed(object))
+                let read = guarded(|| self.odb.read(id).map(|object| (object.kind(), object)));
+                let (found, object) = read.map_err(|error| ObjectError::Other(unreadable(id, what(), &error)))?;
+                (found, Content::Packed(object))
             }
         };
         if found == kind { Ok(content) } else { Err(corrupt(format!("it is a {found}, not a {kind}"))) }
@@ -192,11 +192,13 @@ impl<'a> Objects<'a> {
             Some(Err(LooseError::Corrupt(message))) => {
                 Err(GitError::CorruptObject { id: id.to_string(), what: what(), message })
             }
-            None => {
-                let (size, _) = self.odb.read_header(id).map_err(|error| unreadable(id, what(), &error))?;
-                Ok(u64::try_from(size).unwrap_or(u64::MAX))
-            }
+            None => self.packed_size(id, what),
         }
+    }
+
+    fn packed_size(&self, id: Oid, what: impl Fn() -> String) -> Result<u64, GitError> {
+        let (size, _) = guarded(|| self.odb.read_header(id)).map_err(|error| unreadable(id, what(), &error))?;
+        Ok(u64::try_from(size).unwrap_or(u64::MAX))
     }
 
     /// The entries of a tree; `what` names it in errors.
@@ -290,6 +292,13 @@ pub(super) fn commit_id(oid: Oid) -> Result<CommitId, GitError> {
 /// An error of the library that fits no named one.
 pub(super) fn library(action: impl Into<String>, error: &git2::Error) -> GitError {
     GitError::Library { action: action.into(), message: error.message().to_owned() }
+}
+
+/// Runs a call of the library that panics on an object whose kind it does not know (git2 0.21, `Odb::read_header`).
+fn guarded<T>(call: impl FnOnce() -> Result<T, git2::Error>) -> Result<T, git2::Error> {
+    // Reading changes nothing that a panic could leave half-changed.
+    catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|_| Err(git2::Error::new(ErrorCode::GenericError, ErrorClass::Odb, "its kind is unknown")))
 }
 
 fn unreadable(id: Oid, what: String, error: &git2::Error) -> GitError {

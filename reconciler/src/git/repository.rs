@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use git2::{ErrorCode, Oid};
@@ -103,6 +103,9 @@ impl Repository {
     /// # Errors
     /// [`GitError`] when there is none, it cannot be used, or the folder for copies cannot be written.
     pub fn open_with(location: &RepositoryLocation, settings: &GitSettings) -> Result<Self, GitError> {
+        // Once: it is a setting of the whole library. Packs carry checksums, and loose objects are verified by our own code.
+        static PACKS_ARE_CHECKED: Once = Once::new();
+        PACKS_ARE_CHECKED.call_once(|| git2::opts::strict_hash_verification(false));
         let handle = match location {
             RepositoryLocation::Local(path) => open_local(path, location)?,
             RepositoryLocation::Remote(url) => open_copy(url, settings)?,

@@ -298,3 +298,44 @@ impl Sandbox {
         }
     }
 }
+
+#[test]
+fn a_damaged_pack_never_yields_other_content() {
+    let text = "one: two\n".repeat(40);
+    let sandbox = Sandbox::with_files(&[("a/b", &text), ("a/c", &text.replace("two", "three")), ("d", "e")]);
+    sandbox.git(&["repack", "-adq"]);
+    let packs = sandbox.path().join("objects/pack");
+    let pack = std::fs::read_dir(packs)
+        .unwrap()
+        .flatten()
+        .map(|file| file.path())
+        .find(|path| path.extension().is_some_and(|e| e == "pack"))
+        .unwrap();
+    let good = std::fs::read(&pack).unwrap();
+    let read = || -> Result<(), crate::git::GitError> {
+        let snapshot = sandbox.open().snapshot(&branch("main"))?;
+        let content = snapshot.read(&path("a/b"))?;
+        assert!(*content == *text.as_bytes(), "other bytes than were committed");
+        snapshot.listing().map(drop)
+    };
+    read().unwrap();
+    let replace = |bytes: &[u8]| {
+        // A new file each time: the library maps packs, and a mapped file must not change.
+        std::fs::remove_file(&pack).unwrap();
+        std::fs::write(&pack, bytes).unwrap();
+    };
+    let mut refused = 0;
+    for at in (12..good.len() - 20).step_by(3) {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        replace(&bad);
+        refused += usize::from(read().is_err());
+    }
+    assert!(refused > 30, "{refused}");
+    for length in [0, 12, good.len() / 2, good.len() - 1] {
+        replace(&good[..length]);
+        assert!(read().is_err(), "cut at {length}");
+    }
+    replace(&good);
+    read().unwrap();
+}
