@@ -151,6 +151,10 @@ fn finish(
     }
     for resource in &mut resources.items {
         provenance::finish(resource, wants("originAnnotations"), wants("transformerAnnotations"));
+        if let Some(span) = resource.node.find_infinite() {
+            let message = "a number that is infinite or none at all; JSON has no word for it";
+            return Err(BuildError::transform(message).at(&resource.origin.file.clone(), span));
+        }
     }
     resources.warnings = build.warnings;
     Ok(resources)

@@ -91,8 +91,8 @@ pub(crate) fn apply(object: &mut Node, operations: &[Operation], limits: &Limits
                 let value = lenient(object, from).ok_or_else(|| locate(missing("copy")))?;
                 let count = nodes.get_or_insert_with(|| object.count());
                 *count = count.saturating_add(value.count());
-                if *count > limits.nodes || depth(&value) + operation.path.len() > limits.depth {
-                    let message = format!("the patch grows the object past {} nodes", limits.nodes);
+                if *count > limits.nodes / 4 || depth(&value) + operation.path.len() > limits.depth {
+                    let message = format!("the patch grows the object past {} nodes", limits.nodes / 4);
                     return Err(locate(BuildError::new(BuildErrorKind::Limit, message)));
                 }
                 add(object, &operation.path, value).map_err(locate)?;

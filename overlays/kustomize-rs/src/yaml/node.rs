@@ -107,6 +107,16 @@ impl Node {
         }
     }
 
+    /// Finds a number that JSON cannot say.
+    pub(crate) fn find_infinite(&self) -> Option<Span> {
+        match &self.value {
+            Value::Float(number) if !number.is_finite() => Some(self.span),
+            Value::Sequence(items) => items.iter().find_map(Node::find_infinite),
+            Value::Mapping(mapping) => mapping.iter().find_map(|entry| entry.value.find_infinite()),
+            _ => None,
+        }
+    }
+
     /// Forgets how scalars were written.
     pub(crate) fn forget_writing(&mut self) {
         self.written = None;

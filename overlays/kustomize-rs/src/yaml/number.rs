@@ -9,7 +9,7 @@ fn shortest(number: f64) -> (bool, String, i32) {
 }
 
 fn with_exponent(negative: bool, digits: &str, exponent: i32) -> String {
-    let (first, rest) = digits.split_at(1);
+    let (first, rest) = digits.split_at_checked(1).unwrap_or((digits, ""));
     let point = if rest.is_empty() { "" } else { "." };
     let sign = if negative { "-" } else { "" };
     let exponent_sign = if exponent < 0 { '-' } else { '+' };
@@ -26,7 +26,7 @@ fn positional(negative: bool, digits: &str, exponent: i32) -> String {
     if digits.len() <= whole {
         return format!("{sign}{digits}{}", "0".repeat(whole - digits.len()));
     }
-    let (before, after) = digits.split_at(whole);
+    let (before, after) = digits.split_at_checked(whole).unwrap_or((digits, ""));
     format!("{sign}{before}.{after}")
 }
 
@@ -48,6 +48,9 @@ pub(crate) fn float_text(number: f64) -> String {
 
 /// Go's `json.Marshal` of a float: positional between 1e-6 and 1e21, else with exponent.
 pub(crate) fn json_float(number: f64) -> String {
+    if !number.is_finite() {
+        return float_text(number);
+    }
     let (negative, digits, exponent) = shortest(number);
     let size = number.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {
@@ -94,6 +97,8 @@ mod tests {
         check(18_446_744_073_709_551_616.0, "1.8446744073709552e+19");
         check(-9.223_372_036_854_776e18, "-9.223372036854776e+18");
         check(-0.0, "0");
+        check(f64::INFINITY, ".inf");
+        check(f64::NAN, ".nan");
         check(100_000.5, "100000.5");
         check(0.0001, "0.0001");
         check(0.00001, "1e-05");

@@ -1,0 +1,81 @@
+//! The conformance corpus, where it is present: every unpacked case equal to kustomize or rightly refused.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    clippy::disallowed_methods,
+    clippy::print_stdout
+)]
+
+mod support;
+
+use kustomize_rs::{LoadRestrictor, Options, Order, build};
+use serde_json::Value;
+use std::path::Path;
+
+/// Cases that are known to differ, each with its reason.
+const KNOWN: [(&str, &str); 4] = [
+    (
+        "filter/replacement__TestValueInlineStructuredData__replacement-yaml-flow-style-kyaml-field",
+        "layout of flow maps in a text",
+    ),
+    ("merge2/merge2__elementTestCases__merge_primitive_items", "schema in a comment"),
+    (
+        "merge2/merge2__elementTestCases__no-infer-merge-keys-merge-using-explicit-schema-as-line-comment",
+        "schema in a comment",
+    ),
+    ("probe/scalar-key__indicators", "kustomize loses the key `<<`"),
+];
+
+fn options(case: &Value) -> Options {
+    let mut options = Options::default();
+    let arguments: Vec<&str> = case["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    for (index, argument) in arguments.iter().enumerate() {
+        match (*argument, arguments.get(index + 1)) {
+            ("--reorder", Some(&"none")) => options.order = Order::None,
+            ("--load-restrictor", Some(&"LoadRestrictionsNone")) => options.load_restrictor = LoadRestrictor::None,
+            ("--enable-managedby-label", _) => options.managed_by_label = true,
+            _ => {}
+        }
+    }
+    options
+}
+
+fn passes(directory: &Path, case: &Value) -> bool {
+    let files = support::tree(&directory.join("input"));
+    let built = build(&files, case["target"].as_str().unwrap(), &options(case));
+    let exists = |name: &str| directory.join(name).exists();
+    match built {
+        Ok(resources) => {
+            let text = resources.to_yaml();
+            let equal =
+                |name: &str| std::fs::read_to_string(directory.join(name)).is_ok_and(|expected| expected == text);
+            let outputs = exists("expected.yaml") || exists("expected.v5.8.1.yaml");
+            let internal = case["error_class"].as_str() == Some("internal");
+            equal("expected.yaml") || equal("expected.v5.8.1.yaml") || (internal && !outputs)
+        }
+        Err(_) => exists("expected_error.txt") || exists("expected_error.v5.8.1.txt"),
+    }
+}
+
+#[test]
+fn the_corpus_is_rendered_as_kustomize_renders_it() {
+    let Some(root) = support::find_up("shared/data/kustomize/cases") else {
+        println!("skipped: shared data not present");
+        return;
+    };
+    let index: Value = serde_json::from_str(&std::fs::read_to_string(root.join("index.json")).unwrap()).unwrap();
+    let mut failed = Vec::new();
+    for case in index.as_array().unwrap() {
+        let directory = root.join(case["path"].as_str().unwrap());
+        let id = case["id"].as_str().unwrap();
+        if directory.is_dir() && !passes(&directory, case) {
+            failed.push(id.to_owned());
+        }
+    }
+    let known: Vec<&str> = KNOWN.iter().map(|(id, _)| *id).collect();
+    failed.sort();
+    assert_eq!(failed, known);
+}
