@@ -10,6 +10,8 @@ mod gates;
 #[cfg(test)]
 mod laboratory;
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
