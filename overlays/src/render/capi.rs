@@ -39,6 +39,7 @@ pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, R
         of(node).and_then(|index| providers.get(index)).map_or(&none, |provider| &provider.images)
     });
     notes.extend(report.notes());
+    notes.extend(upstream::unlocked(request, &manifests));
 
     let mut directory = Directory::new(NAME);
     for (index, provider) in providers.iter().enumerate() {

@@ -53,6 +53,8 @@ fn render_at(
     let mut directory = Directory::new(NAME);
     directory.add("cert-manager.yaml", &objects.iter().collect::<Vec<_>>());
     let version = section.version.as_ref().map(ToString::to_string);
-    let component = super::finish(NAME, version, directory, before, report.notes())?;
+    let mut notes = report.notes();
+    notes.extend(upstream::unlocked(request, std::slice::from_ref(&manifest)));
+    let component = super::finish(NAME, version, directory, before, notes)?;
     Ok((component, objects))
 }

@@ -100,6 +100,7 @@ fn render_at(
     let images = SectionImages::of(section);
     let report = super::pin_images(request, ComponentName::Cilium, &mut objects, |_| &images);
     let mut notes = report.notes();
+    notes.extend(upstream::unlocked(request, std::slice::from_ref(&manifest)));
     if name == ComponentName::Cilium && request.cluster.kind == ClusterKind::EksAnywhere {
         let message = "EKS Anywhere's controller writes Cilium too and compares images as text; set cniConfig.cilium.skipUpgrade \
                        once Stepgate carries Cilium, or it puts its own manifest back";

@@ -19,10 +19,11 @@ pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, R
     let version = section.version.as_ref().map(ToString::to_string).unwrap_or_default();
     // No variables here: Flux's definitions hold `${var:=default}` as text.
     let manifest = upstream::fetch(request, "flux", &install_address(&version))?;
-    let mut objects = build::build(request, NAME, &[manifest])?.objects;
+    let mut objects = build::build(request, NAME, std::slice::from_ref(&manifest))?.objects;
     let images = SectionImages::of(section);
     let report = super::pin_images(request, NAME, &mut objects, |_| &images);
     let mut notes = report.notes();
+    notes.extend(upstream::unlocked(request, &[manifest]));
     if !report.other_releases.is_empty() {
         let differing: Vec<String> = report
             .other_releases

@@ -222,6 +222,8 @@ pub enum NoteKind {
     ObjectRemoved,
     /// A definition is too large for client-side apply.
     LargeDefinition,
+    /// A manifest that `bundles.lock` does not name.
+    ManifestNotLocked,
     /// An image of the manifest that the bundle has no image for.
     ImageUnmatched,
     /// An image of the bundle without digest: it cannot be pinned.

@@ -3,7 +3,7 @@
 use bundles::{Component, Digest};
 use kustomize_rs::yaml;
 
-use super::{RenderError, RenderRequest};
+use super::{Note, NoteKind, RenderError, RenderRequest, Weight};
 use crate::BundleFile;
 
 /// A manifest as it came.
@@ -85,4 +85,21 @@ pub(super) fn fetch(request: &RenderRequest<'_>, section: &str, uri: &str) -> Re
             message: error.message,
         }),
     }
+}
+
+/// A note for each manifest that `bundles.lock` does not name: nobody would see its content change under one address.
+pub(super) fn unlocked(request: &RenderRequest<'_>, manifests: &[Upstream]) -> Vec<Note> {
+    let lock = &request.fleet.lock;
+    let missing = manifests.iter().filter(|manifest| manifest.uri.contains("://") && lock.get(&manifest.uri).is_none());
+    let (weight, why) = if lock.is_empty() {
+        (Weight::Note, "there is no bundles.lock")
+    } else {
+        (Weight::Risk, "bundles.lock does not name it")
+    };
+    missing
+        .map(|manifest| {
+            let message = format!("{} is not checked against a digest: {why}; run stepgate bundle fetch", manifest.uri);
+            Note::new(weight, NoteKind::ManifestNotLocked, message)
+        })
+        .collect()
 }

@@ -274,3 +274,14 @@ fn what_kustomize_printed_comes_out_as_it_went_in() {
         assert!(printed == upstream.text, "{file} differs at byte {at:?}");
     }
 }
+
+#[test]
+fn a_manifest_that_the_lock_does_not_name_is_told() {
+    let lock = format!("sha256:{}  https://example.org/other.yaml\n", "0".repeat(64));
+    for (files, weight) in [(vec![("bundles.lock", lock.as_str())], "Risk"), (vec![], "Note")] {
+        let Some(scene) = scene("release-0.26.yaml", &files) else { return };
+        let notes = notes(&scene.render_one(ComponentName::CertManager).unwrap());
+        let head = format!("{weight} ManifestNotLocked: https://release-bucket/");
+        assert!(notes.iter().any(|note| note.starts_with(&head)), "{notes:?}");
+    }
+}
