@@ -30,6 +30,7 @@ mod object;
 mod pack;
 mod program;
 mod push;
+mod reference;
 mod remote;
 mod repository;
 mod sign;

@@ -6,16 +6,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use git2::{ErrorCode, Oid};
+use git2::Oid;
 use rollout::CommitId;
 
 use super::error::GitError;
 use super::history::lineage;
 use super::location::{RepositoryLocation, RepositoryUrl};
 use super::name::BranchName;
-use super::object::{commit_id, library, oid};
-use super::pack::synchronise;
+use super::object::{commit_id, oid};
 use super::program::{Output, refusal};
+use super::reference::{References, Swap};
 use super::repository::Repository;
 
 /// What became of a push.
@@ -119,35 +119,13 @@ impl Repository {
 
     fn push_in_place(&self, branch: &BranchName, new: Oid, expected: Option<Oid>) -> Result<PushOutcome, GitError> {
         let reference = branch.reference();
-        let action = || format!("move `{branch}` of {}", self.inner.location);
-        {
-            let handle = self.handle();
-            let mut transaction = handle.transaction().map_err(|error| library(action(), &error))?;
-            match transaction.lock_ref(&reference) {
-                Ok(()) => {}
-                Err(error) if error.code() == ErrorCode::Locked => {
-                    return Err(GitError::Locked { reference, repository: self.inner.location.to_string() });
-                }
-                Err(error) => return Err(self.write_failure(action(), &error)),
+        let swap = References::new(&self.inner.folder).swap(&reference, new, expected, || self.head_oid(branch))?;
+        match swap {
+            Swap::Done => {}
+            Swap::Differs(actual) => return self.lost(actual, new),
+            Swap::Locked => {
+                return Err(GitError::Locked { reference, repository: self.inner.location.to_string() });
             }
-            // Read under the lock: nobody can change it between here and the commit of the transaction.
-            let actual = match handle.refname_to_id(&reference) {
-                Ok(id) => Some(id),
-                Err(error) if error.code() == ErrorCode::NotFound => None,
-                Err(error) => return Err(library(action(), &error)),
-            };
-            if actual != expected {
-                return self.lost(actual, new);
-            }
-            transaction
-                .set_target(&reference, new, None, "stepgate: stage commit")
-                .map_err(|error| library(action(), &error))?;
-            transaction.commit().map_err(|error| self.write_failure(action(), &error))?;
-        }
-        let file = self.inner.folder.join(&reference);
-        synchronise(&file)?;
-        if let Some(folder) = file.parent() {
-            synchronise(folder)?;
         }
         self.tidy();
         Ok(PushOutcome::Pushed)
@@ -213,19 +191,6 @@ impl Repository {
             return Ok(PushOutcome::Pushed);
         }
         Ok(PushOutcome::Lost { actual: actual.map(commit_id).transpose()? })
-    }
-
-    /// The library reports a full disk or a missing permission as text; the system knows which it is.
-    fn write_failure(&self, action: String, error: &git2::Error) -> GitError {
-        let probe = tempfile::Builder::new().prefix("tmp_probe_").tempfile_in(&self.inner.folder);
-        let written = probe.and_then(|mut file| {
-            std::io::Write::write_all(&mut file, &[0; 4096])?;
-            file.as_file().sync_all()
-        });
-        match written {
-            Err(source) => GitError::Storage { action: "write into", path: self.inner.folder.clone(), source },
-            Ok(()) => library(action, error),
-        }
     }
 
     /// Lets git repack when many small packs have gathered, as its own receiving side does after a push.

@@ -153,6 +153,39 @@ fn a_lock_left_behind_is_named() {
 }
 
 #[test]
+fn a_process_killed_between_lock_and_move_blocks_nobody() {
+    for step in 0..3 {
+        let sandbox = Sandbox::with_files(&[("a", "1")]);
+        let repository = sandbox.open();
+        let base = repository.head(&branch("main")).unwrap();
+        let new = commit(&repository, &draft(base.as_ref(), &[("a", Some("2"))]));
+        // What a killed process leaves behind after each of its steps.
+        let (value, lock) = (sandbox.path().join("stepgate.value"), sandbox.path().join("refs/heads/main.lock"));
+        std::fs::write(&value, format!("{new}\n")).unwrap();
+        if step > 0 {
+            std::fs::write(sandbox.path().join("stepgate.note"), "refs/heads/main.lock").unwrap();
+        }
+        if step > 1 {
+            std::fs::hard_link(&value, &lock).unwrap();
+        }
+        assert_eq!(repository.push(&branch("main"), &new, base.as_ref()).unwrap(), PushOutcome::Pushed, "{step}");
+        assert_eq!(sandbox.head("main"), Some(new));
+        assert!(!lock.exists() && !value.exists());
+        sandbox.check();
+    }
+    // The same traces beside a lock of another program: that one stays.
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let repository = sandbox.open();
+    let base = repository.head(&branch("main")).unwrap();
+    let new = commit(&repository, &draft(base.as_ref(), &[("a", Some("2"))]));
+    std::fs::write(sandbox.path().join("stepgate.value"), "x").unwrap();
+    std::fs::write(sandbox.path().join("stepgate.note"), "refs/heads/main.lock").unwrap();
+    std::fs::write(sandbox.path().join("refs/heads/main.lock"), "").unwrap();
+    assert_eq!(repository.push(&branch("main"), &new, base.as_ref()).unwrap_err().code(), "locked");
+    assert!(sandbox.path().join("refs/heads/main.lock").exists());
+}
+
+#[test]
 fn packed_references_are_swapped_too() {
     let sandbox = Sandbox::with_files(&[("a", "1")]);
     sandbox.git(&["pack-refs", "--all"]);
