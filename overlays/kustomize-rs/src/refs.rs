@@ -7,7 +7,7 @@ use crate::id::{Gvk, ResourceId};
 use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, NameReference, Schema};
-use crate::transform::field::{Create, apply};
+use crate::transform::field::{Create, visit};
 use crate::yaml::{Mapping, Node, Value};
 
 /// What is known about an object that may be meant by a name.
@@ -52,8 +52,7 @@ pub(crate) fn fix(resources: &mut Resources, references: &[NameReference], schem
                 role: spec.path.ends_with("roleRef/name").then_some(role_reference.as_ref()).flatten(),
                 namespaces: &namespaces,
             };
-            let spec = FieldSpec { gvk: Gvk::default(), ..(*spec).clone() };
-            apply(&mut resource.node, &Gvk::default(), &spec, Create::Never, &mut |node| scope.set(node))
+            visit(&mut resource.node, spec, Create::Never, &mut |node| scope.set(node))
                 .map_err(|error| error.context(format_args!("a name in {}", referrer.current)))?;
         }
     }

@@ -24,6 +24,16 @@ pub(crate) fn apply(
     if !gvk.is_selected(&spec.gvk) {
         return Ok(());
     }
+    visit(object, spec, create, set)
+}
+
+/// As [`apply`], whatever the kind.
+pub(crate) fn visit(
+    object: &mut Node,
+    spec: &FieldSpec,
+    create: Create,
+    set: &mut dyn FnMut(&mut Node) -> Result<(), BuildError>,
+) -> Result<(), BuildError> {
     let create = if spec.create { create } else { Create::Never };
     walk(object, &spec.parts, create, set).map_err(|error| error.context(format_args!("at the field `{}`", spec.path)))
 }
