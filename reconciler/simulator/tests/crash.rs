@@ -6,14 +6,11 @@
 
 #[cfg(test)]
 mod harness {
-    use std::time::Instant;
+    use std::{collections::BTreeMap, time::Instant};
 
     use jiff::SignedDuration;
-    use rollout::Effect;
-    use simulator::{
-        Random,
-        model::{Controller, Crash, Scenario, Simulation, scenario},
-    };
+    use rollout::{ClusterName, Effect};
+    use simulator::model::{Controller, Crash, Defect, Scenario, Simulation, play, scenario};
 
     #[expect(clippy::disallowed_methods, reason = "how many plans to try is the caller's choice")]
     fn setting(name: &str) -> Option<u64> {
@@ -35,10 +32,8 @@ mod harness {
         Instant::now()
     }
 
-    /// Runs to the end.
-    fn finish(simulation: &mut Simulation, controller: &mut Controller, scenario: &Scenario, context: &str) {
-        let last = controller.run(simulation, scenario.deadline);
-        simulation.check_end();
+    /// Stops with everything there is to know when an invariant is broken.
+    fn check(simulation: &Simulation, last: &BTreeMap<ClusterName, Vec<Effect>>, scenario: &Scenario, context: &str) {
         if !simulation.violations().is_empty() {
             let violations: Vec<String> = simulation.violations().iter().map(ToString::to_string).collect();
             panic!(
@@ -48,6 +43,13 @@ mod harness {
                 simulation.now()
             );
         }
+    }
+
+    /// Runs to the end.
+    fn finish(simulation: &mut Simulation, controller: &mut Controller, scenario: &Scenario, context: &str) {
+        let last = controller.run(simulation, scenario.deadline);
+        simulation.check_end();
+        check(simulation, &last, scenario, context);
     }
 
     /// Half an hour more, in which nothing may be written.
@@ -152,36 +154,34 @@ mod harness {
         let seeds = seeds();
         for seed in &seeds {
             let scenario = scenario(*seed, false);
-            let mut simulation = scenario.simulation.clone();
-            let mut random = Random::new(seed.wrapping_add(0x00c0_ffee));
-            let mut controllers = vec![Controller::start(&simulation)];
-            if random.chance(1, 3) {
-                controllers.push(Controller::start(&simulation));
-            }
-            let disturbed_until = simulation.now() + SignedDuration::from_mins(30);
-            while simulation.now() < disturbed_until {
-                let index = usize::try_from(random.below(controllers.len() as u64)).unwrap();
-                // What is decided now may be carried out when the other has already acted.
-                let turn = controllers[index].decide(&mut simulation).unwrap();
-                if controllers.len() > 1 && random.chance(1, 4) {
-                    controllers[1 - index].turn(&mut simulation);
-                }
-                let crash = random
-                    .chance(1, 20)
-                    .then(|| *random.choose(&[Crash::Before, Crash::After, Crash::AnswerLost]).unwrap());
-                let at = random.below(turn.effects.len() as u64);
-                let mut effects = 0;
-                controllers[index].perform(&mut simulation, &turn, |_| {
-                    effects += 1;
-                    crash.filter(|_| effects == at + 1)
-                });
-            }
-            let mut controller = controllers.remove(0);
+            let mut played = play(&scenario, *seed, Controller::start);
             let context = format!("STEPGATE_SEED={seed}");
-            finish(&mut simulation, &mut controller, &scenario, &context);
-            stand_still(&mut simulation, &mut controller, &context);
+            check(&played.simulation, &played.last, &scenario, &context);
+            stand_still(&mut played.simulation, &mut played.controller, &context);
         }
         let each = started.elapsed() / u32::try_from(seeds.len()).unwrap();
         println!("{} simulations in {:?}, {each:?} each", seeds.len(), started.elapsed());
+    }
+    /// A harness that finds nothing wrong with a wrong controller would prove nothing.
+    #[test]
+    fn wrong_controllers_are_found() {
+        for defect in Defect::ALL {
+            let expected: &[&str] = match defect {
+                Defect::IgnoresPause => &["I7"],
+                Defect::IgnoresApprovals => &["I5"],
+                Defect::RebasesItsCommits => &["I1", "I2", "I3", "I6"],
+                Defect::TrustsItsMemory => &["end"],
+                Defect::JudgesByCounts | Defect::TakesAnyRevision => &["gate"],
+                Defect::WaitsInSilence => &["I9"],
+            };
+            let found = (0..400).find_map(|seed| {
+                let played =
+                    play(&scenario(seed, false), seed, |simulation| Controller::start_with(simulation, defect));
+                let violation = played.simulation.violations().iter().find(|known| expected.contains(&known.invariant));
+                violation.map(|violation| format!("seed {seed}: {violation}"))
+            });
+            println!("{defect:?}: {found:?}");
+            assert!(found.is_some(), "{defect:?} was not found");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use rollout::{ClusterName, CommitId, Effect, GateHistory, LedgerState, Prerequisite, World, plan, record, step};
 
-use super::{invariant, simulation::Simulation};
+use super::{defect::Defect, invariant, simulation::Simulation};
 
 /// How often a cluster is looked at when nothing else asks for it.
 const POLL: SignedDuration = SignedDuration::from_secs(60);
@@ -38,6 +38,7 @@ pub struct Turn {
 #[derive(Debug, Clone)]
 pub struct Controller {
     memories: BTreeMap<ClusterName, Memory>,
+    defect: Option<Defect>,
 }
 
 #[derive(Debug, Clone)]
@@ -61,7 +62,19 @@ impl Controller {
     #[must_use]
     pub fn start(simulation: &Simulation) -> Self {
         let memory = Memory { world: None, read: None, wakes_at: simulation.now() };
-        Self { memories: simulation.fleet().iter().map(|cluster| (cluster.name().clone(), memory.clone())).collect() }
+        let names = simulation.fleet().iter().map(|cluster| cluster.name().clone());
+        Self { memories: names.map(|name| (name, memory.clone())).collect(), defect: None }
+    }
+
+    /// A process that does something wrong.
+    #[must_use]
+    pub fn start_with(simulation: &Simulation, defect: Defect) -> Self {
+        Self { defect: Some(defect), ..Self::start(simulation) }
+    }
+
+    /// The process that takes its place, with nothing in memory.
+    fn start_again(&mut self, simulation: &Simulation) {
+        *self = Self { defect: self.defect, ..Self::start(simulation) };
     }
 
     /// When it looks at a cluster next.
@@ -90,12 +103,19 @@ impl Controller {
             let simulated = simulation.simulated(&cluster)?;
             Some(if fresh { simulated.observe_afresh(now) } else { simulated.observe(now) })
         });
-        let world = memory.look(simulation, &cluster)?;
-        if observation.is_some() {
+        let read = observation.is_some();
+        let world = memory.look(simulation, &cluster, self.defect == Some(Defect::TrustsItsMemory))?;
+        if read {
             world.observation = observation;
             world.history = record(world, now);
         }
-        let effects = step(world, now);
+        if let (Some(defect), Some(described)) = (self.defect, simulation.cluster(&cluster)) {
+            defect.distort(world, described, now, read);
+        }
+        let mut effects = step(world, now);
+        if let Some(defect) = self.defect {
+            defect.distort_effects(&mut effects);
+        }
         self.check(simulation, &cluster, &effects);
         Some(Turn { cluster, at: now, effects })
     }
@@ -130,7 +150,7 @@ impl Controller {
         for effect in &turn.effects {
             let crash = crash(effect);
             if crash == Some(Crash::Before) {
-                *self = Self::start(simulation);
+                self.start_again(simulation);
                 return;
             }
             let soonest = simulation.now() + SOON;
@@ -156,7 +176,11 @@ impl Controller {
                 Effect::RequestApproval(request) => simulation.request_approval(request),
                 // A lost race is no error: the next turn decides on the new head.
                 Effect::Commit(commit) | Effect::Revert(commit) => {
-                    pushed |= simulation.commit_stage(commit).is_ok();
+                    let mut commit = commit.clone();
+                    if self.defect == Some(Defect::RebasesItsCommits) {
+                        commit.parent = simulation.branch().head().map(|head| head.id.clone());
+                    }
+                    pushed |= simulation.commit_stage(&commit).is_ok();
                     wakes_at = soonest;
                 }
                 Effect::Close(commit) => {
@@ -167,7 +191,7 @@ impl Controller {
             }
             match crash {
                 Some(Crash::After) => {
-                    *self = Self::start(simulation);
+                    self.start_again(simulation);
                     return;
                 }
                 Some(Crash::AnswerLost) => break,
@@ -223,12 +247,13 @@ impl Memory {
     }
 
     /// The world as it is now, with the last observation and what is remembered of the ones before.
-    fn look(&mut self, simulation: &Simulation, name: &ClusterName) -> Option<&mut World> {
+    fn look(&mut self, simulation: &Simulation, name: &ClusterName, blindly: bool) -> Option<&mut World> {
         let cluster = simulation.cluster(name)?;
         let source = simulation.source()?;
         let head = simulation.branch().head()?;
         let known = self.world.take();
-        let current = known.as_ref().is_some_and(|known| known.source == source.id && known.head == head.id);
+        let current =
+            known.as_ref().is_some_and(|known| blindly || (known.source == source.id && known.head == head.id));
         let mut remembered = match known {
             Some(known) if current => known,
             known => {

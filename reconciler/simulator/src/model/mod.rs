@@ -6,14 +6,18 @@
 
 mod branch;
 mod controller;
+mod defect;
 mod fleet;
 mod invariant;
+mod play;
 mod scenario;
 mod simulation;
 
 pub use branch::{BranchCommit, ClusterTree, DeployBranch, LostRace, NewCommit, Parts, part_digest, tree_digest};
 pub use controller::{Controller, Crash, Turn};
+pub use defect::Defect;
 pub use fleet::{ModelCluster, SourceCommit};
 pub use invariant::Violation;
+pub use play::{Played, play};
 pub use scenario::{Scenario, scenario};
 pub use simulation::{Happening, Simulation};

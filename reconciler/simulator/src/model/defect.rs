@@ -1,0 +1,158 @@
+//! Wrong controllers: a harness that finds nothing wrong with them would prove nothing.
+
+use jiff::{SignedDuration, Timestamp};
+use rollout::{ApprovalScope, ApprovalState, Effect, World, record};
+
+use super::fleet::ModelCluster;
+
+/// What a controller does wrong. A [`super::Controller`] has none, unless it was started with one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Defect {
+    /// Commits while the line is stopped (I7).
+    IgnoresPause,
+    /// Takes silence for consent (I5).
+    IgnoresApprovals,
+    /// Pushes what it decided on another head, as a rebase would (I1, I2, I3).
+    RebasesItsCommits,
+    /// Goes on with the world it saw first (it never ends).
+    TrustsItsMemory,
+    /// Does not look at `observedGeneration`, nor at machines one by one, and one read is enough (a gate opens early).
+    JudgesByCounts,
+    /// Takes whatever Flux has applied for the newest commit, and one read is enough: argo-cd#29410, kargo#1411 (a gate opens
+    /// early).
+    TakesAnyRevision,
+    /// Says nothing while it waits (I9).
+    WaitsInSilence,
+}
+
+impl Defect {
+    /// Every defect.
+    pub const ALL: [Self; 7] = [
+        Self::IgnoresPause,
+        Self::IgnoresApprovals,
+        Self::RebasesItsCommits,
+        Self::TrustsItsMemory,
+        Self::JudgesByCounts,
+        Self::TakesAnyRevision,
+        Self::WaitsInSilence,
+    ];
+
+    /// What the defect makes of the world before a decision.
+    pub(super) fn distort(self, world: &mut World, cluster: &ModelCluster, now: Timestamp, read: bool) {
+        match self {
+            Self::IgnoresPause => world.paused = None,
+            Self::IgnoresApprovals => approve_everything(world),
+            Self::JudgesByCounts => {
+                judge_by_counts(world);
+                one_read_is_enough(world, cluster, now, read);
+            }
+            Self::TakesAnyRevision => {
+                take_any_revision(world);
+                one_read_is_enough(world, cluster, now, read);
+            }
+            Self::RebasesItsCommits | Self::TrustsItsMemory | Self::WaitsInSilence => {}
+        }
+    }
+
+    /// What the defect makes of a decision.
+    pub(super) fn distort_effects(self, effects: &mut Vec<Effect>) {
+        if self == Self::WaitsInSilence && effects.len() > 1 {
+            for effect in effects {
+                if let Effect::Wait { reason, .. } = effect {
+                    reason.message.clear();
+                }
+            }
+        }
+    }
+}
+
+fn approve_everything(world: &mut World) {
+    let stages = world.plan.stages.iter().map(|stage| ApprovalScope::Stage(stage.stage.clone()));
+    let scopes: Vec<ApprovalScope> = stages.chain([ApprovalScope::Rollout]).collect();
+    world.approvals = scopes
+        .into_iter()
+        .map(|scope| rollout::ApprovalRecord {
+            scope,
+            plan: world.plan.digest.clone(),
+            state: ApprovalState::Approved,
+            by: None,
+            place: None,
+        })
+        .collect();
+}
+
+fn judge_by_counts(world: &mut World) {
+    let Some(observation) = &mut world.observation else { return };
+    for control_plane in &mut observation.control_planes {
+        control_plane.observed_generation = Some(control_plane.generation);
+        for condition in control_plane.conditions.values_mut() {
+            condition.observed_generation = Some(control_plane.generation);
+        }
+        control_plane.status_version = Some(control_plane.spec_version.clone());
+    }
+    // Every machine looks like what its owner wants.
+    let wanted = |owner: &Option<String>| {
+        let of_control_plane = observation.control_planes.iter().find(|known| Some(&known.name) == owner.as_ref());
+        let of_workers = observation.machine_deployments.iter().find(|known| Some(&known.name) == owner.as_ref());
+        of_control_plane.map(|known| (known.spec_version.clone(), None)).or_else(|| {
+            of_workers.and_then(|known| Some((known.spec_version.clone()?, known.infrastructure_template.clone())))
+        })
+    };
+    for machine in &mut observation.machines {
+        let Some((version, template)) = wanted(&machine.owner) else { continue };
+        machine.kubelet_version = Some(version.clone());
+        machine.spec_version = Some(version);
+        machine.infrastructure_template = template.or(machine.infrastructure_template.take());
+        if let Some(condition) = machine.conditions.get_mut("UpToDate") {
+            condition.status = rollout::ConditionStatus::True;
+        }
+    }
+    observation.machine_sets.clear();
+    for node in &mut observation.nodes {
+        let machine = observation.machines.iter().find(|machine| machine.node.as_ref() == Some(&node.name));
+        node.kubelet_version = machine.and_then(|machine| machine.kubelet_version.clone());
+    }
+    let pods = observation.pods.iter_mut().flat_map(|pod| &mut pod.running);
+    let newest =
+        world.plan.stages.iter().flat_map(|stage| &stage.expectations).find_map(|expectation| match expectation {
+            rollout::Expectation::ControlPlane(control_plane) => {
+                control_plane.kube_vip.as_ref().map(|known| known.image.clone())
+            }
+            _ => None,
+        });
+    for running in pods {
+        if let Some(image) = &newest {
+            running.image.clone_from(image);
+            running.digest = image.split_once('@').map(|(_, digest)| digest.to_owned());
+        }
+    }
+}
+
+fn take_any_revision(world: &mut World) {
+    let head = world.deploy.commit().map(|commit| commit.id.clone());
+    let Some(observation) = &mut world.observation else { return };
+    for source in &mut observation.flux.sources {
+        source.artifact_revision.clone_from(&head);
+    }
+    for kustomization in &mut observation.flux.kustomizations {
+        kustomization.last_applied_revision.clone_from(&head);
+        kustomization.last_attempted_revision.clone_from(&head);
+    }
+}
+
+/// Counts the reading as if one had held ever since the soak began.
+fn one_read_is_enough(world: &mut World, cluster: &ModelCluster, now: Timestamp, read: bool) {
+    let Some(observation) = world.observation.clone().filter(|_| read) else { return };
+    let soak = SignedDuration::try_from(cluster.policy.soak).unwrap_or(SignedDuration::ZERO);
+    let committed_at = world.deploy.commit().map_or(now, |commit| commit.committed_at);
+    let earlier = (observation.read_at - soak).max(committed_at + SignedDuration::from_millis(1));
+    let mut past = observation.clone();
+    past.read_at = earlier;
+    for probe in &mut past.webhooks {
+        probe.probed_at = earlier;
+    }
+    world.observation = Some(past);
+    world.history = record(world, earlier);
+    world.observation = Some(observation);
+    world.history = record(world, now);
+}
