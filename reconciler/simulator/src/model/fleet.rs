@@ -236,19 +236,20 @@ impl ModelCluster {
         Arc::new(DesiredState { kustomizations })
     }
 
-    /// Names of everything that the stages after `stage` change, Kustomizations included, as [`SimulatedCluster::unfinished`]
-    /// names them.
+    /// Names of everything that a stage changes, its Kustomization included, as [`SimulatedCluster::unfinished`] names them.
     ///
     /// [`SimulatedCluster::unfinished`]: crate::SimulatedCluster::unfinished
+    #[must_use]
+    pub fn names_of(&self, stage: &StageName) -> BTreeSet<String> {
+        // Names do not depend on versions, but for the bundle's own object.
+        let objects = self.objects(stage, &Parts::new()).into_iter().map(|object| object.to_string());
+        let kustomization = format!("Kustomization {FLUX_NAMESPACE}/{}", self.kustomization_name(stage));
+        objects.chain([kustomization]).collect()
+    }
+
+    /// The same of all stages after `stage`.
     pub(super) fn names_after(&self, stage: &StageName) -> BTreeSet<String> {
-        let later = self.stages().into_iter().filter(|other| other > stage);
-        later
-            .flat_map(|later| {
-                let objects = self.objects(&later, &Parts::new()).into_iter().map(|object| object.to_string());
-                let kustomization = format!("Kustomization {FLUX_NAMESPACE}/{}", self.kustomization_name(&later));
-                objects.chain([kustomization]).collect::<Vec<_>>()
-            })
-            .collect()
+        self.stages().iter().filter(|other| *other > stage).flat_map(|later| self.names_of(later)).collect()
     }
 
     fn kustomization_name(&self, stage: &StageName) -> String {
