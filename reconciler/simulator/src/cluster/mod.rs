@@ -9,6 +9,7 @@ mod flux;
 mod machine;
 mod object;
 mod pod;
+mod presence;
 mod truth;
 mod view;
 mod workers;
@@ -109,6 +110,14 @@ impl SimulatedCluster {
         self.view.fresh(&self.state)
     }
 
+    /// Observations say from now on whether these objects are there, too. Whatever the deploy branch names is observed anyway.
+    pub fn ask_for(&mut self, objects: impl IntoIterator<Item = ObjectReference>) {
+        let objects: Vec<ObjectReference> = objects.into_iter().collect();
+        for state in [Some(&mut self.state), self.view.shadow()].into_iter().flatten() {
+            state.named.extend(objects.iter().cloned());
+        }
+    }
+
     /// Cluster API objects are saved and read back for a rollout.
     pub fn back_up(&mut self, rollout: &RolloutId, at: Timestamp) {
         self.advance(at);
@@ -188,6 +197,8 @@ struct State {
     definitions: Vec<CustomResourceDefinition>,
     webhooks: Vec<object::Webhook>,
     objects: BTreeSet<ObjectReference>,
+    /// Objects whose presence is observed: all that the branch has ever named, and those that were asked for.
+    named: BTreeSet<ObjectReference>,
     control_plane: Option<control_plane::ControlPlane>,
     workers: Vec<workers::Workers>,
     etcd: Option<etcd::EtcdadmCluster>,
@@ -217,6 +228,7 @@ impl State {
             definitions: Vec::new(),
             webhooks: Vec::new(),
             objects: BTreeSet::new(),
+            named: BTreeSet::new(),
             control_plane: None,
             workers: Vec::new(),
             etcd: None,
@@ -307,6 +319,7 @@ impl State {
                 self.schedule.plan(at, Event::FaultBegins(fault, lasts));
             }
         }
+        self.named.extend(presence::named_objects(&commit.desired));
         self.flux.branch.push(Pushed { at, id: commit.id.clone(), desired: Arc::clone(&commit.desired) });
     }
 

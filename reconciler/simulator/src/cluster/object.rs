@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use rollout::{CustomResourceDefinition, ObjectPresence, ObjectReference, WebhookOutcome, WebhookProbe};
+use rollout::{CustomResourceDefinition, WebhookOutcome, WebhookProbe};
 
 use super::{
     Event, State,
@@ -13,10 +13,11 @@ use super::{
     etcd::EtcdadmCluster,
     machine::{MachineSpec, Owner, Phase},
     pod::PodState,
+    presence::reference,
     workers::Workers,
 };
 use crate::{
-    desired::{DesiredDefinition, DesiredObject, DesiredState, DesiredWebhook},
+    desired::{DesiredDefinition, DesiredObject, DesiredWebhook},
     fault::Fault,
 };
 
@@ -334,23 +335,6 @@ impl State {
             .collect()
     }
 
-    /// Presence of every object that the branch names or the cluster has.
-    pub(super) fn observed_objects(&self) -> Vec<ObjectPresence> {
-        let head = self.flux.branch.last().map(|pushed| Arc::clone(&pushed.desired));
-        let named = head.iter().flat_map(|desired| named_objects(desired));
-        let mut presences: Vec<ObjectPresence> = self
-            .objects
-            .iter()
-            .map(|reference| ObjectPresence { reference: reference.clone(), present: true, deleting: false })
-            .collect();
-        presences.extend(named.filter(|reference| !self.objects.contains(reference)).map(|reference| ObjectPresence {
-            reference,
-            present: false,
-            deleting: false,
-        }));
-        presences
-    }
-
     /// The first object of this kind that Flux would wait for, where this object is not settled.
     pub(super) fn unsettled(&self, object: &DesiredObject) -> Option<String> {
         match object {
@@ -389,20 +373,4 @@ impl State {
             DesiredObject::Webhook(_) | DesiredObject::Object(_) => None,
         }
     }
-}
-
-fn reference(spec: &crate::desired::DesiredPlainObject) -> ObjectReference {
-    ObjectReference {
-        api_version: spec.api_version.clone(),
-        kind: spec.kind.clone(),
-        namespace: spec.namespace.clone(),
-        name: spec.name.clone(),
-    }
-}
-
-fn named_objects(desired: &DesiredState) -> impl Iterator<Item = ObjectReference> + '_ {
-    desired.objects().filter_map(|object| match object {
-        DesiredObject::Object(spec) => Some(reference(spec)),
-        _ => None,
-    })
 }

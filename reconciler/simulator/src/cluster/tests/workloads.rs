@@ -97,3 +97,27 @@ fn a_definition_that_drops_a_stored_version_is_refused_until_it_is_migrated() {
     assert_eq!(seen.flux.kustomizations[0].last_applied_revision, Some(commit(4, None, OLD).id));
     assert_eq!(seen.custom_resource_definitions[0].versions, ["v1beta2"]);
 }
+
+#[test]
+fn presence_is_observed_of_what_the_branch_has_ever_named_and_of_what_is_asked_for() {
+    let mut cluster = cluster(1);
+    let leftover = ObjectReference {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        namespace: Some("system".to_owned()),
+        name: "leftover".to_owned(),
+    };
+    cluster.ask_for([leftover]);
+    let presence = |observation: &Observation, kind: &str| {
+        observation.objects.iter().find(|known| known.reference.kind == kind).map(|known| known.present)
+    };
+    let seen = cluster.observe_afresh(after(0));
+    assert_eq!(presence(&seen, "ConfigMap"), Some(false));
+    assert_eq!(presence(&seen, "DaemonSet"), Some(true));
+    let mut without = DesiredState::clone(&desired(OLD));
+    without.kustomizations.retain(|kustomization| kustomization.name != "cilium");
+    cluster.commit(&DeployedCommit { desired: Arc::new(without), ..commit(2, None, OLD) }, after(1));
+    let seen = cluster.observe_afresh(after(120));
+    assert_eq!(presence(&seen, "DaemonSet"), Some(false));
+    assert!(seen.daemon_sets.is_empty());
+}
