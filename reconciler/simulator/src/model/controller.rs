@@ -114,7 +114,7 @@ impl Controller {
         }
         let mut effects = step(world, now);
         if let Some(defect) = self.defect {
-            defect.distort_effects(&mut effects);
+            defect.distort_effects(&mut effects, now);
         }
         self.check(simulation, &cluster, &effects);
         Some(Turn { cluster, at: now, effects })
