@@ -147,7 +147,7 @@ fn chains_and_cycles_of_kustomizations_end() {
 
 #[test]
 fn expressions_stay_small() {
-    let target = "patches: [{target: {name: \"((a{500}){500}){500}\"}, patch: \"[{op: remove, path: /x}]\"}]\n";
+    let target = "patches: [{target: {name: \"((a{500}){500}){500}\"}, patch: \"- {op: remove, path: /x}\"}]\n";
     let error = refuse(&[("kustomization.yaml", format!("resources: [a.yaml]\n{target}")), ("a.yaml", MAP.into())]);
     assert_eq!(error.kind, BuildErrorKind::Limit);
 }

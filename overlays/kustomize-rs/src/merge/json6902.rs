@@ -24,6 +24,15 @@ enum Kind {
 
 /// Reads a patch: a list of operations in YAML or JSON. `None` if the text is something else.
 pub(crate) fn parse_patch(text: &str, limits: &Limits) -> Result<Vec<Operation>, BuildError> {
+    // kustomize takes a text that begins so for JSON, and JSON only.
+    if text.starts_with('[')
+        && let Err(error) = serde_json::from_str::<serde_json::Value>(text)
+    {
+        let mut wrong = BuildError::syntax(format!("a patch that begins with `[` must be JSON: {error}"))
+            .hint("put quotes around keys and texts, or write it as a YAML list");
+        (wrong.line, wrong.column) = (error.line(), error.column());
+        return Err(wrong);
+    }
     let documents = parse_with(text, limits, Rules::V2).map_err(|error| BuildError::from_yaml(error, "patch"))?;
     let Some(root) = documents.first().map(|document| &document.root) else {
         return Ok(Vec::new());
