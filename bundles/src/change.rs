@@ -134,7 +134,7 @@ pub struct Change {
 }
 
 /// What changed in one artifact.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactChange {
     /// The dotted path inside the component.

@@ -1,8 +1,8 @@
-//! What a stage changes, component by component.
+//! What a stage changes, component by component. Classes and artifacts are those of the package `bundles`.
 
 use serde::{Deserialize, Serialize};
 
-pub use bundles::ChangeClass;
+pub use bundles::{ArtifactChange, ChangeClass};
 
 /// One component that a stage changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,47 +21,14 @@ pub struct ComponentChange {
     pub artifacts: Vec<ArtifactChange>,
 }
 
-/// One artifact that a stage changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ArtifactChange {
-    /// Dotted path inside the component.
-    pub name: String,
-    /// How it differs.
-    pub class: ChangeClass,
-    /// Reference on the deployed side.
-    pub old_uri: Option<String>,
-    /// Reference on the target side.
-    pub new_uri: Option<String>,
-    /// Digest on the deployed side.
-    pub old_digest: Option<String>,
-    /// Digest on the target side.
-    pub new_digest: Option<String>,
-}
-
-impl From<&bundles::Change> for ComponentChange {
-    /// What a stage changes, out of what changed between two Bundles: unchanged artifacts are left out.
-    fn from(change: &bundles::Change) -> Self {
-        let artifacts = change.artifacts.iter().filter(|artifact| artifact.class != ChangeClass::Unchanged);
+impl From<bundles::Change> for ComponentChange {
+    fn from(change: bundles::Change) -> Self {
         Self {
-            component: change.component.clone(),
+            component: change.component,
             class: change.class,
-            old_version: change.old_version.clone(),
-            new_version: change.new_version.clone(),
-            artifacts: artifacts.map(ArtifactChange::from).collect(),
-        }
-    }
-}
-
-impl From<&bundles::ArtifactChange> for ArtifactChange {
-    fn from(change: &bundles::ArtifactChange) -> Self {
-        Self {
-            name: change.name.clone(),
-            class: change.class,
-            old_uri: change.old_uri.clone(),
-            new_uri: change.new_uri.clone(),
-            old_digest: change.old_digest.clone(),
-            new_digest: change.new_digest.clone(),
+            old_version: change.old_version,
+            new_version: change.new_version,
+            artifacts: change.artifacts,
         }
     }
 }

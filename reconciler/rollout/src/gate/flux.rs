@@ -81,7 +81,7 @@ fn check_source(
     findings: &mut Findings,
 ) {
     let Some(source) = &kustomization.source else { return };
-    let namespace = &kustomization.namespace;
+    let namespace = kustomization.source_namespace.as_ref().unwrap_or(&kustomization.namespace);
     let subject = object("GitRepository", namespace, source);
     let found = observation.flux.sources.iter().find(|known| &known.namespace == namespace && &known.name == source);
     let Some(found) = found else {

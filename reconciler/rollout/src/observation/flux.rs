@@ -53,6 +53,9 @@ pub struct FluxKustomization {
     /// Name of its source, in the same namespace where `source_namespace` is none.
     #[serde(default)]
     pub source: Option<String>,
+    /// Its source\'s namespace (`spec.sourceRef.namespace`); none where it is the Kustomization\'s own.
+    #[serde(default)]
+    pub source_namespace: Option<String>,
     /// `metadata.generation`.
     pub generation: i64,
     /// `status.observedGeneration`.

@@ -197,6 +197,7 @@ impl Laboratory {
                 namespace: "flux-system".into(),
                 name: (*name).into(),
                 source: None,
+                source_namespace: None,
                 generation: 1,
                 observed_generation: Some(1),
                 suspended: false,

@@ -310,6 +310,7 @@ impl Model {
             namespace: "flux-system".into(),
             name: "cluster".into(),
             source: None,
+            source_namespace: None,
             generation: 1,
             observed_generation: Some(1),
             suspended: false,

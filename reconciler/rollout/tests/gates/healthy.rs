@@ -113,6 +113,7 @@ pub fn healthy() -> Observation {
         namespace: "flux-system".into(),
         name: "capi".into(),
         source: Some("fleet".into()),
+        source_namespace: None,
         generation: 2,
         observed_generation: Some(2),
         suspended: false,

@@ -124,6 +124,7 @@ impl State {
                     namespace: wanted.namespace.clone(),
                     name: wanted.name.clone(),
                     source: Some(self.flux.source.name.clone()),
+                    source_namespace: Some(self.flux.source.namespace.clone()),
                     generation: 1,
                     observed_generation: None,
                     suspended,

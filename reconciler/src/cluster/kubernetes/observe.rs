@@ -429,6 +429,7 @@ fn add_applied(applied: &BTreeMap<FluxReference, Applied>, observation: &mut Obs
             namespace: reference.namespace.clone(),
             name: reference.name.clone(),
             source: None,
+            source_namespace: None,
             generation: 1,
             observed_generation: Some(1),
             suspended: false,

@@ -29,6 +29,7 @@ pub(crate) fn kustomization(object: &DynamicObject) -> FluxKustomization {
         namespace: namespace(object),
         name: name(object),
         source: text(data, &["spec", "sourceRef", "name"]),
+        source_namespace: text(data, &["spec", "sourceRef", "namespace"]),
         generation: generation(object),
         observed_generation: number(data, &["status", "observedGeneration"]),
         suspended,
