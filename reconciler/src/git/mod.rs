@@ -28,12 +28,14 @@ mod loose;
 mod name;
 mod object;
 mod pack;
+
 mod program;
 mod push;
 mod reference;
 mod remote;
 mod repository;
 mod sign;
+mod single;
 mod snapshot;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,30 @@
+//! What a single commit says of itself.
+
+use jiff::Timestamp;
+use rollout::CommitId;
+
+use super::error::GitError;
+use super::object::{commit_id, oid};
+use super::repository::Repository;
+
+impl Repository {
+    /// The first parent of a commit; none for the first commit of a branch.
+    ///
+    /// # Errors
+    /// [`GitError`] when the commit cannot be read.
+    pub fn parent(&self, commit: &CommitId) -> Result<Option<CommitId>, GitError> {
+        let id = oid(commit)?;
+        let parents = self.with_objects(|objects| objects.commit(id))?.parents;
+        parents.first().copied().map(commit_id).transpose()
+    }
+
+    /// When a commit was made, by its own word.
+    ///
+    /// # Errors
+    /// [`GitError`] when the commit cannot be read.
+    pub fn committed_at(&self, commit: &CommitId) -> Result<Timestamp, GitError> {
+        let id = oid(commit)?;
+        let seconds = self.with_objects(|objects| objects.commit(id))?.committed_at;
+        Ok(Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH))
+    }
+}
