@@ -1,6 +1,11 @@
 //! The reconciler: everything with input and output.
 
+pub mod cli;
 pub mod cluster;
+pub mod controller;
+pub mod demo;
 pub mod fetch;
 pub mod git;
+pub mod report;
+pub mod telemetry;
 pub mod watch;

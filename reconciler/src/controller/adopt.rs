@@ -1,0 +1,115 @@
+//! Adopting a cluster that runs already: what the source branch says of it now is recorded as deployed.
+//!
+//! Without this first record every file would be new, and the first rollout would install components that are there. Adopting
+//! changes nothing in the cluster as long as the source branch describes what runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rollout::{CommitId, Ledger, LedgerState, StageName};
+
+use super::commit::{Signature, ledger_text};
+use super::directory::{LedgerState as DirectoryLedger, ledger_path, tree_digest};
+use super::parts::target_tree;
+use super::planner::{FleetReading, Planner};
+use crate::git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, StageTrailers};
+
+/// What adopting a cluster came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Adoption {
+    /// It has a ledger already.
+    Already,
+    /// It was recorded by this commit, or would be.
+    Recorded {
+        /// The commit; none for a dry run.
+        commit: Option<CommitId>,
+        /// How many files the record has.
+        files: usize,
+    },
+}
+
+/// Records a cluster as it is on the source branch; with `dry` only says what would be recorded.
+///
+/// # Errors
+/// When it cannot be rendered in full, or the push did not succeed.
+pub fn adopt(
+    planner: &Planner,
+    reading: &FleetReading,
+    cluster: &str,
+    now: Timestamp,
+    dry: bool,
+) -> Result<Adoption, anyhow::Error> {
+    let view = planner.view(reading, cluster)?;
+    if !matches!(view.directory.ledger, DirectoryLedger::Absent) {
+        return Ok(Adoption::Already);
+    }
+    let broken: Vec<String> =
+        view.parts.iter().filter_map(|part| Some(format!("{}: {}", part.stage, part.error.as_ref()?))).collect();
+    anyhow::ensure!(
+        broken.is_empty(),
+        "cluster {cluster} cannot be recorded while parts of it cannot be rendered: {}",
+        broken.join("; ")
+    );
+    let tree = target_tree(&view.directory.files, &view.parts);
+    let digest = tree_digest(&tree)?;
+    let ledger = Ledger {
+        cluster: view.name.clone(),
+        rollout: view.plan.rollout_id.clone(),
+        plan: view.plan.digest.clone(),
+        source: view.plan.source.clone(),
+        base: digest.clone(),
+        target: digest.clone(),
+        tree: digest,
+        state: LedgerState::Done,
+        started_at: now,
+        finished_at: Some(now),
+        stages: Vec::new(),
+        verified: None,
+        components: versions(&view.parts),
+    };
+    if dry {
+        return Ok(Adoption::Recorded { commit: None, files: tree.files.len() });
+    }
+    let signature = Signature::of(&reading.fleet.policy)?;
+    let files = tree.files.len();
+    let mut edits: BTreeMap<_, _> = tree.files.into_iter().map(|(path, bytes)| (path, Some(bytes))).collect();
+    edits.insert(ledger_path(&view.name)?, Some(Arc::clone(&ledger_text(&ledger)?)));
+    let head = planner.repository().head(&reading.layout.branch)?;
+    let draft = CommitDraft {
+        parent: head.clone(),
+        prefix: signature.prefix.clone(),
+        edits,
+        message: CommitMessage {
+            subject: format!("{cluster}: adopt as it runs"),
+            body: "What the source branch says of this cluster is recorded as deployed. Nothing in the cluster changes by it.".to_owned(),
+            trailers: Some(StageTrailers {
+                rollout: ledger.rollout.clone(),
+                cluster: view.name.clone(),
+                stage: StageName::Verify.into(),
+                plan: ledger.plan.clone(),
+                source: ledger.source.clone(),
+            }),
+        },
+        author: signature.author.clone(),
+        time: now,
+        allow_empty: true,
+    };
+    let commit = match planner.repository().commit(&draft, &signature.signing)? {
+        CommitOutcome::Created(commit) => commit,
+        CommitOutcome::Unchanged => return Ok(Adoption::Already),
+    };
+    match planner.repository().push(&reading.layout.branch, &commit, head.as_ref())? {
+        PushOutcome::Pushed => Ok(Adoption::Recorded { commit: Some(commit), files }),
+        PushOutcome::Lost { .. } => {
+            anyhow::bail!("somebody else moved {} meanwhile; nothing was recorded, try again", reading.layout.branch)
+        }
+        PushOutcome::RejectedByHook { message } => {
+            anyhow::bail!("a hook of the repository rejected the record: {message}")
+        }
+    }
+}
+
+fn versions(parts: &[super::parts::Part]) -> BTreeMap<String, String> {
+    parts.iter().filter_map(|part| Some((part.stage.name.to_string(), part.version.clone()?))).collect()
+}

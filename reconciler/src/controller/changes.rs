@@ -1,0 +1,68 @@
+//! Which component belongs to which stage, and how it changed since what is deployed.
+
+use std::collections::BTreeMap;
+
+use bundles::{Bundles, ChangeClass, Locks, VersionsBundle};
+use overlays::ClusterSpec;
+use rollout::{ComponentChange, StageName};
+
+/// What of the bundle a cluster runs: the section of its Kubernetes version, where the bundle has it.
+pub fn section<'a>(bundles: &'a Bundles, minor: &str) -> Option<&'a VersionsBundle> {
+    bundles.versions_bundles.iter().find(|section| section.kubernetes_version.to_string() == minor)
+}
+
+/// How the components of one cluster change, by stage. Unchanged ones are left out.
+///
+/// The cluster moves from the old bundle's section of its deployed Kubernetes version to the new bundle's section of its target
+/// version; sections of other versions have no part in it.
+pub fn by_stage(
+    old: &VersionsBundle,
+    new: &VersionsBundle,
+    locks: Locks<'_>,
+    cluster: &ClusterSpec,
+) -> BTreeMap<StageName, Vec<ComponentChange>> {
+    let mut stages: BTreeMap<StageName, Vec<ComponentChange>> = BTreeMap::new();
+    for change in bundles::compare_versions_bundles(old, new, locks) {
+        if change.class == ChangeClass::Unchanged {
+            continue;
+        }
+        if let Some(stage) = stage_of(&change.component, cluster) {
+            stages.entry(stage).or_default().push(change.into());
+        }
+    }
+    stages
+}
+
+/// The change of the Kubernetes version itself, which no component of a bundle stands for.
+pub fn kubernetes(deployed: &str, target: &str) -> Option<ComponentChange> {
+    let number = |version: &str| version.split('.').nth(1).and_then(|minor| minor.parse::<i64>().ok());
+    let class = match number(target)? - number(deployed)? {
+        0 => return None,
+        1 => ChangeClass::Minor,
+        step if step > 1 => ChangeClass::SkipMinor,
+        _ => ChangeClass::Downgrade,
+    };
+    Some(ComponentChange {
+        component: "kubernetes".to_owned(),
+        class,
+        old_version: Some(deployed.to_owned()),
+        new_version: Some(target.to_owned()),
+        artifacts: Vec::new(),
+    })
+}
+
+/// The stage that carries a component of the bundle; none for another provider's, which does not concern this cluster.
+fn stage_of(component: &str, cluster: &ClusterSpec) -> Option<StageName> {
+    match component {
+        "certManager" => Some(StageName::CertManager),
+        "clusterAPI" | "bootstrap" | "controlPlane" | "etcdadmBootstrap" | "etcdadmController" => Some(StageName::Capi),
+        "eksa" => Some(StageName::EksA),
+        "cilium" => Some(StageName::Cilium),
+        "flux" => Some(StageName::Flux),
+        "eksD" => Some(StageName::ControlPlane),
+        "vSphere" | "docker" | "tinkerbell" | "nutanix" | "snow" | "cloudStack" | "aws" => {
+            (cluster.provider.bundle_component() == Some(component)).then_some(StageName::Capi)
+        }
+        _ => Some(StageName::Bundle),
+    }
+}

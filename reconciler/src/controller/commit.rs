@@ -1,0 +1,220 @@
+//! From a stage commit that was decided to a commit in the object store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use overlays::{Policy, RenderedTree, RepoPath, SigningFormat};
+use rollout::{ClusterName, Ledger, StageCommit};
+
+use super::directory::{ClusterDirectory, ledger_path, tree_digest};
+use super::parts::Part;
+use crate::git::{CommitDraft, CommitMessage, GitError, Identity, Signing, StageTrailers};
+
+/// Why a decided commit is not made: the world is not the one it was decided on. It is planned again.
+#[derive(Debug, thiserror::Error)]
+pub enum StaleDecision {
+    /// The plan has no such stage any more.
+    #[error("the plan has no stage {0} any more")]
+    NoStage(String),
+    /// The part's digest before or after is another.
+    #[error("the files of stage {0} are not the ones that were decided on")]
+    OtherFiles(String),
+    /// Git.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// The ledger cannot be written down.
+    #[error("cannot write the ledger: {0}")]
+    Ledger(#[from] serde_yaml::Error),
+}
+
+/// Who commits, when, and where below the top of the tree.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    /// Author and committer.
+    pub author: Identity,
+    /// How commits are signed.
+    pub signing: Signing,
+    /// The deploy path, where source and deploy share a branch.
+    pub prefix: Option<RepoPath>,
+}
+
+impl Signature {
+    /// As the policy says.
+    ///
+    /// # Errors
+    /// [`crate::git::IdentityError`] when name or address cannot be written into a commit.
+    pub fn of(policy: &Policy) -> Result<Self, crate::git::IdentityError> {
+        let author: Identity = format!("{} <{}>", policy.author.name, policy.author.email).parse()?;
+        let signing = match &policy.signing {
+            None => Signing::None,
+            Some(signing) => match signing.format {
+                SigningFormat::Ssh => Signing::Ssh { key: signing.key.clone().into(), program: "ssh-keygen".into() },
+                SigningFormat::Gpg => Signing::OpenPgp { key: signing.key.clone(), program: "gpg".into() },
+            },
+        };
+        Ok(Self { author, signing, prefix: policy.deploy.path.clone() })
+    }
+}
+
+/// The draft of a stage's commit: the part's files, and the ledger with the evidence, in one commit.
+///
+/// # Errors
+/// [`StaleDecision`] when the parts at hand are not the ones the decision was made on.
+pub fn stage_draft(
+    commit: &StageCommit,
+    directory: &ClusterDirectory,
+    parts: &[Part],
+    signature: &Signature,
+    now: Timestamp,
+) -> Result<CommitDraft, StaleDecision> {
+    let part = parts.iter().find(|part| part.stage == commit.stage);
+    let part = part.ok_or_else(|| StaleDecision::NoStage(commit.stage.to_string()))?;
+    if tree_digest(&part.before)? != commit.before || tree_digest(&part.after)? != commit.after {
+        return Err(StaleDecision::OtherFiles(commit.stage.to_string()));
+    }
+    let message = CommitMessage {
+        subject: format!("{}: {}", commit.cluster, subject(commit, part)),
+        body: body(commit),
+        trailers: Some(trailers(commit)),
+    };
+    draft(commit, directory, &part.before, &part.after, message, signature, now)
+}
+
+/// The draft of a revert: the stage's files as they were before it.
+///
+/// # Errors
+/// As [`stage_draft`].
+pub fn revert_draft(
+    commit: &StageCommit,
+    directory: &ClusterDirectory,
+    restored: &RenderedTree,
+    current: &RenderedTree,
+    signature: &Signature,
+    now: Timestamp,
+) -> Result<CommitDraft, StaleDecision> {
+    if tree_digest(current)? != commit.before || tree_digest(restored)? != commit.after {
+        return Err(StaleDecision::OtherFiles(commit.stage.to_string()));
+    }
+    let reasons = commit.ledger.last_record(&commit.stage).map(|record| record.reasons.as_slice()).unwrap_or_default();
+    let message = CommitMessage {
+        subject: format!("{}: revert {}", commit.cluster, commit.stage),
+        body: reasons.iter().map(|reason| format!("- {reason}\n")).collect(),
+        trailers: Some(trailers(commit)),
+    };
+    draft(commit, directory, current, restored, message, signature, now)
+}
+
+/// The draft of a commit that changes the ledger alone.
+///
+/// # Errors
+/// [`StaleDecision::Ledger`] and [`StaleDecision::Git`].
+pub fn ledger_draft(
+    cluster: &ClusterName,
+    ledger: &Ledger,
+    directory: &ClusterDirectory,
+    parent: Option<&rollout::CommitId>,
+    subject: String,
+    stage: rollout::StageName,
+    signature: &Signature,
+    now: Timestamp,
+) -> Result<CommitDraft, StaleDecision> {
+    let ledger = ledger.clone().with_tree(tree_digest(&directory.files)?);
+    let trailers = StageTrailers {
+        rollout: ledger.rollout.clone(),
+        cluster: cluster.clone(),
+        stage: stage.into(),
+        plan: ledger.plan.clone(),
+        source: ledger.source.clone(),
+    };
+    Ok(CommitDraft {
+        parent: parent.cloned(),
+        prefix: signature.prefix.clone(),
+        edits: BTreeMap::from([(ledger_path(cluster)?, Some(ledger_text(&ledger)?))]),
+        message: CommitMessage { subject, body: String::new(), trailers: Some(trailers) },
+        author: signature.author.clone(),
+        time: now,
+        allow_empty: false,
+    })
+}
+
+/// The ledger as the file that it is on the deploy branch.
+///
+/// # Errors
+/// [`serde_yaml::Error`] in theory only.
+pub fn ledger_text(ledger: &Ledger) -> Result<Arc<[u8]>, serde_yaml::Error> {
+    let heading = "# Written by Stepgate in the same commit as the stage it records. Do not edit: a change here stops the rollout.\n";
+    Ok(format!("{heading}{}", serde_yaml::to_string(ledger)?).into_bytes().into())
+}
+
+fn draft(
+    commit: &StageCommit,
+    directory: &ClusterDirectory,
+    before: &RenderedTree,
+    after: &RenderedTree,
+    message: CommitMessage,
+    signature: &Signature,
+    now: Timestamp,
+) -> Result<CommitDraft, StaleDecision> {
+    let mut tree = directory.files.clone();
+    let mut edits = edits(before, after);
+    for (path, bytes) in &edits {
+        match bytes {
+            Some(bytes) => tree.insert(path.clone(), Arc::clone(bytes)),
+            None => {
+                tree.files.remove(path);
+            }
+        }
+    }
+    let ledger = commit.ledger.clone().with_tree(tree_digest(&tree)?);
+    edits.insert(ledger_path(&commit.cluster)?, Some(ledger_text(&ledger)?));
+    Ok(CommitDraft {
+        parent: commit.parent.clone(),
+        prefix: signature.prefix.clone(),
+        edits,
+        message,
+        author: signature.author.clone(),
+        time: now,
+        allow_empty: false,
+    })
+}
+
+/// What turns one tree into the other.
+fn edits(before: &RenderedTree, after: &RenderedTree) -> BTreeMap<RepoPath, Option<Arc<[u8]>>> {
+    let changed = |path: RepoPath| {
+        let bytes = after.get(path.as_str()).cloned();
+        (path, bytes)
+    };
+    before.diff(after).files.into_keys().map(changed).collect()
+}
+
+fn trailers(commit: &StageCommit) -> StageTrailers {
+    StageTrailers {
+        rollout: commit.rollout.clone(),
+        cluster: commit.cluster.clone(),
+        stage: commit.stage.clone(),
+        plan: commit.plan.clone(),
+        source: commit.source.clone(),
+    }
+}
+
+fn subject(commit: &StageCommit, part: &Part) -> String {
+    match &part.version {
+        Some(version) => format!("{} {version}", commit.stage),
+        None => commit.stage.to_string(),
+    }
+}
+
+/// What the gate before this stage saw, so that the history tells it without the ledger.
+fn body(commit: &StageCommit) -> String {
+    let evidence = commit.ledger.last_record(&commit.stage).and_then(|record| record.opened_by.as_ref());
+    let Some(evidence) = evidence else { return String::new() };
+    let facts =
+        evidence.facts.iter().take(20).map(|fact| format!("- {}: {}\n", fact.object, fact.seen)).collect::<String>();
+    let more = evidence.facts.len().saturating_sub(20);
+    let rest = if more > 0 { format!("- and {more} more, see the ledger\n") } else { String::new() };
+    format!(
+        "Opened by what was seen at {}, unbroken since {}:\n{facts}{rest}",
+        evidence.observed_at, evidence.held_since
+    )
+}

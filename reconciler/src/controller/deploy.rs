@@ -1,0 +1,104 @@
+//! The deploy branch as decisions see it: the commits since the running rollout began, and who else wrote there.
+
+use std::collections::BTreeMap;
+
+use rollout::{ClusterName, CommitId, DeployCommit, DeployHead, ForeignChange, Ledger, StageTrailer};
+
+use super::directory::{ClusterDirectory, LedgerState, tree_digest};
+use crate::git::{DeployLayout, GitError, HistoryEntry, Repository};
+
+/// How far back a cluster's directory is followed before its rollout counts as lost.
+const LONGEST_ROLLOUT: usize = 500;
+
+/// What the deploy branch's history says about one cluster.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterHistory {
+    /// The commits that a decision looks at: from the first one of the ledger's rollout to the head.
+    pub head: DeployHead,
+    /// The commit that the ledger's rollout started from: the newest older one that changed the cluster's directory.
+    pub base: Option<CommitId>,
+}
+
+/// Reads the history of `cluster` back to where the ledger's rollout began.
+///
+/// # Errors
+/// [`GitError`] when commits cannot be read.
+pub fn history(
+    repository: &Repository,
+    layout: &DeployLayout,
+    cluster: &ClusterName,
+    head: Option<&CommitId>,
+    ledger: Option<&Ledger>,
+) -> Result<ClusterHistory, GitError> {
+    let Some(head) = head else { return Ok(ClusterHistory::default()) };
+    let history = repository.history(head, layout, cluster, LONGEST_ROLLOUT)?;
+    let belongs = |entry: &HistoryEntry| {
+        let rollout = entry.stage.as_ref().map(|trailers| &trailers.rollout);
+        rollout.is_some() && rollout == ledger.map(|ledger| &ledger.rollout)
+    };
+    let own = history.iter().take_while(|entry| belongs(entry)).count();
+    let base = history.get(own).map(|entry| entry.commit.clone());
+    let first = own.checked_sub(1).and_then(|last| history.get(last)).or_else(|| history.first());
+    let Some(first) = first else { return Ok(ClusterHistory::default()) };
+    let known: BTreeMap<&CommitId, &HistoryEntry> = history.iter().map(|entry| (&entry.commit, entry)).collect();
+    let mut committed_at = first.committed_at;
+    let mut commits = Vec::new();
+    for id in repository.lineage(&first.commit, head)? {
+        let entry = known.get(&id);
+        // Other clusters' commits count for the lineage only; they take the time of the one before.
+        committed_at = entry.map_or(committed_at, |entry| entry.committed_at);
+        let trailer = entry.and_then(|entry| entry.stage.as_ref()).map(|trailers| StageTrailer {
+            cluster: trailers.cluster.clone(),
+            rollout: trailers.rollout.clone(),
+            stage: trailers.stage.clone(),
+        });
+        commits.push(DeployCommit { id, committed_at, trailer });
+    }
+    Ok(ClusterHistory { head: DeployHead { commits }, base })
+}
+
+/// Whether somebody else wrote to the cluster's directory: its digest is not the one that the ledger records.
+///
+/// # Errors
+/// [`GitError`] when commits cannot be read.
+pub fn foreign_change(
+    repository: &Repository,
+    layout: &DeployLayout,
+    cluster: &ClusterName,
+    head: Option<&CommitId>,
+    directory: &ClusterDirectory,
+) -> Result<Option<ForeignChange>, GitError> {
+    let paths = match &directory.ledger {
+        LedgerState::Absent => return Ok(None),
+        LedgerState::Unreadable(message) => vec![format!("clusters/{cluster}/rollout.yaml: {message}")],
+        LedgerState::Read(ledger) if tree_digest(&directory.files)? == ledger.tree => return Ok(None),
+        LedgerState::Read(_) => Vec::new(),
+    };
+    let Some(head) = head else { return Ok(None) };
+    let (ours, foreign) = repository.stage_commit(head, layout, cluster)?;
+    let paths = match ours {
+        Some(ours) if paths.is_empty() => changed_paths(repository, layout, cluster, &ours.commit, directory)?,
+        _ => paths,
+    };
+    let newest = foreign.first();
+    Ok(Some(ForeignChange {
+        commit: newest.map(|entry| entry.commit.clone()),
+        author: newest.map(|entry| entry.author.clone()),
+        paths,
+    }))
+}
+
+fn changed_paths(
+    repository: &Repository,
+    layout: &DeployLayout,
+    cluster: &ClusterName,
+    ours: &CommitId,
+    directory: &ClusterDirectory,
+) -> Result<Vec<String>, GitError> {
+    let mut snapshot = repository.snapshot_of(ours)?;
+    if let Some(prefix) = &layout.prefix {
+        snapshot = snapshot.below(prefix)?;
+    }
+    let before = ClusterDirectory::read(&snapshot, cluster)?;
+    Ok(before.files.diff(&directory.files).files.keys().map(ToString::to_string).collect())
+}

@@ -1,0 +1,116 @@
+//! What the deploy branch holds for one cluster: its directory, its Flux objects and its ledger.
+
+use overlays::{RenderedTree, RepoPath};
+use rollout::{ClusterName, Ledger, TreeDigest};
+
+use crate::git::{GitError, GitSnapshot, ObjectId};
+
+/// Name of the ledger's file inside a cluster's directory.
+const LEDGER: &str = "rollout.yaml";
+
+/// A cluster's part of the deploy branch.
+#[derive(Clone, Debug)]
+pub struct ClusterDirectory {
+    /// Ids of `clusters/<name>` and `flux/<name>`; none where absent. Equal ids mean equal content.
+    pub ids: (Option<ObjectId>, Option<ObjectId>),
+    /// The files of both folders, without the ledger. Paths are relative to the top of the deploy tree.
+    pub files: RenderedTree,
+    /// The ledger, as far as there is a readable one.
+    pub ledger: LedgerState,
+}
+
+/// The ledger of a cluster, read from the deploy branch.
+#[derive(Clone, Debug)]
+pub enum LedgerState {
+    /// There is none: the cluster was never adopted.
+    Absent,
+    /// It could not be read: somebody else changed it.
+    Unreadable(String),
+    /// It was read.
+    Read(Box<Ledger>),
+}
+
+impl ClusterDirectory {
+    /// A directory that is not there.
+    pub fn absent() -> Self {
+        Self { ids: (None, None), files: RenderedTree::new(), ledger: LedgerState::Absent }
+    }
+
+    /// Reads the directory of `cluster` from a snapshot of the deploy branch (below the deploy path, where there is one).
+    ///
+    /// # Errors
+    /// [`GitError`] when objects cannot be read.
+    pub fn read(deploy: &GitSnapshot, cluster: &ClusterName) -> Result<Self, GitError> {
+        let mut files = RenderedTree::new();
+        let mut read = |folder: &str| -> Result<Option<ObjectId>, GitError> {
+            let folder = path(folder)?;
+            for (name, bytes) in deploy.below(&folder)?.files()?.files {
+                files.insert(path(&format!("{folder}/{name}"))?, bytes);
+            }
+            deploy.tree_id(&folder)
+        };
+        let ids = (read(&cluster_folder(cluster))?, read(&flux_folder(cluster))?);
+        let ledger = match files.files.remove(ledger_path(cluster)?.as_str()) {
+            None => LedgerState::Absent,
+            Some(bytes) => match serde_yaml::from_slice::<Ledger>(&bytes) {
+                Ok(ledger) => LedgerState::Read(Box::new(ledger)),
+                Err(error) => LedgerState::Unreadable(error.to_string()),
+            },
+        };
+        Ok(Self { ids, files, ledger })
+    }
+
+    /// The ledger; none where there is none or it cannot be read.
+    pub fn ledger(&self) -> Option<&Ledger> {
+        match &self.ledger {
+            LedgerState::Read(ledger) => Some(ledger),
+            LedgerState::Absent | LedgerState::Unreadable(_) => None,
+        }
+    }
+
+    /// The files below `clusters/<name>`, paths relative to it: what renderers call the deployed tree.
+    pub fn deployed(&self, cluster: &ClusterName) -> RenderedTree {
+        let prefix = cluster_folder(cluster);
+        let inside =
+            |(path, bytes): (&RepoPath, &std::sync::Arc<[u8]>)| Some((path.strip_prefix(&prefix)?, bytes.clone()));
+        self.files.files.iter().filter_map(inside).collect()
+    }
+}
+
+/// The digest of a tree in the form that plans and ledgers use.
+///
+/// # Errors
+/// Never in practice: the text of a digest is a digest.
+pub fn tree_digest(tree: &RenderedTree) -> Result<TreeDigest, GitError> {
+    tree.digest().to_string().parse().map_err(|error: rollout::InvalidIdentifier| GitError::Library {
+        action: "digest a tree".to_owned(),
+        message: error.to_string(),
+    })
+}
+
+/// `clusters/<name>`.
+pub fn cluster_folder(cluster: &ClusterName) -> String {
+    format!("clusters/{cluster}")
+}
+
+/// `flux/<name>`.
+pub fn flux_folder(cluster: &ClusterName) -> String {
+    format!("flux/{cluster}")
+}
+
+/// `clusters/<name>/rollout.yaml`.
+///
+/// # Errors
+/// As [`path`].
+pub fn ledger_path(cluster: &ClusterName) -> Result<RepoPath, GitError> {
+    path(&format!("{}/{LEDGER}", cluster_folder(cluster)))
+}
+
+/// A path made of names that were checked before.
+///
+/// # Errors
+/// [`GitError::Library`] when a name is refused after all.
+pub fn path(text: &str) -> Result<RepoPath, GitError> {
+    RepoPath::new(text)
+        .map_err(|error| GitError::Library { action: format!("use the path {text}"), message: error.to_string() })
+}

@@ -1,0 +1,103 @@
+//! What the gates expect of a cluster, read off the objects that were rendered for it.
+
+use overlays::{ClusterSpec, ObjectSummary};
+use rollout::{ControlPlaneExpectation, Expectation, GroupName, KubeletVersions, ObjectReference, WorkersExpectation};
+
+/// What a component's gate expects: its objects as rendered, and the Flux objects that apply them.
+pub fn of_objects(objects: &[ObjectSummary], flux: Option<Expectation>) -> Vec<Expectation> {
+    flux.into_iter().chain(objects.iter().flat_map(of_object)).collect()
+}
+
+fn of_object(object: &ObjectSummary) -> Vec<Expectation> {
+    let namespace = || object.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    match object.kind.as_str() {
+        "Deployment" => vec![Expectation::Deployment {
+            namespace: namespace(),
+            name: object.name.clone(),
+            images: object.images.clone(),
+        }],
+        "DaemonSet" => vec![Expectation::DaemonSet {
+            namespace: namespace(),
+            name: object.name.clone(),
+            images: object.images.clone(),
+        }],
+        "CustomResourceDefinition" => {
+            object.crd.iter().map(|definition| definition_expectation(object, definition)).collect()
+        }
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
+            vec![reference(object), Expectation::Webhook { name: object.name.clone() }]
+        }
+        _ => vec![reference(object)],
+    }
+}
+
+fn definition_expectation(object: &ObjectSummary, definition: &overlays::CrdSummary) -> Expectation {
+    Expectation::CustomResourceDefinition {
+        name: object.name.clone(),
+        served: definition
+            .versions
+            .iter()
+            .filter(|version| version.served)
+            .map(|version| version.name.clone())
+            .collect(),
+        storage: definition.storage_version().unwrap_or_default().to_owned(),
+    }
+}
+
+fn reference(object: &ObjectSummary) -> Expectation {
+    Expectation::Object {
+        object: ObjectReference {
+            api_version: object.api_version.clone(),
+            kind: object.kind.clone(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+        },
+    }
+}
+
+/// The namespace of EKS Anywhere's own Cluster API objects.
+const EKSA_SYSTEM: &str = "eksa-system";
+
+/// The control plane of `cluster` at `version`.
+pub fn control_plane(cluster: &ClusterSpec, version: &str) -> Expectation {
+    Expectation::ControlPlane(ControlPlaneExpectation {
+        namespace: cluster_api_namespace(cluster),
+        cluster: cluster.name.clone(),
+        version: version.to_owned(),
+        replicas: cluster.control_plane_count,
+        stacked_etcd: cluster.external_etcd.is_none(),
+        kubelet_versions: KubeletVersions::WhenReported,
+        kube_vip: None,
+    })
+}
+
+/// One worker group of `cluster` at `version`.
+pub fn workers(cluster: &ClusterSpec, group: &GroupName, version: &str) -> Expectation {
+    let replicas =
+        cluster.worker_groups.iter().find(|known| known.name == group.as_str()).and_then(|known| known.replicas);
+    Expectation::Workers(WorkersExpectation {
+        namespace: cluster_api_namespace(cluster),
+        cluster: cluster.name.clone(),
+        group: group.clone(),
+        version: version.to_owned(),
+        replicas,
+        kubelet_versions: KubeletVersions::WhenReported,
+    })
+}
+
+/// External etcd of `cluster`; none where etcd is stacked.
+pub fn etcd(cluster: &ClusterSpec) -> Option<Expectation> {
+    cluster.external_etcd.map(|replicas| Expectation::Etcd {
+        namespace: cluster_api_namespace(cluster),
+        name: format!("{}-etcd", cluster.name),
+        replicas,
+    })
+}
+
+/// Where the cluster's Cluster API objects live: EKS Anywhere keeps them in a namespace of its own.
+pub fn cluster_api_namespace(cluster: &ClusterSpec) -> String {
+    match cluster.kind {
+        overlays::ClusterKind::EksAnywhere => EKSA_SYSTEM.to_owned(),
+        _ => cluster.namespace.clone(),
+    }
+}

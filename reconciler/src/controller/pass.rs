@@ -1,0 +1,469 @@
+//! One pass: every cluster is brought as far as it can go now.
+
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use overlays::{Apply, ClusterSpec, Management, RenderedTree};
+use rollout::{ClusterName, Effect, Pause, Prerequisite, StageCommit, World};
+
+use super::access::Clusters;
+use super::commit::{self, Signature, StaleDecision};
+use super::directory::ClusterDirectory;
+use super::planner::{ClusterView, FleetReading};
+use super::report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
+use super::{Controller, Memory, Settled, ViewKey};
+use crate::cluster::{ApplyRequest, Cluster, ObserveRequest};
+use crate::git::{CommitDraft, CommitOutcome, GitError, PushOutcome};
+
+/// How many effects one cluster may carry out in one pass before the others have their turn again.
+const EFFECTS_PER_PASS: usize = 100;
+
+impl Controller {
+    /// Brings every cluster as far as it can go now. What goes wrong with one cluster stays with it.
+    ///
+    /// # Errors
+    /// [`GitError`] when the repository or the source branch cannot be read at all.
+    pub async fn pass(&self) -> Result<Pass, GitError> {
+        let reading = {
+            let heads = self.heads()?;
+            if let Some(settled) = self.settled_at(&heads) {
+                return Ok(settled);
+            }
+            self.read()?
+        };
+        let management = |cluster: &&ClusterSpec| cluster.is_management();
+        let clusters = &reading.fleet.clusters;
+        // Management clusters first, so that the clusters that wait for them see this pass' result.
+        let (first, second): (Vec<_>, Vec<_>) = clusters.iter().partition(management);
+        let mut passes = self.work_on(&reading, first).await;
+        passes.extend(self.work_on(&reading, second).await);
+        passes.sort_by_key(|pass| clusters.iter().position(|cluster| cluster.name == pass.cluster));
+        let pass = Pass { clusters: passes };
+        self.settle(&pass)?;
+        Ok(pass)
+    }
+
+    fn heads(&self) -> Result<crate::git::Heads, GitError> {
+        let mut branches = vec![self.planner.source_branch().clone()];
+        let reading = self.reading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        branches.extend(reading.as_ref().map(|reading| reading.layout.branch.clone()));
+        drop(reading);
+        self.planner.repository().heads(&branches)
+    }
+
+    fn settled_at(&self, heads: &crate::git::Heads) -> Option<Pass> {
+        let settled = self.settled.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        settled.as_ref().filter(|settled| &settled.heads == heads).map(|settled| settled.pass.clone())
+    }
+
+    fn settle(&self, pass: &Pass) -> Result<(), GitError> {
+        let quiet =
+            pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done && cluster.committed.is_empty());
+        let settled = if quiet { Some(Settled { heads: self.heads()?, pass: pass.clone() }) } else { None };
+        *self.settled.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = settled;
+        Ok(())
+    }
+
+    async fn work_on(&self, reading: &FleetReading, clusters: Vec<&ClusterSpec>) -> Vec<ClusterPass> {
+        let work = clusters.into_iter().map(|cluster| self.cluster(reading, cluster));
+        futures::stream::iter(work).buffer_unordered(self.concurrency).collect().await
+    }
+
+    async fn cluster(&self, reading: &FleetReading, cluster: &ClusterSpec) -> ClusterPass {
+        let mut pass = ClusterPass {
+            cluster: cluster.name.clone(),
+            committed: Vec::new(),
+            outcome: ClusterOutcome::Failed { message: "not decided yet".to_owned() },
+            next: None,
+            view: None,
+        };
+        if let Err(error) = self.advance(reading, cluster, &mut pass).await {
+            tracing::error!(cluster.name = %cluster.name, %error, "cluster `{}` was not moved on", cluster.name);
+            pass.outcome = ClusterOutcome::Failed { message: error.to_string() };
+        }
+        pass
+    }
+
+    /// Asks `step` and carries out what it says, until it says nothing that can be done now.
+    async fn advance(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterSpec,
+        pass: &mut ClusterPass,
+    ) -> Result<(), anyhow::Error> {
+        let mut reading = reading.clone();
+        for _ in 0..EFFECTS_PER_PASS {
+            let view = self.current_view(&reading, cluster)?;
+            pass.view = Some(Arc::clone(&view));
+            let now = self.clock.now();
+            let world = self.world(&reading, &view, now);
+            let mut again = false;
+            pass.next = None;
+            for effect in rollout::step(&world, now) {
+                match self.perform(&reading, &view, &world, effect, pass).await? {
+                    Performed::Nothing => {}
+                    Performed::Again => again = true,
+                    Performed::Moved => {
+                        // The deploy branch moved, by us or by somebody else: everything is decided anew from there.
+                        reading = self.planner.read_deploy(Arc::clone(&reading.source), Arc::clone(&reading.fleet))?;
+                        again = true;
+                        break;
+                    }
+                }
+            }
+            if !again {
+                return Ok(());
+            }
+        }
+        pass.next = Some(self.clock.now());
+        Ok(())
+    }
+
+    /// The view of a cluster, made anew only when something it follows from has changed.
+    fn current_view(&self, reading: &FleetReading, cluster: &ClusterSpec) -> Result<Arc<ClusterView>, anyhow::Error> {
+        let source = reading.source.snapshot().commit().clone();
+        let deploy = reading.deploy_head().cloned();
+        if let Ok(name) = cluster.name.parse::<ClusterName>()
+            && let Some((key, view)) = self.memory(&name).view
+            && key.source == source
+            && key.deploy == deploy
+        {
+            return Ok(view);
+        }
+        let view = Arc::new(self.planner.view(reading, &cluster.name)?);
+        let key = ViewKey { source, deploy, directory: view.directory.ids };
+        self.remember(&view.name, |memory| memory.view = Some((key, Arc::clone(&view))));
+        Ok(view)
+    }
+
+    fn world(&self, reading: &FleetReading, view: &ClusterView, now: jiff::Timestamp) -> World {
+        let prerequisites = self.prerequisites(reading, view);
+        let mut world = world(reading, view, self.memory(&view.name), prerequisites);
+        world.history = rollout::record(&world, now);
+        self.remember(&view.name, |memory| memory.history = world.history.clone());
+        world
+    }
+
+    /// A workload cluster goes after the cluster that manages it.
+    fn prerequisites(&self, reading: &FleetReading, view: &ClusterView) -> Vec<Prerequisite> {
+        let Management::ManagedBy(manager) = &view.cluster.management else { return Vec::new() };
+        let Ok(manager) = manager.parse::<ClusterName>() else { return Vec::new() };
+        if !reading.fleet.clusters.iter().any(|cluster| cluster.name == manager.as_str()) {
+            return Vec::new();
+        }
+        let (met, state) = match self.view(&manager) {
+            None => (false, "it has no plan yet".to_owned()),
+            Some(view) if view.plan.has_differences() => {
+                let next = view.plan.next_stage().map(|stage| stage.stage.to_string()).unwrap_or_default();
+                (false, format!("its next stage is {next}"))
+            }
+            Some(view) => match view.directory.ledger() {
+                Some(ledger) if ledger.state == rollout::LedgerState::Running => {
+                    (false, "its rollout is not verified yet".to_owned())
+                }
+                _ => (true, "done".to_owned()),
+            },
+        };
+        vec![Prerequisite { cluster: manager, met, state }]
+    }
+
+    async fn perform(
+        &self,
+        reading: &FleetReading,
+        view: &Arc<ClusterView>,
+        world: &World,
+        effect: Effect,
+        pass: &mut ClusterPass,
+    ) -> Result<Performed, anyhow::Error> {
+        let now = self.clock.now();
+        match effect {
+            Effect::Observe { confirm, at } => {
+                if at > now {
+                    pass.next = Some(pass.next.map_or(at, |next| next.min(at)));
+                    return Ok(Performed::Nothing);
+                }
+                let cluster = self.clusters.cluster(&view.cluster);
+                self.ensure_applied(reading, view, cluster.as_ref(), now).await;
+                let observation = cluster.observe(&request(view, world, confirm, now)).await;
+                self.remember(&view.name, |memory| memory.observation = Some(observation));
+                Ok(Performed::Again)
+            }
+            Effect::Backup { rollout, .. } => {
+                if let Err(error) = self.clusters.cluster(&view.cluster).back_up(&rollout, now).await {
+                    tracing::warn!(cluster.name = %view.name, %error, "backup of `{}` failed", view.name);
+                }
+                // Only a new reading shows the report.
+                self.remember(&view.name, |memory| memory.observation = None);
+                Ok(Performed::Again)
+            }
+            Effect::Commit(commit) => self.commit_stage(reading, view, &commit, false, pass).await,
+            Effect::Revert(commit) => self.commit_stage(reading, view, &commit, true, pass).await,
+            Effect::Close(close) => {
+                let subject = format!("{}: verify, rollout {} is done", view.name, close.ledger.rollout);
+                let signature = Signature::of(&reading.fleet.policy)?;
+                let draft = commit::ledger_draft(
+                    &view.name,
+                    &close.ledger,
+                    &view.directory,
+                    close.parent.as_ref(),
+                    subject,
+                    rollout::StageName::Verify,
+                    &signature,
+                    now,
+                )?;
+                let evidence = close.ledger.verified.as_ref().map(evidence_lines).unwrap_or_default();
+                let stage = rollout::StageName::Verify.into();
+                self.push(reading, view, draft, &signature, CommittedDraft { stage, reverted: false, evidence }, pass)
+                    .await
+            }
+            Effect::RequestApproval(request) => {
+                tracing::info!(cluster.name = %view.name, rollout.name = %request.rollout, "an approval is needed");
+                Ok(Performed::Nothing)
+            }
+            Effect::Wait { stage, reason, until } => {
+                if let Some(until) = until {
+                    pass.next = Some(pass.next.map_or(until, |next| next.min(until)));
+                }
+                pass.outcome = ClusterOutcome::Waiting { stage, reason, until };
+                Ok(Performed::Nothing)
+            }
+            Effect::Hold { stage, reasons, help } => {
+                pass.outcome = ClusterOutcome::Held { stage, reasons, help };
+                Ok(Performed::Nothing)
+            }
+            Effect::Blocked { reasons } => {
+                pass.outcome = ClusterOutcome::Blocked { reasons };
+                Ok(Performed::Nothing)
+            }
+            Effect::Done => {
+                pass.outcome = ClusterOutcome::Done;
+                Ok(Performed::Nothing)
+            }
+        }
+    }
+
+    async fn commit_stage(
+        &self,
+        reading: &FleetReading,
+        view: &Arc<ClusterView>,
+        commit: &StageCommit,
+        revert: bool,
+        pass: &mut ClusterPass,
+    ) -> Result<Performed, anyhow::Error> {
+        let signature = Signature::of(&reading.fleet.policy)?;
+        let now = self.clock.now();
+        let draft = if revert {
+            let (restored, current) = self.restored(reading, view, commit)?;
+            commit::revert_draft(commit, &view.directory, &restored, &current, &signature, now)
+        } else {
+            let parts = match &view.running {
+                Some((plan, parts)) if plan.digest == commit.plan => parts,
+                _ => &view.parts,
+            };
+            commit::stage_draft(commit, &view.directory, parts, &signature, now)
+        };
+        let draft = match draft {
+            Ok(draft) => draft,
+            Err(StaleDecision::Git(error)) => return Err(error.into()),
+            Err(stale) => return Err(stale.into()),
+        };
+        let record = commit.ledger.last_record(&commit.stage);
+        let evidence = record.and_then(|record| record.opened_by.as_ref()).map(evidence_lines).unwrap_or_default();
+        let made = CommittedDraft { stage: commit.stage.clone(), reverted: revert, evidence };
+        self.push(reading, view, draft, &signature, made, pass).await
+    }
+
+    /// The part of a reverted stage as it was before, and as it is.
+    fn restored(
+        &self,
+        reading: &FleetReading,
+        view: &ClusterView,
+        commit: &StageCommit,
+    ) -> Result<(RenderedTree, RenderedTree), anyhow::Error> {
+        let undone =
+            commit.undoes.as_ref().ok_or_else(|| anyhow::anyhow!("the revert of {} names no commit", commit.stage))?;
+        let parent = self.planner.repository().parent(undone)?;
+        let parent = parent.ok_or_else(|| anyhow::anyhow!("commit {undone} has no parent to go back to"))?;
+        let mut snapshot = self.planner.repository().snapshot_of(&parent)?;
+        if let Some(prefix) = &reading.layout.prefix {
+            snapshot = snapshot.below(prefix)?;
+        }
+        let before = ClusterDirectory::read(&snapshot, &view.name)?;
+        let parts = view.running.as_ref().map_or(&view.parts, |(_, parts)| parts);
+        let part = parts.iter().find(|part| part.stage == commit.stage);
+        let part = part.ok_or_else(|| anyhow::anyhow!("the plan has no stage {} any more", commit.stage))?;
+        let scope = part.scope(&view.name);
+        let within = |tree: &RenderedTree| -> RenderedTree {
+            let mut found = RenderedTree::new();
+            for folder in &scope {
+                found.extend(&tree.below(folder));
+            }
+            found
+        };
+        Ok((within(&before.files), within(&view.directory.files)))
+    }
+
+    async fn push(
+        &self,
+        reading: &FleetReading,
+        view: &Arc<ClusterView>,
+        draft: CommitDraft,
+        signature: &Signature,
+        made: CommittedDraft,
+        pass: &mut ClusterPass,
+    ) -> Result<Performed, anyhow::Error> {
+        let _one_writer = self.writing.lock().await;
+        let repository = self.planner.repository();
+        let branch = &reading.layout.branch;
+        if repository.head(branch)? != draft.parent {
+            return Ok(Performed::Moved);
+        }
+        let commit = match repository.commit(&draft, &signature.signing)? {
+            CommitOutcome::Created(commit) => commit,
+            CommitOutcome::Unchanged => return Ok(Performed::Moved),
+        };
+        match repository.push(branch, &commit, draft.parent.as_ref())? {
+            PushOutcome::Pushed => {
+                tracing::info!(cluster.name = %view.name, stage.name = %made.stage, git.commit = %commit, "committed stage `{}` of `{}`", made.stage, view.name);
+                self.committed(reading, view).await;
+                pass.committed.push(CommittedStage {
+                    stage: made.stage,
+                    commit,
+                    reverted: made.reverted,
+                    evidence: made.evidence,
+                });
+                Ok(Performed::Moved)
+            }
+            PushOutcome::Lost { actual } => {
+                tracing::info!(cluster.name = %view.name, ?actual, "lost the race for `{branch}`; planning again");
+                Ok(Performed::Moved)
+            }
+            PushOutcome::RejectedByHook { message } => Err(anyhow::anyhow!(
+                "a hook of the repository rejected stage {} of {}: {message}; nothing was pushed, and the next pass tries again",
+                made.stage,
+                view.name
+            )),
+        }
+    }
+
+    async fn committed(&self, reading: &FleetReading, view: &Arc<ClusterView>) {
+        if reading.fleet.policy.apply == Apply::Flux {
+            let cluster = self.clusters.cluster(&view.cluster);
+            if let Err(error) = cluster.nudge(&view.flux_references(), self.clock.now()).await {
+                tracing::warn!(cluster.name = %view.name, %error, "Flux was not told of the commit; it finds it at its own interval");
+            }
+        }
+        // What was read before the commit says nothing about it.
+        self.remember(&view.name, |memory| memory.observation = None);
+    }
+
+    /// Without Flux the directory is applied by us: after a commit, and once by each new process, since it cannot know what the
+    /// one before it still did.
+    async fn ensure_applied(
+        &self,
+        reading: &FleetReading,
+        view: &ClusterView,
+        cluster: &dyn Cluster,
+        now: jiff::Timestamp,
+    ) {
+        let Some(commit) = reading.deploy_head().filter(|_| reading.fleet.policy.apply == Apply::Direct) else {
+            return;
+        };
+        if self.memory(&view.name).applied == Some(view.directory.ids) {
+            return;
+        }
+        for (directory, kustomization) in &view.kustomizations {
+            let folder = format!("clusters/{}/{directory}", view.name);
+            let files = view.directory.files.below(&folder).files.into_iter();
+            let request = ApplyRequest {
+                kustomization: kustomization.clone(),
+                commit: commit.clone(),
+                files: files.map(|(path, bytes)| (path.to_string(), bytes)).collect(),
+                dry_run: false,
+            };
+            if let Err(error) = cluster.apply(&request, now).await {
+                // The next observation carries the problem, so the gate says it.
+                tracing::warn!(cluster.name = %view.name, %error, "could not apply `{folder}`");
+                return;
+            }
+        }
+        self.remember(&view.name, |memory| memory.applied = Some(view.directory.ids));
+    }
+
+    /// What the next pass would decide about a cluster, from one reading. Nothing is written anywhere.
+    pub async fn explain(
+        reading: &FleetReading,
+        view: &ClusterView,
+        clusters: &dyn Clusters,
+        now: jiff::Timestamp,
+    ) -> ClusterOutcome {
+        let mut world = world(reading, view, Memory::default(), Vec::new());
+        world.observation = Some(clusters.cluster(&view.cluster).observe(&request(view, &world, true, now)).await);
+        world.history = rollout::record(&world, now);
+        for effect in rollout::step(&world, now) {
+            match effect {
+                Effect::Wait { stage, reason, until } => return ClusterOutcome::Waiting { stage, reason, until },
+                Effect::Hold { stage, reasons, help } => return ClusterOutcome::Held { stage, reasons, help },
+                Effect::Blocked { reasons } => return ClusterOutcome::Blocked { reasons },
+                Effect::Done => return ClusterOutcome::Done,
+                Effect::Commit(commit) => {
+                    let reason =
+                        rollout::Reason::new("its gate is open; the controller commits it next").help("stepgate run");
+                    return ClusterOutcome::Waiting { stage: Some(commit.stage), reason, until: None };
+                }
+                Effect::Observe { .. }
+                | Effect::Backup { .. }
+                | Effect::RequestApproval(_)
+                | Effect::Revert(_)
+                | Effect::Close(_) => {}
+            }
+        }
+        let reason = rollout::Reason::new("the controller has something to do").help("stepgate run");
+        ClusterOutcome::Waiting { stage: None, reason, until: None }
+    }
+}
+
+/// What carrying out an effect leads to.
+enum Performed {
+    Nothing,
+    Again,
+    Moved,
+}
+
+/// What is said of a commit once it is pushed.
+struct CommittedDraft {
+    stage: rollout::StageId,
+    reverted: bool,
+    evidence: Vec<String>,
+}
+
+fn evidence_lines(evidence: &rollout::Evidence) -> Vec<String> {
+    evidence.facts.iter().map(|fact| format!("{}: {}", fact.object, fact.seen)).collect()
+}
+
+fn world(reading: &FleetReading, view: &ClusterView, memory: Memory, prerequisites: Vec<Prerequisite>) -> World {
+    let policy = &reading.fleet.policy;
+    let by_policy = policy.is_paused(view.name.as_str());
+    let place = if by_policy { "stepgate.yaml".to_owned() } else { format!("the specification of {}", view.name) };
+    World {
+        plan: view.plan.clone(),
+        running: view.running.as_ref().map(|(plan, _)| plan.clone()),
+        ledger: view.directory.ledger().cloned(),
+        deploy: view.head.clone(),
+        observation: memory.observation,
+        history: memory.history,
+        paused: (by_policy || view.cluster.paused).then_some(Pause { place, reason: None }),
+        foreign_change: view.foreign.clone(),
+        prerequisites,
+        approvals: Vec::new(),
+    }
+}
+
+/// Asks for everything that the gates of this world look at.
+fn request(view: &ClusterView, world: &World, confirm: bool, at: jiff::Timestamp) -> ObserveRequest {
+    let plans = [Some(&world.plan), world.running.as_ref()];
+    let stages = plans.into_iter().flatten().flat_map(|plan| &plan.stages);
+    let expectations =
+        stages.flat_map(|stage| stage.expectations.iter().chain(&stage.deployed_expectations)).cloned().collect();
+    ObserveRequest { expectations, kustomizations: view.flux_references(), confirm, at }
+}

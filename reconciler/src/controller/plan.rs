@@ -1,0 +1,316 @@
+//! From a rendered cluster to the input of its plan: stages with reasons, risks, one-way doors and what their gates expect.
+
+use std::collections::BTreeMap;
+
+use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, Policy, RenderedTree, Weight};
+use rollout::{
+    Block, ClusterName, ClusterRole, CommitId, ComponentChange, Expectation, GroupVersions, MaintenanceWindow,
+    PlanInput, PlanPolicy, ProviderContracts, SkewFacts, StageInput, StageName, StagePolicy, VersionStep, Weekday,
+};
+
+use super::directory::{ClusterDirectory, tree_digest};
+use super::parts::{Part, target_tree};
+use super::{changes, expectation};
+use crate::cluster::FluxReference;
+use crate::git::GitError;
+
+/// What is known about one cluster when its plan is made.
+pub struct Facts<'a> {
+    /// The fleet of the source commit.
+    pub fleet: &'a Fleet,
+    /// The cluster as the source branch wants it.
+    pub cluster: &'a ClusterSpec,
+    /// Its name, checked.
+    pub name: &'a ClusterName,
+    /// The cluster as it is deployed; none where its directory holds no specification.
+    pub deployed: Option<&'a ClusterSpec>,
+    /// Its directory on the deploy branch.
+    pub directory: &'a ClusterDirectory,
+    /// The source commit.
+    pub source: &'a CommitId,
+    /// The parts of its target.
+    pub parts: &'a [Part],
+    /// How its components change, by stage.
+    pub changes: &'a BTreeMap<StageName, Vec<ComponentChange>>,
+    /// The Flux Kustomizations by the directory that they apply.
+    pub kustomizations: &'a BTreeMap<String, FluxReference>,
+    /// EKS Anywhere versions of the other clusters, as deployed.
+    pub deployed_eksa: &'a BTreeMap<ClusterName, String>,
+    /// What forbids the rollout.
+    pub blocked: Vec<Block>,
+    /// What a person should know.
+    pub warnings: Vec<String>,
+}
+
+/// Makes the input of the plan.
+///
+/// # Errors
+/// [`GitError`] only where a digest cannot be written down.
+pub fn input(facts: Facts<'_>) -> Result<PlanInput, GitError> {
+    let policy = &facts.fleet.policy;
+    let mut blocked = facts.blocked.clone();
+    let mut stages = Vec::new();
+    for part in facts.parts {
+        if part.skipped.is_some() {
+            continue;
+        }
+        for note in part.notes.iter().filter(|note| note.weight == Weight::Block) {
+            blocked.push(Block {
+                code: "render".to_owned(),
+                stage: Some(part.stage.clone()),
+                message: note.to_string(),
+                help: "change the bundle, the overlay or the object named, so that this stage can be applied"
+                    .to_owned(),
+            });
+        }
+        if !part.missing_hops.is_empty() {
+            blocked.push(missing_hops(part));
+        }
+        stages.push(stage_input(&facts, policy, part)?);
+    }
+    Ok(PlanInput {
+        cluster: facts.name.clone(),
+        role: if facts.cluster.is_management() { ClusterRole::Management } else { ClusterRole::Workload },
+        source: facts.source.clone(),
+        deployed: tree_digest(&facts.directory.files)?,
+        target: tree_digest(&target_tree(&facts.directory.files, facts.parts))?,
+        stages,
+        skew: skew(&facts),
+        policy: PlanPolicy { allow_downgrade: policy.allows_downgrade(&facts.cluster.name) },
+        blocked,
+        warnings: facts.warnings.clone(),
+        ledger: facts.directory.ledger().cloned(),
+    })
+}
+
+fn missing_hops(part: &Part) -> Block {
+    Block {
+        code: "skip-minor".to_owned(),
+        stage: Some(part.stage.clone()),
+        message: format!(
+            "{} goes one minor at a time, and no bundle has {}",
+            part.stage.name,
+            part.missing_hops.join(", ")
+        ),
+        help: "add the bundles of the releases in between to bundles/, each with its own number".to_owned(),
+    }
+}
+
+fn stage_input(facts: &Facts<'_>, policy: &Policy, part: &Part) -> Result<StageInput, GitError> {
+    let texts = |weight: Weight| -> Vec<String> {
+        part.notes.iter().filter(|note| note.weight == weight).map(Note::to_string).collect()
+    };
+    let mut reasons = texts(Weight::Note);
+    let changes = stage_changes(facts, part);
+    if part.before != part.after {
+        let files = part.before.diff(&part.after).files.len();
+        reasons.insert(
+            0,
+            format!("{files} file{} of its directory differ{}", plural(files), if files == 1 { "s" } else { "" }),
+        );
+    }
+    Ok(StageInput {
+        stage: part.stage.clone(),
+        deployed: tree_digest(&part.before)?,
+        target: tree_digest(&part.after)?,
+        reasons,
+        risks: texts(Weight::Risk),
+        one_way: texts(Weight::OneWay),
+        expectations: expectations(facts, part, &part.objects, Side::Target),
+        deployed_expectations: expectations(facts, part, &objects(&part.before), Side::Deployed),
+        policy: stage_policy(policy, &facts.cluster.name, &part.stage.to_string()),
+        machines: machines(facts, part, &changes),
+        changes,
+        render_error: part.error.clone(),
+    })
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// Summaries of all objects in a tree.
+pub fn objects(tree: &RenderedTree) -> Vec<ObjectSummary> {
+    let files = tree.files.iter().filter(|(path, _)| path.is_yaml());
+    files.flat_map(|(_, bytes)| overlays::objects_of(bytes)).filter_map(|node| ObjectSummary::of(&node)).collect()
+}
+
+fn stage_changes(facts: &Facts<'_>, part: &Part) -> Vec<ComponentChange> {
+    let versions = || {
+        let deployed = facts.deployed?;
+        match &part.stage.name {
+            StageName::Workers(group) => {
+                let of = |spec: &ClusterSpec| {
+                    spec.worker_groups
+                        .iter()
+                        .find(|known| known.name == group.as_str())
+                        .map(|known| known.kubernetes_version.clone())
+                };
+                changes::kubernetes(&of(deployed)?, &of(facts.cluster)?)
+            }
+            _ => changes::kubernetes(&deployed.kubernetes_version, &facts.cluster.kubernetes_version),
+        }
+    };
+    let mut found = match part.stage.name {
+        StageName::CiliumPreflight => facts.changes.get(&StageName::Cilium).cloned().unwrap_or_default(),
+        _ => facts.changes.get(&part.stage.name).cloned().unwrap_or_default(),
+    };
+    if matches!(part.stage.name, StageName::ControlPlane | StageName::Workers(_)) {
+        found.extend(versions());
+    }
+    found
+}
+
+/// Which side of a stage its gate is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Deployed,
+    Target,
+}
+
+fn expectations(facts: &Facts<'_>, part: &Part, objects: &[ObjectSummary], side: Side) -> Vec<Expectation> {
+    let spec = match side {
+        Side::Target => facts.cluster,
+        Side::Deployed => facts.deployed.unwrap_or(facts.cluster),
+    };
+    let directory = part.component.map_or("cluster", overlays::ComponentName::directory);
+    let flux = facts.kustomizations.get(directory).map(|reference| Expectation::Flux {
+        namespace: reference.namespace.clone(),
+        kustomizations: vec![reference.name.clone()],
+    });
+    let mut found = expectation::of_objects(objects, flux);
+    match &part.stage.name {
+        StageName::Etcd => found.extend(expectation::etcd(spec)),
+        StageName::ControlPlane => found.push(expectation::control_plane(spec, &spec.kubernetes_version)),
+        StageName::Workers(group) => {
+            let version = spec.worker_groups.iter().find(|known| known.name == group.as_str());
+            let version = version.map_or(&spec.kubernetes_version, |known| &known.kubernetes_version);
+            found.push(expectation::workers(spec, group, version));
+        }
+        _ => {}
+    }
+    found
+}
+
+/// How many machines a stage replaces, as far as the specification tells.
+fn machines(facts: &Facts<'_>, part: &Part, changes: &[ComponentChange]) -> u32 {
+    if part.before == part.after {
+        return 0;
+    }
+    match &part.stage.name {
+        StageName::Etcd => facts.cluster.external_etcd.unwrap_or(0),
+        StageName::ControlPlane if !changes.is_empty() => facts.cluster.control_plane_count.unwrap_or(0),
+        StageName::Workers(group) => {
+            let group = facts.cluster.worker_groups.iter().find(|known| known.name == group.as_str());
+            group.and_then(|known| known.replicas).unwrap_or(0)
+        }
+        _ => 0,
+    }
+}
+
+/// The policy in force, in the form that gates use.
+pub fn stage_policy(policy: &Policy, cluster: &str, stage: &str) -> StagePolicy {
+    let effective = policy.effective(cluster, stage);
+    StagePolicy {
+        soak: effective.soak,
+        timeout: effective.timeout,
+        approval: match effective.approval {
+            overlays::Approval::None => rollout::Approval::None,
+            overlays::Approval::Rollout => rollout::Approval::Rollout,
+            overlays::Approval::Stage => rollout::Approval::Stage,
+        },
+        on_failure: match effective.on_failure {
+            overlays::OnFailure::Hold => rollout::OnFailure::Hold,
+            overlays::OnFailure::Revert => rollout::OnFailure::Revert,
+        },
+        retries: effective.retries,
+        windows: policy.windows(cluster).iter().map(window).collect(),
+        ..StagePolicy::default()
+    }
+}
+
+fn window(window: &overlays::Window) -> MaintenanceWindow {
+    const DAYS: [Weekday; 7] = [
+        Weekday::Monday,
+        Weekday::Tuesday,
+        Weekday::Wednesday,
+        Weekday::Thursday,
+        Weekday::Friday,
+        Weekday::Saturday,
+        Weekday::Sunday,
+    ];
+    let minutes_of_day = 24 * 60;
+    let length = (u32::from(window.to) + minutes_of_day - u32::from(window.from)) % minutes_of_day;
+    MaintenanceWindow {
+        days: window.days.iter().filter_map(|day| DAYS.get(usize::from(*day)).copied()).collect(),
+        start_minute: window.from,
+        minutes: if length == 0 { minutes_of_day } else { length },
+        offset_minutes: 0,
+    }
+}
+
+fn skew(facts: &Facts<'_>) -> SkewFacts {
+    let step = |deployed: Option<&str>, target: &str| {
+        Some(VersionStep { deployed: deployed.map(str::to_owned), target: target.to_owned() })
+    };
+    let eksa = |spec: &ClusterSpec| match &spec.bundle_reference {
+        Some(overlays::BundleReference::EksaVersion(version)) => Some(version.clone()),
+        _ => None,
+    };
+    let workers = facts.cluster.worker_groups.iter().filter_map(|group| {
+        let before = facts.deployed.and_then(|spec| spec.worker_groups.iter().find(|known| known.name == group.name));
+        Some(GroupVersions {
+            group: group.name.parse().ok()?,
+            version: VersionStep {
+                deployed: before.map(|known| known.kubernetes_version.clone()),
+                target: group.kubernetes_version.clone(),
+            },
+        })
+    });
+    let core = facts
+        .changes
+        .get(&StageName::Capi)
+        .and_then(|changes| changes.iter().find(|change| change.component == "clusterAPI"));
+    let others = |managed: bool| facts.deployed_eksa.iter().filter(move |(name, _)| managed && *name != facts.name);
+    let manager = match &facts.cluster.management {
+        overlays::Management::ManagedBy(name) => Some(name.as_str()),
+        overlays::Management::SelfManaged => None,
+    };
+    SkewFacts {
+        control_plane: step(
+            facts.deployed.map(|spec| spec.kubernetes_version.as_str()),
+            &facts.cluster.kubernetes_version,
+        ),
+        workers: workers.collect(),
+        eksa: eksa(facts.cluster).and_then(|target| step(facts.deployed.and_then(eksa).as_deref(), &target)),
+        management_eksa: manager.and_then(|manager| {
+            facts.deployed_eksa.iter().find(|(name, _)| name.as_str() == manager).map(|(_, version)| version.clone())
+        }),
+        workload_eksa: others(facts.cluster.is_management())
+            .map(|(name, version)| (name.clone(), version.clone()))
+            .collect(),
+        management_components: None,
+        cluster_api: core.and_then(|change| step(change.old_version.as_deref(), change.new_version.as_deref()?)),
+        core_contracts: vec!["v1beta1".to_owned(), "v1beta2".to_owned()],
+        providers: providers(facts.parts),
+        extended_support: None,
+    }
+}
+
+/// Contracts of the providers, read off the labels of their definitions: Cluster API resolves by these.
+fn providers(parts: &[Part]) -> Vec<ProviderContracts> {
+    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for part in parts.iter().filter(|part| part.stage.name == StageName::Capi) {
+        for definition in part.objects.iter().filter_map(|object| object.crd.as_ref()) {
+            let labels = groups.entry(definition.group.clone()).or_default();
+            labels.extend(definition.contract_labels.iter().map(|(contract, _)| contract.clone()));
+        }
+    }
+    let provider = |(name, mut labels): (String, Vec<String>)| {
+        labels.sort();
+        labels.dedup();
+        // Core's own definitions carry no contract label.
+        (!labels.is_empty()).then_some(ProviderContracts { name, labels, metadata: None })
+    };
+    groups.into_iter().filter_map(provider).collect()
+}

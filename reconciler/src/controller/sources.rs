@@ -1,0 +1,92 @@
+//! Manifests and charts for a fleet: the mirrors given and those of its policy, then HTTPS for what the policy allows.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use overlays::{Charts, FetchError, Fleet, Manifests};
+
+use super::planner::Sources;
+use crate::fetch::{AllowList, Cache, Chain, Helm, HelmCharts, Https, HttpsOptions, Mirror};
+
+/// How much of what was fetched is kept in memory, in bytes.
+const REMEMBERED_BYTES: usize = 256 << 20;
+
+/// Sources made from folders and a policy. The same policy gives the same sources, with what they have cached.
+pub struct FetchSources {
+    mirrors: Vec<PathBuf>,
+    made: Mutex<Option<Made>>,
+}
+
+#[derive(Clone)]
+struct Made {
+    mirrors: Vec<PathBuf>,
+    allow: Vec<String>,
+    manifests: Arc<dyn Manifests>,
+    charts: Arc<dyn Charts>,
+}
+
+impl FetchSources {
+    /// Sources that look into these folders first.
+    pub fn new(mirrors: Vec<PathBuf>) -> Self {
+        Self { mirrors, made: Mutex::default() }
+    }
+
+    fn of(&self, fleet: &Fleet) -> Made {
+        let mirrors: Vec<PathBuf> =
+            self.mirrors.iter().cloned().chain(fleet.policy.mirrors.iter().map(PathBuf::from)).collect();
+        let allow = fleet.policy.fetch_allow.clone();
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = made.as_ref().filter(|made| made.mirrors == mirrors && made.allow == allow) {
+            return made.clone();
+        }
+        let new = make(mirrors, allow);
+        *made = Some(new.clone());
+        new
+    }
+}
+
+fn make(mirrors: Vec<PathBuf>, allow: Vec<String>) -> Made {
+    let mut sources: Vec<Box<dyn Manifests>> = Vec::new();
+    let mirror = Mirror::open(mirrors.iter().cloned());
+    let charts: Arc<dyn Charts> = match &mirror {
+        Ok(mirror) => Arc::new(HelmCharts::new(Helm::find(), mirror.clone())),
+        Err(error) => Arc::new(Unusable(error.to_string())),
+    };
+    match mirror {
+        Ok(mirror) => sources.push(Box::new(mirror)),
+        Err(error) => sources.push(Box::new(Unusable(error.to_string()))),
+    }
+    if !allow.is_empty() {
+        match Https::new(HttpsOptions { allow: AllowList::new(allow.iter().cloned()), ..HttpsOptions::default() }) {
+            Ok(https) => sources.push(Box::new(https)),
+            Err(error) => sources.push(Box::new(Unusable(error.to_string()))),
+        }
+    }
+    let manifests: Arc<dyn Manifests> = Arc::new(Cache::new(Chain::new(sources), REMEMBERED_BYTES));
+    Made { mirrors, allow, manifests, charts }
+}
+
+/// A source that could not be set up: says so for whatever is asked of it.
+struct Unusable(String);
+
+impl Manifests for Unusable {
+    fn get(&self, uri: &str) -> Result<Arc<[u8]>, FetchError> {
+        Err(FetchError::Failed { uri: uri.to_owned(), message: self.0.clone() })
+    }
+}
+
+impl Charts for Unusable {
+    fn template(&self, request: &overlays::ChartRequest) -> Result<Vec<u8>, overlays::ChartError> {
+        Err(overlays::ChartError::Fetch(FetchError::Failed { uri: request.chart.clone(), message: self.0.clone() }))
+    }
+}
+
+impl Sources for FetchSources {
+    fn manifests(&self, fleet: &Fleet) -> Arc<dyn Manifests> {
+        self.of(fleet).manifests
+    }
+
+    fn charts(&self, fleet: &Fleet) -> Arc<dyn Charts> {
+        self.of(fleet).charts
+    }
+}
