@@ -1,0 +1,206 @@
+//! What a simulated cluster is told of a commit: the objects that the cluster's directory on the deploy branch holds.
+
+use std::collections::BTreeMap;
+
+use kustomize_rs::yaml::Node;
+use overlays::{ClusterSpec, ComponentName, ObjectSummary, RenderedTree};
+use rollout::ClusterName;
+use simulator::{
+    ClusterShape, DesiredDefinition, DesiredKustomization, DesiredMachines, DesiredObject, DesiredPlainObject,
+    DesiredState, DesiredVersion, DesiredWebhook, DesiredWorkload, Etcd, WorkerGroup,
+};
+
+use crate::controller::directory::{ClusterDirectory, cluster_folder};
+use crate::controller::expectation::cluster_api_namespace;
+use crate::controller::planner::deployed_cluster;
+
+/// What the directory asks of the cluster.
+pub fn desired(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory) -> DesiredState {
+    let tree = &directory.files;
+    let flux = tree.files.iter().filter(|(path, _)| path.is_below(&format!("flux/{name}")));
+    let kustomizations = flux
+        .flat_map(|(_, bytes)| overlays::objects_of(bytes))
+        .filter(|node| text(node, &["kind"]) == Some("Kustomization"))
+        .filter_map(|node| kustomization(name, spec, directory, &node))
+        .collect();
+    DesiredState { kustomizations }
+}
+
+fn text<'a>(node: &'a Node, path: &[&str]) -> Option<&'a str> {
+    node.at(path).and_then(Node::as_str)
+}
+
+fn kustomization(
+    name: &ClusterName,
+    spec: &ClusterSpec,
+    directory: &ClusterDirectory,
+    node: &Node,
+) -> Option<DesiredKustomization> {
+    let path = text(node, &["spec", "path"])?.trim_start_matches("./").trim_end_matches('/').to_owned();
+    // With a deploy path the objects name it; the directory that we hold begins below it.
+    let inside = path.find(&cluster_folder(name)).and_then(|at| path.get(at..))?;
+    let depends_on = node.at(&["spec", "dependsOn"]).and_then(Node::as_sequence).unwrap_or_default();
+    let objects = if inside.ends_with(&format!("/{}", ComponentName::Cluster.directory())) {
+        machines(name, spec, directory)
+    } else {
+        objects(&directory.files.below(inside))
+    };
+    Some(DesiredKustomization {
+        namespace: text(node, &["metadata", "namespace"]).unwrap_or("flux-system").to_owned(),
+        name: text(node, &["metadata", "name"])?.to_owned(),
+        depends_on: depends_on.iter().filter_map(|other| text(other, &["name"]).map(str::to_owned)).collect(),
+        wait: node.at(&["spec", "wait"]).and_then(Node::as_bool).unwrap_or(false),
+        objects,
+        path,
+    })
+}
+
+fn objects(tree: &RenderedTree) -> Vec<DesiredObject> {
+    let nodes: Vec<Node> = tree
+        .files
+        .iter()
+        .filter(|(path, _)| path.is_yaml())
+        .flat_map(|(_, bytes)| overlays::objects_of(bytes))
+        .collect();
+    let answering = services(&nodes);
+    nodes.iter().filter_map(|node| object(node, &answering)).collect()
+}
+
+/// `namespace/name` of each Service → the Deployment whose pods it selects.
+fn services(nodes: &[Node]) -> BTreeMap<String, (String, String)> {
+    let kind = |wanted: &'static str| nodes.iter().filter(move |node| text(node, &["kind"]) == Some(wanted));
+    let labels = |node: &Node, path: &[&str]| -> BTreeMap<String, String> {
+        let found = node.at(path).and_then(Node::as_mapping);
+        found
+            .into_iter()
+            .flat_map(|map| map.iter())
+            .filter_map(|entry| Some((entry.key.clone(), entry.value.as_str()?.to_owned())))
+            .collect()
+    };
+    let named = |node: &Node| {
+        let namespace = text(node, &["metadata", "namespace"]).unwrap_or("default").to_owned();
+        Some((namespace, text(node, &["metadata", "name"])?.to_owned()))
+    };
+    let mut found = BTreeMap::new();
+    for service in kind("Service") {
+        let Some((namespace, name)) = named(service) else { continue };
+        let selector = labels(service, &["spec", "selector"]);
+        let answers = kind("Deployment").find(|deployment| {
+            let pods = labels(deployment, &["spec", "template", "metadata", "labels"]);
+            named(deployment).is_some_and(|(own, _)| own == namespace)
+                && !selector.is_empty()
+                && selector.iter().all(|(key, value)| pods.get(key) == Some(value))
+        });
+        if let Some(deployment) = answers.and_then(named) {
+            found.insert(format!("{namespace}/{name}"), deployment);
+        }
+    }
+    found
+}
+
+fn object(node: &Node, services: &BTreeMap<String, (String, String)>) -> Option<DesiredObject> {
+    let summary = ObjectSummary::of(node)?;
+    let namespace = || summary.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    let content = || kustomize_rs::yaml::emit(node);
+    Some(match summary.kind.as_str() {
+        "Deployment" | "DaemonSet" => {
+            let workload = DesiredWorkload {
+                namespace: namespace(),
+                name: summary.name.clone(),
+                replicas: summary.replicas.unwrap_or(1),
+                images: summary.images.clone(),
+                template: node.at(&["spec", "template"]).map(kustomize_rs::yaml::emit).unwrap_or_default(),
+            };
+            if summary.kind == "Deployment" {
+                DesiredObject::Deployment(workload)
+            } else {
+                DesiredObject::DaemonSet(workload)
+            }
+        }
+        "CustomResourceDefinition" => DesiredObject::CustomResourceDefinition(DesiredDefinition {
+            name: summary.name.clone(),
+            versions: summary
+                .crd
+                .iter()
+                .flat_map(|definition| &definition.versions)
+                .map(|version| DesiredVersion {
+                    name: version.name.clone(),
+                    served: version.served,
+                    storage: version.storage,
+                })
+                .collect(),
+        }),
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => DesiredObject::Webhook(DesiredWebhook {
+            kind: summary.kind.clone(),
+            name: summary.name.clone(),
+            deployment: summary.webhooks.iter().find_map(|hook| services.get(hook.service.as_ref()?).cloned()),
+        }),
+        _ => DesiredObject::Object(DesiredPlainObject {
+            api_version: summary.api_version.clone(),
+            kind: summary.kind.clone(),
+            namespace: summary.namespace.clone(),
+            name: summary.name.clone(),
+            content: content(),
+        }),
+    })
+}
+
+/// The Cluster API objects that EKS Anywhere's controller makes of the deployed specification.
+fn machines(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory) -> Vec<DesiredObject> {
+    let deployed = directory.deployed(name);
+    let Some(cluster) = deployed_cluster(&deployed, spec) else { return Vec::new() };
+    let namespace = cluster_api_namespace(&cluster);
+    let machines = |object: String, replicas: u32, version: &str, template: &str| DesiredMachines {
+        namespace: namespace.clone(),
+        name: object,
+        replicas,
+        version: machine_version(version),
+        template: template.to_owned(),
+    };
+    let mut found = Vec::new();
+    if let Some(replicas) = cluster.external_etcd {
+        found.push(DesiredObject::Etcd(machines(format!("{name}-etcd"), replicas, &cluster.kubernetes_version, "")));
+    }
+    found.push(DesiredObject::ControlPlane {
+        machines: machines(name.to_string(), cluster.control_plane_count.unwrap_or(1), &cluster.kubernetes_version, ""),
+        kube_vip: None,
+    });
+    for group in &cluster.worker_groups {
+        let Ok(group_name) = group.name.parse() else { continue };
+        let template = group.machine_config.clone().unwrap_or_default();
+        found.push(DesiredObject::Workers {
+            group: group_name,
+            machines: machines(
+                format!("{name}-{}", group.name),
+                group.replicas.unwrap_or(1),
+                &group.kubernetes_version,
+                &template,
+            ),
+        });
+    }
+    let specification = deployed.below(ComponentName::Cluster.directory());
+    found.extend(objects(&specification));
+    found
+}
+
+/// A full version for a minor: machines always have one.
+fn machine_version(version: &str) -> String {
+    let text = version.trim_start_matches('v');
+    if text.split('.').count() >= 3 { format!("v{text}") } else { format!("v{text}.0") }
+}
+
+/// The cluster before anything is rolled out on it, as its deployed specification has it.
+pub fn shape(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory) -> ClusterShape {
+    let cluster = deployed_cluster(&directory.deployed(name), spec).unwrap_or_else(|| spec.clone());
+    let groups = cluster.worker_groups.iter().filter_map(|group| {
+        Some(WorkerGroup { name: group.name.parse().ok()?, replicas: group.replicas.unwrap_or(1) })
+    });
+    ClusterShape {
+        name: name.clone(),
+        namespace: cluster_api_namespace(&cluster),
+        kubernetes_version: machine_version(&cluster.kubernetes_version),
+        control_plane_replicas: cluster.control_plane_count.unwrap_or(1),
+        worker_groups: groups.collect(),
+        etcd: cluster.external_etcd.map_or(Etcd::Stacked, |replicas| Etcd::External { replicas }),
+    }
+}

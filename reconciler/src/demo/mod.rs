@@ -1,0 +1,28 @@
+//! `stepgate demo`: a fleet repository, a bump, the real controller, and simulated clusters under a virtual clock.
+//!
+//! Everything but the clusters and the time is real: the repository, the rendering, the decisions, the commits. The second run on a
+//! kept folder finds the fleet as the first left it and commits nothing.
+
+mod deployed;
+mod fleet;
+mod run;
+mod simulated;
+
+pub use run::{ClusterResult, DemoEvent, DemoReport, HeldResult, StageResult, run};
+
+use std::path::PathBuf;
+
+use simulator::Break;
+
+/// What a demonstration runs on.
+#[derive(Clone, Debug)]
+pub struct DemoSettings {
+    /// The folder; the repository is `fleet.git` in it.
+    pub folder: PathBuf,
+    /// Bundles manifests to go from and to; the built-in ones, when none are given.
+    pub bundles: Option<(PathBuf, PathBuf)>,
+    /// Where the manifests that these bundles name are.
+    pub mirrors: Vec<PathBuf>,
+    /// What goes wrong, and at which stage.
+    pub broken: Option<Break>,
+}
