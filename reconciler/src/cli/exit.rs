@@ -25,4 +25,5 @@ impl From<Exit> for std::process::ExitCode {
 }
 
 /// The table of exit codes that every `--help` ends with.
-pub const EXIT_CODES: &str = "Exit codes: 0 success, no differences · 1 differences · 2 error · 3 blocked · 4 waiting · 5 stopped";
+pub const EXIT_CODES: &str =
+    "Exit codes: 0 success, no differences · 1 differences · 2 error · 3 blocked · 4 waiting · 5 stopped";

@@ -152,7 +152,10 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell_and_lines_have_no_trailing_space() {
-        assert_eq!(plain(&table()), "STAGE         STATE\ncert-manager  done\ncapi          a|b\nnext: stepgate why demo\n");
+        assert_eq!(
+            plain(&table()),
+            "STAGE         STATE\ncert-manager  done\ncapi          a|b\nnext: stepgate why demo\n"
+        );
     }
 
     #[test]

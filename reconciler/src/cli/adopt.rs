@@ -1,0 +1,47 @@
+//! `stepgate adopt`: records running clusters as they are.
+
+use clap::Args;
+
+use super::error::CommandError;
+use super::exit::Exit;
+use super::{FleetArguments, fleet, output};
+use crate::controller::adopt::{Adoption, adopt};
+
+/// Arguments of `stepgate adopt`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    fleet: FleetArguments,
+    /// The clusters; all that have no record yet, when left out.
+    clusters: Vec<String>,
+    /// Write the record. Without it, only what would be written is said.
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Records the clusters, one commit each.
+pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    let opened = fleet::open(&arguments.fleet)?;
+    let mut names = Vec::new();
+    if arguments.clusters.is_empty() {
+        names = opened.clusters(None)?;
+    }
+    for name in &arguments.clusters {
+        names.extend(opened.clusters(Some(name))?);
+    }
+    for name in names {
+        // Read anew for each: the record before moved the deploy branch.
+        let reading = opened.planner.read().map_err(fleet::explain)?;
+        let line = match adopt(&opened.planner, &reading, &name, jiff::Timestamp::now(), !arguments.yes)? {
+            Adoption::Already => format!("{name}: has a ledger already\n"),
+            Adoption::Recorded { commit: Some(commit), files } => {
+                format!("{name}: recorded, {files} files, commit {commit}\n")
+            }
+            Adoption::Recorded { commit: None, files } => {
+                format!("{name}: would be recorded with {files} files; `--yes` does it\n")
+            }
+        };
+        output::print_text(&line)?;
+    }
+    Ok(Exit::Success)
+}

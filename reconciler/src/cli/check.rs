@@ -1,0 +1,131 @@
+//! `stepgate check`: every problem of a fleet repository, with file, line, column and what to do.
+
+use clap::Args;
+use overlays::{Problem, Scope, Severity};
+use serde::Serialize;
+
+use super::error::CommandError;
+use super::exit::Exit;
+use super::output::{self, Format, Report, Table};
+use super::{FleetArguments, fleet};
+
+/// Arguments of `stepgate check`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    fleet: FleetArguments,
+    /// The form of the output.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// What `check` found.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckReport {
+    /// Commit of the source branch that was read.
+    pub source: String,
+    /// Names of the clusters found.
+    pub clusters: Vec<String>,
+    /// Names of the bundles found.
+    pub bundles: Vec<String>,
+    /// What is wrong or worth knowing.
+    pub problems: Vec<ProblemReport>,
+}
+
+/// One problem.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProblemReport {
+    /// `error` stops the clusters concerned, `warning` does not.
+    pub severity: String,
+    /// Stable name of the rule.
+    pub code: String,
+    /// The cluster concerned; null where the whole fleet is.
+    pub cluster: Option<String>,
+    /// The file.
+    pub path: Option<String>,
+    /// Line, from 1.
+    pub line: Option<usize>,
+    /// Column in characters, from 1.
+    pub column: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl From<&Problem> for ProblemReport {
+    fn from(problem: &Problem) -> Self {
+        Self {
+            severity: match problem.severity {
+                Severity::Note => "note",
+                Severity::Warning => "warning",
+                Severity::Error => "error",
+            }
+            .to_owned(),
+            code: problem.code.to_string(),
+            cluster: match &problem.scope {
+                Scope::Fleet => None,
+                Scope::Cluster(name) => Some(name.clone()),
+            },
+            path: problem.path.as_ref().map(ToString::to_string),
+            line: problem.line,
+            column: problem.column,
+            message: problem.message.clone(),
+            hint: problem.hint.clone(),
+        }
+    }
+}
+
+impl ProblemReport {
+    /// `path:line:column`, as far as it is known.
+    fn place(&self) -> String {
+        let path = self.path.as_deref().unwrap_or("-");
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => format!("{path}:{line}:{column}"),
+            (Some(line), None) => format!("{path}:{line}"),
+            (None, _) => path.to_owned(),
+        }
+    }
+}
+
+/// Problems as lines for people: where, what, and what to do.
+pub fn problem_table(problems: &[ProblemReport]) -> Table {
+    let mut table = Table { headers: vec!["SEVERITY", "WHERE", "CLUSTER", "MESSAGE"], ..Table::default() };
+    for problem in problems {
+        let cluster = problem.cluster.clone().unwrap_or_else(|| "-".to_owned());
+        table.rows.push(vec![problem.severity.clone(), problem.place(), cluster, problem.message.clone()]);
+        if let Some(hint) = &problem.hint {
+            table.notes.push(format!("hint: {}: {hint}", problem.place()));
+        }
+    }
+    table
+}
+
+impl Report for CheckReport {
+    fn tables(&self) -> Vec<(Option<String>, Table)> {
+        let mut table = problem_table(&self.problems);
+        let errors = self.problems.iter().filter(|problem| problem.severity == "error").count();
+        table.notes.push(format!(
+            "{} clusters, {} bundles, {errors} errors, {} other remarks",
+            self.clusters.len(),
+            self.bundles.len(),
+            self.problems.len() - errors
+        ));
+        vec![(None, table)]
+    }
+}
+
+/// Reads the repository and prints what is wrong with it.
+pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    let opened = fleet::open(&arguments.fleet)?;
+    let report = CheckReport {
+        source: opened.source().snapshot().commit().to_string(),
+        clusters: opened.fleet().clusters.iter().map(|cluster| cluster.name.clone()).collect(),
+        bundles: opened.fleet().bundles.iter().map(|file| file.bundles.name.clone()).collect(),
+        problems: opened.fleet().problems.iter().map(ProblemReport::from).collect(),
+    };
+    output::print(arguments.output, &report)?;
+    Ok(if opened.fleet().problems.iter().any(Problem::is_error) { Exit::Error } else { Exit::Success })
+}

@@ -1,0 +1,117 @@
+//! `stepgate diff`: the old and new files of the stages.
+
+use clap::Args;
+use overlays::{FileChange, RenderedTree};
+use serde::Serialize;
+use similar::TextDiff;
+
+use super::error::CommandError;
+use super::exit::Exit;
+use super::output::{self, Format, Report, Table};
+use super::{FleetArguments, fleet};
+use crate::controller::parts::Part;
+
+/// Arguments of `stepgate diff`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    fleet: FleetArguments,
+    /// Only this cluster.
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// Only this stage, such as `cert-manager` or `workers/md-0`.
+    #[arg(long, value_name = "STAGE")]
+    stage: Option<String>,
+    /// Only name the files.
+    #[arg(long)]
+    name_only: bool,
+    /// The form of the output; `table` is a unified diff.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// What differs between the deploy branch and the target.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub struct DiffReport {
+    /// The files, by cluster, stage and path.
+    pub files: Vec<FileReport>,
+}
+
+/// One file that a stage changes.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileReport {
+    /// The cluster.
+    pub cluster: String,
+    /// The stage.
+    pub stage: String,
+    /// Path on the deploy branch.
+    pub path: String,
+    /// `added`, `removed` or `modified`.
+    pub change: String,
+    /// Unified diff; null with `--name-only`.
+    pub diff: Option<String>,
+}
+
+impl Report for DiffReport {
+    fn tables(&self) -> Vec<(Option<String>, Table)> {
+        let mut table = Table { headers: vec!["CLUSTER", "STAGE", "CHANGE", "PATH"], ..Table::default() };
+        for file in &self.files {
+            table.rows.push(vec![file.cluster.clone(), file.stage.clone(), file.change.clone(), file.path.clone()]);
+        }
+        if self.files.is_empty() {
+            table.notes.push("no differences".to_owned());
+        }
+        vec![(None, table)]
+    }
+}
+
+/// Prints the differences.
+pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    let opened = fleet::open(&arguments.fleet)?;
+    let mut files = Vec::new();
+    for name in opened.clusters(arguments.cluster.as_deref())? {
+        let view = opened.view(&name)?;
+        let wanted = |part: &&Part| arguments.stage.as_ref().is_none_or(|stage| *stage == part.stage.to_string());
+        for part in view.parts.iter().filter(wanted) {
+            files.extend(changed_files(&name, part, arguments.name_only));
+        }
+    }
+    let report = DiffReport { files };
+    if arguments.output == Format::Table && !arguments.name_only && !report.files.is_empty() {
+        for file in &report.files {
+            output::print_text(file.diff.as_deref().unwrap_or_default())?;
+        }
+    } else {
+        output::print(arguments.output, &report)?;
+    }
+    Ok(if report.files.is_empty() { Exit::Success } else { Exit::Differences })
+}
+
+fn changed_files(cluster: &str, part: &Part, name_only: bool) -> Vec<FileReport> {
+    let report = |(path, change): (overlays::RepoPath, FileChange)| FileReport {
+        cluster: cluster.to_owned(),
+        stage: part.stage.to_string(),
+        change: match change {
+            FileChange::Added => "added",
+            FileChange::Removed => "removed",
+            FileChange::Modified => "modified",
+        }
+        .to_owned(),
+        diff: (!name_only).then(|| unified(part, &path)),
+        path: path.to_string(),
+    };
+    part.before.diff(&part.after).files.into_iter().map(report).collect()
+}
+
+fn unified(part: &Part, path: &overlays::RepoPath) -> String {
+    let text = |tree: &RenderedTree| {
+        tree.get(path.as_str()).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+    };
+    let (before, after) = (text(&part.before), text(&part.after));
+    let name = |side: &str, text: &str| if text.is_empty() { "/dev/null".to_owned() } else { format!("{side}/{path}") };
+    TextDiff::from_lines(&before, &after)
+        .unified_diff()
+        .header(&name("deploy", &before), &name("target", &after))
+        .to_string()
+}

@@ -1,0 +1,89 @@
+//! Opening the fleet repository that a verb was pointed at.
+
+use std::sync::Arc;
+
+use overlays::Fleet;
+
+use super::FleetArguments;
+use super::error::CommandError;
+use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
+use crate::controller::sources::FetchSources;
+use crate::git::{GitError, ListedSnapshot, Repository, RepositoryLocation};
+
+/// The repository, and the source branch as it is now.
+pub struct Opened {
+    /// Reads plans of it.
+    pub planner: Planner,
+    /// Both branches.
+    pub reading: FleetReading,
+}
+
+impl Opened {
+    /// The source commit.
+    pub fn source(&self) -> &ListedSnapshot {
+        &self.reading.source
+    }
+
+    /// What the source commit says.
+    pub fn fleet(&self) -> &Fleet {
+        &self.reading.fleet
+    }
+
+    /// The clusters that a verb is about: the one named, or all.
+    ///
+    /// # Errors
+    /// When the one named is not there; the hint names those that are.
+    pub fn clusters(&self, name: Option<&str>) -> Result<Vec<String>, CommandError> {
+        let names: Vec<String> = self.fleet().clusters.iter().map(|cluster| cluster.name.clone()).collect();
+        match name {
+            None => Ok(names),
+            Some(name) if names.iter().any(|known| known == name) => Ok(vec![name.to_owned()]),
+            Some(name) => {
+                let error =
+                    CommandError::new(format!("there is no cluster {name} on branch {}", self.planner.source_branch()));
+                Err(error
+                    .hint(format!("clusters are: {}", names.join(", ")))
+                    .hint("`stepgate check` says what was left out, and why"))
+            }
+        }
+    }
+
+    /// The view of one cluster.
+    ///
+    /// # Errors
+    /// As [`Planner::view`].
+    pub fn view(&self, name: &str) -> Result<ClusterView, PlanError> {
+        self.planner.view(&self.reading, name)
+    }
+}
+
+/// A planner for the repository, without reading it yet.
+///
+/// # Errors
+/// When the repository cannot be opened.
+pub fn planner(arguments: &FleetArguments) -> Result<Planner, CommandError> {
+    let location: RepositoryLocation = arguments.repo.parse()?;
+    let repository = Repository::open(&location).map_err(explain)?;
+    let branch = arguments.source_branch.parse()?;
+    Ok(Planner::new(repository, branch, Arc::new(FetchSources::new(arguments.mirrors.clone()))))
+}
+
+/// Opens the repository and reads both branches.
+///
+/// # Errors
+/// When a branch cannot be read.
+pub fn open(arguments: &FleetArguments) -> Result<Opened, CommandError> {
+    let planner = planner(arguments)?;
+    let reading = planner.read().map_err(explain)?;
+    Ok(Opened { planner, reading })
+}
+
+/// A git error with what to do about it.
+pub fn explain(error: GitError) -> CommandError {
+    let hint = error.hint();
+    let error = CommandError::from(error);
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}

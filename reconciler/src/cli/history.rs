@@ -1,0 +1,115 @@
+//! `stepgate history`: the stage commits of the deploy branch.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::error::CommandError;
+use super::exit::Exit;
+use super::output::{self, Format, Report, Table};
+use super::{FleetArguments, fleet};
+use crate::controller::directory::ClusterDirectory;
+
+/// Arguments of `stepgate history`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    fleet: FleetArguments,
+    /// The cluster; all, when left out.
+    cluster: Option<String>,
+    /// How many commits of each cluster.
+    #[arg(long, default_value_t = 50, value_name = "NUMBER")]
+    limit: usize,
+    /// The form of the output.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// Commits of the deploy branch.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub struct HistoryReport {
+    /// Newest first, by cluster.
+    pub commits: Vec<CommitReport>,
+}
+
+/// One commit that changed a cluster's directory.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommitReport {
+    /// The cluster.
+    pub cluster: String,
+    /// The commit.
+    pub commit: String,
+    /// When it was made, RFC 3339.
+    pub committed_at: String,
+    /// Its author.
+    pub author: String,
+    /// The rollout; null for somebody else's commit.
+    pub rollout: Option<String>,
+    /// The stage; null for somebody else's commit.
+    pub stage: Option<String>,
+    /// First line of its message.
+    pub subject: String,
+    /// What the gate that opened it saw.
+    pub evidence: Vec<String>,
+}
+
+impl Report for HistoryReport {
+    fn tables(&self) -> Vec<(Option<String>, Table)> {
+        let mut table =
+            Table { headers: vec!["CLUSTER", "WHEN", "COMMIT", "ROLLOUT", "STAGE", "SUBJECT"], ..Table::default() };
+        for commit in &self.commits {
+            let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "(foreign)".to_owned());
+            table.rows.push(vec![
+                commit.cluster.clone(),
+                commit.committed_at.clone(),
+                commit.commit.chars().take(12).collect(),
+                text(&commit.rollout),
+                text(&commit.stage),
+                commit.subject.clone(),
+            ]);
+        }
+        if self.commits.is_empty() {
+            table.notes.push("no commits yet: `stepgate adopt` records a running cluster".to_owned());
+        }
+        vec![(None, table)]
+    }
+}
+
+/// Prints the history.
+pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    let opened = fleet::open(&arguments.fleet)?;
+    let mut commits = Vec::new();
+    if let Some(head) = opened.reading.deploy_head() {
+        for name in opened.clusters(arguments.cluster.as_deref())? {
+            let cluster: rollout::ClusterName = name.parse()?;
+            let repository = opened.planner.repository();
+            for entry in repository.history(head, &opened.reading.layout, &cluster, arguments.limit)? {
+                let mut snapshot = repository.snapshot_of(&entry.commit)?;
+                if let Some(prefix) = &opened.reading.layout.prefix {
+                    snapshot = snapshot.below(prefix)?;
+                }
+                commits.push(report(&name, &entry, &ClusterDirectory::read(&snapshot, &cluster)?));
+            }
+        }
+    }
+    output::print(arguments.output, &HistoryReport { commits })?;
+    Ok(Exit::Success)
+}
+
+fn report(cluster: &str, entry: &crate::git::HistoryEntry, directory: &ClusterDirectory) -> CommitReport {
+    let stage = entry.stage.as_ref().map(|trailers| &trailers.stage);
+    let record = directory.ledger().zip(stage).and_then(|(ledger, stage)| ledger.last_record(stage));
+    let evidence = record.and_then(|record| record.opened_by.as_ref());
+    CommitReport {
+        cluster: cluster.to_owned(),
+        commit: entry.commit.to_string(),
+        committed_at: entry.committed_at.to_string(),
+        author: entry.author.clone(),
+        rollout: entry.stage.as_ref().map(|trailers| trailers.rollout.to_string()),
+        stage: stage.map(ToString::to_string),
+        subject: entry.subject.clone(),
+        evidence: evidence
+            .map(|evidence| evidence.facts.iter().map(|fact| format!("{}: {}", fact.object, fact.seen)).collect())
+            .unwrap_or_default(),
+    }
+}

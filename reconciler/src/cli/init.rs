@@ -1,0 +1,42 @@
+//! `stepgate init`: a commented `stepgate.yaml` to start from.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::error::CommandError;
+use super::exit::Exit;
+use super::output;
+
+/// Arguments of `stepgate init`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The folder of the fleet repository.
+    #[arg(default_value = ".", value_name = "DIR")]
+    folder: PathBuf,
+    /// Print the file instead of writing it.
+    #[arg(long)]
+    stdout: bool,
+}
+
+/// Writes the file, unless there is one.
+pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    let text = overlays::commented_policy();
+    if arguments.stdout {
+        output::print_text(&text)?;
+        return Ok(Exit::Success);
+    }
+    let path = arguments.folder.join("stepgate.yaml");
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path);
+    match file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes())) {
+        Ok(()) => {
+            output::print_text(&format!("wrote {}: read it, change it, commit it\n", path.display()))?;
+            Ok(Exit::Success)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(CommandError::new(format!("{} is there already and stays as it is", path.display()))
+                .hint("`stepgate init --stdout` prints the commented file, to compare with"))
+        }
+        Err(error) => Err(CommandError::from(error).context(format!("writing {}", path.display()))),
+    }
+}

@@ -1,0 +1,194 @@
+//! The command line: one file a verb, one way to print, one table of exit codes.
+//!
+//! Data goes to standard output, progress and errors to standard error. Verbs that change something are dry unless
+//! `--yes` is given.
+
+mod adopt;
+mod bundle;
+mod check;
+mod completion;
+mod demo;
+mod diff;
+mod error;
+mod exit;
+mod fleet;
+mod gate;
+mod history;
+mod init;
+mod output;
+mod plan;
+mod render;
+mod run;
+mod status;
+mod why;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Parser, Subcommand};
+
+pub use error::CommandError;
+pub use exit::{EXIT_CODES, Exit};
+pub use output::{Format, Report, Table};
+
+use crate::cluster::kubernetes::{Connection, ConnectionSource};
+use crate::controller::access::{Clusters, KubernetesClusters, NoAccess};
+use crate::telemetry::{self, LogFormat};
+
+/// Carries Kubernetes clusters from one version to the next, stage by stage, through git.
+#[derive(Debug, Parser)]
+#[command(name = "stepgate", version, after_help = EXIT_CODES, propagate_version = true, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Flags of every verb.
+#[derive(Clone, Debug, Args)]
+struct Global {
+    /// Which log lines are written to standard error: `error`, `warn`, `info`, `debug`, or a `tracing` filter.
+    #[arg(long, global = true, env = "STEPGATE_LOG_LEVEL", default_value = "warn", value_name = "LEVEL")]
+    log_level: String,
+    /// How log lines are written.
+    #[arg(long, global = true, env = "STEPGATE_LOG_FORMAT", value_enum, default_value_t)]
+    log_format: LogFormat,
+}
+
+/// Which fleet repository a verb reads, and where the manifests that bundles name come from.
+#[derive(Clone, Debug, Args)]
+pub struct FleetArguments {
+    /// The fleet repository: a folder (bare or not), `file://`, `https://` or `ssh://`.
+    #[arg(long, env = "STEPGATE_REPO", default_value = ".", value_name = "DIR|URL")]
+    repo: String,
+    /// The branch that people write.
+    #[arg(long, env = "STEPGATE_SOURCE_BRANCH", default_value = "main", value_name = "BRANCH")]
+    source_branch: String,
+    /// A folder of manifests, addressed by host and path of their URI. May be given several times: the first hit wins.
+    #[arg(long = "mirror", env = "STEPGATE_MIRROR", value_delimiter = ':', value_name = "DIR")]
+    mirrors: Vec<PathBuf>,
+}
+
+/// How clusters are reached.
+#[derive(Clone, Debug, Args)]
+pub struct ClusterArguments {
+    /// Kubeconfig of the management cluster; without it `KUBECONFIG`, then `~/.kube/config`.
+    #[arg(long, env = "STEPGATE_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig.
+    #[arg(long, env = "STEPGATE_CONTEXT", value_name = "NAME")]
+    context: Option<String>,
+    /// Use the service account of the pod that this program runs in.
+    #[arg(long, env = "STEPGATE_IN_CLUSTER", conflicts_with_all = ["kubeconfig", "context"])]
+    in_cluster: bool,
+    /// Where Cluster API objects are saved before a rollout.
+    #[arg(long, env = "STEPGATE_BACKUPS", default_value = "stepgate-backups", value_name = "DIR")]
+    backups: PathBuf,
+}
+
+impl ClusterArguments {
+    /// Connects. No request is made: whether a server answers shows at the first reading.
+    fn open(&self) -> Result<Arc<dyn Clusters>, CommandError> {
+        let source = if self.in_cluster {
+            ConnectionSource::InCluster
+        } else {
+            ConnectionSource::Kubeconfig { path: self.kubeconfig.clone(), context: self.context.clone() }
+        };
+        let explicit = self.in_cluster || self.kubeconfig.is_some() || self.context.is_some();
+        match run::runtime()?.block_on(Connection::open(&source)) {
+            Ok(connection) => Ok(Arc::new(KubernetesClusters::new(connection, self.backups.clone()))),
+            Err(error) if explicit => Err(error.into()),
+            // Plans and reasons that follow from git can be had without any cluster.
+            Err(error) => Ok(Arc::new(NoAccess::new(error.to_string()))),
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Check a fleet repository: policy, bundles, clusters, lock; every problem with file, line and what to do.
+    Check(check::Arguments),
+    /// Show what a rollout would do, stage by stage, with reasons, risks and one-way doors.
+    Plan(plan::Arguments),
+    /// Show the old and new files of the stages.
+    Diff(diff::Arguments),
+    /// Write the rendered files of a cluster.
+    Render(render::Arguments),
+    /// Show where every cluster stands.
+    Status(status::Arguments),
+    /// Say what a cluster waits for, since when, until when, and the command that helps.
+    Why(why::Arguments),
+    /// Show the stage commits of the deploy branch with the evidence that opened each.
+    History(history::Arguments),
+    /// Run the controller: watch the repository and carry rollouts through.
+    Run(run::Arguments),
+    /// Record a running cluster as it is: what the source branch says now becomes the deployed state.
+    Adopt(adopt::Arguments),
+    /// Run a whole upgrade on a simulated fleet in a temporary folder.
+    Demo(demo::Arguments),
+    /// Write a commented `stepgate.yaml` into a folder.
+    Init(init::Arguments),
+    /// Compare, verify, show and fetch Bundles manifests.
+    Bundle(bundle::Arguments),
+    /// Evaluate gates on recordings.
+    Gate(gate::Arguments),
+    /// Print the completion script of a shell.
+    Completion(completion::CompletionArguments),
+    /// Print the manual page.
+    Man,
+}
+
+/// Runs the program with the arguments given and returns its exit code.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap's own texts: help and version go to standard output and are no failure.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Error.into() } else { Exit::Success.into() };
+        }
+    };
+    telemetry::install(&cli.global.log_level, cli.global.log_format);
+    match run_verb(cli.verb) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            error.report();
+            Exit::Error.into()
+        }
+    }
+}
+
+fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
+    match verb {
+        Verb::Check(arguments) => check::run(&arguments),
+        Verb::Plan(arguments) => plan::run(&arguments),
+        Verb::Diff(arguments) => diff::run(&arguments),
+        Verb::Render(arguments) => render::run(&arguments),
+        Verb::Status(arguments) => status::run(&arguments),
+        Verb::Why(arguments) => why::run(&arguments),
+        Verb::History(arguments) => history::run(&arguments),
+        Verb::Run(arguments) => run::run(&arguments),
+        Verb::Adopt(arguments) => adopt::run(&arguments),
+        Verb::Demo(arguments) => demo::run(&arguments),
+        Verb::Init(arguments) => init::run(&arguments),
+        Verb::Bundle(arguments) => bundle::run(&arguments),
+        Verb::Gate(arguments) => gate::run(&arguments),
+        Verb::Completion(arguments) => completion::completion(&arguments),
+        Verb::Man => completion::manual(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_argument_tree_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}
