@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use overlays::{Policy, RenderedTree, RepoPath, SigningFormat};
-use rollout::{ClusterName, Ledger, StageCommit};
+use rollout::{Ledger, LedgerCommit, StageCommit, StageName};
 
 use super::directory::{ClusterDirectory, ledger_path, tree_digest};
 use super::parts::Part;
@@ -105,32 +105,30 @@ pub fn revert_draft(
     draft(commit, directory, current, restored, message, signature, now)
 }
 
-/// The draft of a commit that changes the ledger alone.
+/// The draft of the commit that closes a rollout: it changes the ledger alone.
 ///
 /// # Errors
 /// [`StaleDecision::Ledger`] and [`StaleDecision::Git`].
-pub fn ledger_draft(
-    cluster: &ClusterName,
-    ledger: &Ledger,
+pub fn close_draft(
+    close: &LedgerCommit,
     directory: &ClusterDirectory,
-    parent: Option<&rollout::CommitId>,
-    subject: String,
-    stage: rollout::StageName,
     signature: &Signature,
     now: Timestamp,
 ) -> Result<CommitDraft, StaleDecision> {
-    let ledger = ledger.clone().with_tree(tree_digest(&directory.files)?);
+    let ledger = close.ledger.clone().with_tree(tree_digest(&directory.files)?);
+    let edits = BTreeMap::from([(ledger_path(&close.cluster)?, Some(ledger_text(&ledger)?))]);
+    let subject = format!("{}: verify, rollout {} is done", close.cluster, ledger.rollout);
     let trailers = StageTrailers {
-        rollout: ledger.rollout.clone(),
-        cluster: cluster.clone(),
-        stage: stage.into(),
-        plan: ledger.plan.clone(),
-        source: ledger.source.clone(),
+        rollout: ledger.rollout,
+        cluster: close.cluster.clone(),
+        stage: StageName::Verify.into(),
+        plan: ledger.plan,
+        source: ledger.source,
     };
     Ok(CommitDraft {
-        parent: parent.cloned(),
+        parent: close.parent.clone(),
         prefix: signature.prefix.clone(),
-        edits: BTreeMap::from([(ledger_path(cluster)?, Some(ledger_text(&ledger)?))]),
+        edits,
         message: CommitMessage { subject, body: String::new(), trailers: Some(trailers) },
         author: signature.author.clone(),
         time: now,

@@ -199,18 +199,8 @@ impl Controller {
             Effect::Commit(commit) => self.commit_stage(reading, view, &commit, false, pass).await,
             Effect::Revert(commit) => self.commit_stage(reading, view, &commit, true, pass).await,
             Effect::Close(close) => {
-                let subject = format!("{}: verify, rollout {} is done", view.name, close.ledger.rollout);
                 let signature = Signature::of(&reading.fleet.policy)?;
-                let draft = commit::ledger_draft(
-                    &view.name,
-                    &close.ledger,
-                    &view.directory,
-                    close.parent.as_ref(),
-                    subject,
-                    rollout::StageName::Verify,
-                    &signature,
-                    now,
-                )?;
+                let draft = commit::close_draft(&close, &view.directory, &signature, now)?;
                 let evidence = close.ledger.verified.as_ref().map(evidence_lines).unwrap_or_default();
                 let stage = rollout::StageName::Verify.into();
                 self.push(reading, view, draft, &signature, CommittedDraft { stage, reverted: false, evidence }, pass)

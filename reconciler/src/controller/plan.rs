@@ -46,7 +46,7 @@ pub struct Facts<'a> {
 ///
 /// # Errors
 /// [`GitError`] only where a digest cannot be written down.
-pub fn input(facts: Facts<'_>) -> Result<PlanInput, GitError> {
+pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
     let policy = &facts.fleet.policy;
     let mut blocked = facts.blocked.clone();
     let mut stages = Vec::new();
@@ -66,7 +66,7 @@ pub fn input(facts: Facts<'_>) -> Result<PlanInput, GitError> {
         if !part.missing_hops.is_empty() {
             blocked.push(missing_hops(part));
         }
-        stages.push(stage_input(&facts, policy, part)?);
+        stages.push(stage_input(facts, policy, part)?);
     }
     Ok(PlanInput {
         cluster: facts.name.clone(),
@@ -75,7 +75,7 @@ pub fn input(facts: Facts<'_>) -> Result<PlanInput, GitError> {
         deployed: tree_digest(&facts.directory.files)?,
         target: tree_digest(&target_tree(&facts.directory.files, facts.parts))?,
         stages,
-        skew: skew(&facts),
+        skew: skew(facts),
         policy: PlanPolicy { allow_downgrade: policy.allows_downgrade(&facts.cluster.name) },
         blocked,
         warnings: facts.warnings.clone(),

@@ -221,7 +221,8 @@ impl Planner {
             base: base.as_deref(),
             deployed_eksa: &reading.deployed_eksa,
         };
-        let (plan, parts, kustomizations) = self.plan(&context, &reading.fleet, &reading.source, &source, cluster)?;
+        let Planned { plan, parts, kustomizations } =
+            self.plan(&context, &reading.fleet, &reading.source, &source, cluster)?;
         let running = self.running_plan(&context, &plan)?;
         Ok(ClusterView {
             name: cluster_name.clone(),
@@ -249,7 +250,7 @@ impl Planner {
             return Ok(None);
         };
         let listed = source.listed()?;
-        let (plan, parts, _) = self.plan(context, &fleet, &listed, &ledger.source, cluster)?;
+        let Planned { plan, parts, .. } = self.plan(context, &fleet, &listed, &ledger.source, cluster)?;
         Ok(Some((plan, parts)))
     }
 
@@ -260,7 +261,7 @@ impl Planner {
         files: &ListedSnapshot,
         source: &CommitId,
         cluster: &ClusterSpec,
-    ) -> Result<(Plan, Vec<Part>, BTreeMap<String, FluxReference>), PlanError> {
+    ) -> Result<Planned, PlanError> {
         let mut blocked = blocks(fleet, context);
         let bundle = match overlays::uses_bundle(fleet, cluster).then(|| overlays::bundle_for(fleet, cluster)) {
             None => None,
@@ -294,7 +295,7 @@ impl Planner {
             blocked,
             warnings: warnings(fleet, cluster, &rendered),
         };
-        Ok((rollout::plan(plan::input(facts)?), parts, kustomizations))
+        Ok(Planned { plan: rollout::plan(plan::input(&facts)?), parts, kustomizations })
     }
 
     fn render(
@@ -352,6 +353,13 @@ impl Planner {
             }
         }
     }
+}
+
+/// A plan with the parts that its stages commit.
+struct Planned {
+    plan: Plan,
+    parts: Vec<Part>,
+    kustomizations: BTreeMap<String, FluxReference>,
 }
 
 /// What the plans of one cluster share.

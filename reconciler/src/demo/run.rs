@@ -197,7 +197,7 @@ pub async fn run(
         course.break_it(broken, &clusters)?;
     }
     let begun = course.clock.now();
-    let complete = course.to_the_end(&repository, begun, tell).await?;
+    let complete = course.finish(&repository, begun, tell).await?;
     let clusters = course.results();
     Ok(DemoReport {
         folder: settings.folder.display().to_string(),
@@ -263,7 +263,7 @@ impl Course {
             .any(|planned| planned.stage.name == *stage && planned.state != rollout::StageState::Skipped)
     }
 
-    async fn to_the_end(
+    async fn finish(
         &mut self,
         repository: &Repository,
         begun: Timestamp,
