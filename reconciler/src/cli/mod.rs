@@ -184,11 +184,36 @@ fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+    use schemars::schema_for;
 
     use super::*;
 
     #[test]
     fn the_argument_tree_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// The documents of `-o json`, as JSON schemas. `UPDATE_FIXTURES=1` writes them anew.
+    #[test]
+    fn the_schemas_in_the_repository_are_those_of_the_reports() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
+        for (verb, schema) in [
+            ("check", schema_for!(check::CheckReport)),
+            ("demo", schema_for!(crate::demo::DemoReport)),
+            ("diff", schema_for!(diff::DiffReport)),
+            ("history", schema_for!(history::HistoryReport)),
+            ("plan", schema_for!(plan::PlanReport)),
+            ("run", schema_for!(run::PassReport)),
+            ("status", schema_for!(status::StatusReport)),
+            ("why", schema_for!(why::WhyReport)),
+        ] {
+            let file = folder.join(format!("{verb}.json"));
+            let text = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
+            if std::env::var_os("UPDATE_FIXTURES").is_some() {
+                std::fs::write(&file, &text).unwrap();
+            }
+            let committed = std::fs::read_to_string(&file).unwrap_or_default();
+            assert_eq!(committed, text, "{} is not the schema of `stepgate {verb} -o json`", file.display());
+        }
     }
 }

@@ -79,14 +79,15 @@ pub fn print_text(text: &str) -> Result<(), CommandError> {
 fn render<R: Report>(report: &R, write: fn(&Table) -> String) -> String {
     let mut text = String::new();
     for (index, (title, table)) in report.tables().iter().enumerate() {
-        if index > 0 {
+        if index > 0 && !text.ends_with("\n\n") {
             text.push('\n');
         }
+        let body = write(table);
         if let Some(title) = title {
             text.push_str(title);
-            text.push_str("\n\n");
+            text.push_str(if body.is_empty() { "\n" } else { "\n\n" });
         }
-        text.push_str(&write(table));
+        text.push_str(&body);
     }
     text
 }

@@ -47,7 +47,7 @@ pub struct ClusterStatus {
     pub committed: Option<String>,
     /// The next stage with a difference.
     pub next: Option<String>,
-    /// Kubernetes of the control plane as committed.
+    /// One line: what it stands at.
     pub message: String,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use overlays::{Apply, ClusterSpec, Management, RenderedTree};
-use rollout::{ClusterName, Effect, Pause, Prerequisite, StageCommit, World};
+use rollout::{ClusterName, Effect, LedgerState, Pause, Prerequisite, StageCommit, World};
 
 use super::access::Clusters;
 use super::commit::{self, Signature, StaleDecision};
@@ -144,27 +144,47 @@ impl Controller {
         world
     }
 
-    /// A workload cluster goes after the cluster that manages it.
+    /// A workload cluster goes after the cluster that manages it, and every cluster after those of earlier waves.
     fn prerequisites(&self, reading: &FleetReading, view: &ClusterView) -> Vec<Prerequisite> {
-        let Management::ManagedBy(manager) = &view.cluster.management else { return Vec::new() };
-        let Ok(manager) = manager.parse::<ClusterName>() else { return Vec::new() };
-        if !reading.fleet.clusters.iter().any(|cluster| cluster.name == manager.as_str()) {
-            return Vec::new();
+        let policy = &reading.fleet.policy;
+        let wave = |name: &str| policy.wave_of(name).unwrap_or(policy.waves.len());
+        let own = wave(view.name.as_str());
+        let manager = match &view.cluster.management {
+            Management::ManagedBy(manager) => Some(manager.as_str()),
+            Management::SelfManaged => None,
+        };
+        let others = reading.fleet.clusters.iter().filter(|cluster| cluster.name != view.name.as_str());
+        let first =
+            others.clone().filter(|cluster| manager == Some(cluster.name.as_str()) || wave(&cluster.name) < own);
+        let mut found: Vec<Prerequisite> = first.filter_map(|cluster| self.prerequisite(&cluster.name)).collect();
+        let concurrency = policy.waves.get(own).map(|wave| usize::try_from(wave.concurrency).unwrap_or(usize::MAX));
+        let running = |cluster: &&ClusterSpec| wave(&cluster.name) == own && self.is_running(&cluster.name);
+        let beside: Vec<&ClusterSpec> = others.filter(running).collect();
+        // Whoever began goes on: only a cluster that has not begun waits for a place.
+        if concurrency.is_some_and(|places| beside.len() >= places) && !self.is_running(view.name.as_str()) {
+            found.extend(beside.iter().filter_map(|cluster| self.prerequisite(&cluster.name)));
         }
-        let (met, state) = match self.view(&manager) {
+        found
+    }
+
+    fn is_running(&self, cluster: &str) -> bool {
+        let view = cluster.parse().ok().and_then(|name| self.view(&name));
+        view.and_then(|view| view.directory.ledger().map(|ledger| ledger.state == LedgerState::Running))
+            .unwrap_or(false)
+    }
+
+    fn prerequisite(&self, cluster: &str) -> Option<Prerequisite> {
+        let cluster: ClusterName = cluster.parse().ok()?;
+        let (met, state) = match self.view(&cluster) {
             None => (false, "it has no plan yet".to_owned()),
             Some(view) if view.plan.has_differences() => {
                 let next = view.plan.next_stage().map(|stage| stage.stage.to_string()).unwrap_or_default();
                 (false, format!("its next stage is {next}"))
             }
-            Some(view) => match view.directory.ledger() {
-                Some(ledger) if ledger.state == rollout::LedgerState::Running => {
-                    (false, "its rollout is not verified yet".to_owned())
-                }
-                _ => (true, "done".to_owned()),
-            },
+            Some(_) if self.is_running(cluster.as_str()) => (false, "its rollout is not verified yet".to_owned()),
+            Some(_) => (true, "done".to_owned()),
         };
-        vec![Prerequisite { cluster: manager, met, state }]
+        Some(Prerequisite { cluster, met, state })
     }
 
     async fn perform(

@@ -49,6 +49,7 @@ pub struct Facts<'a> {
 pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
     let policy = &facts.fleet.policy;
     let mut blocked = facts.blocked.clone();
+    blocked.extend(policy.windows(&facts.cluster.name).iter().filter_map(unsupported_window));
     let mut stages = Vec::new();
     for part in facts.parts {
         if part.skipped.is_some() {
@@ -80,6 +81,17 @@ pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
         blocked,
         warnings: facts.warnings.clone(),
         ledger: facts.directory.ledger().cloned(),
+    })
+}
+
+/// A window in a zone whose offset is not known would open at the wrong time: better not at all, and said.
+fn unsupported_window(window: &overlays::Window) -> Option<Block> {
+    let known = matches!(window.time_zone.as_str(), "UTC" | "Etc/UTC" | "Z");
+    (!known).then(|| Block {
+        code: "window-time-zone".to_owned(),
+        stage: None,
+        message: format!("maintenance windows in time zone {} are not supported yet", window.time_zone),
+        help: "write the window's hours in UTC, with timeZone: UTC".to_owned(),
     })
 }
 
