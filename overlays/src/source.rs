@@ -45,6 +45,8 @@ pub struct ChartRequest {
     pub chart: String,
     /// Digest of the chart `sha256:…`, when the bundle has one.
     pub digest: Option<String>,
+    /// Digest of the chart's archive `sha256:…` that `bundles.lock` names, when it names one: whoever has the archive checks it.
+    pub locked: Option<String>,
     /// Release name.
     pub name: String,
     /// Namespace of the release.
@@ -69,6 +71,18 @@ pub enum ChartError {
     /// The chart could not be had.
     #[error(transparent)]
     Fetch(#[from] FetchError),
+    /// The archive is not the one that `bundles.lock` names.
+    #[error(
+        "chart {chart} has digest {found} but bundles.lock says {locked}; if the new content is wanted, run stepgate bundle fetch"
+    )]
+    LockMismatch {
+        /// The chart asked for.
+        chart: String,
+        /// The digest in the lock.
+        locked: String,
+        /// The digest of what the mirror has.
+        found: String,
+    },
     /// `helm template` failed.
     #[error("helm template of {chart} failed: {message}")]
     Failed {

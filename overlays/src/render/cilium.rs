@@ -141,6 +141,7 @@ fn manifest(
     };
     let values = values(request, section, name, compatibility);
     let chart_request = ChartRequest {
+        locked: request.fleet.lock.get(&format!("oci://{}", chart.uri)).map(|digest| digest.to_string()),
         chart: chart.uri.clone(),
         digest: chart.digest.map(|digest| digest.to_string()),
         name: "cilium".to_owned(),

@@ -48,7 +48,11 @@ impl Charts for HelmCharts {
             .as_ref()
             .map_err(|error| ChartError::NoHelm { chart: request.chart.clone(), message: error.to_string() })?;
         let chart = self.mirror.chart(&request.chart)?;
-        let key = (Digest::of(&chart), request.clone());
+        let found = Digest::of(&chart);
+        if let Some(locked) = request.locked.clone().filter(|locked| *locked != found.to_string()) {
+            return Err(ChartError::LockMismatch { chart: request.chart.clone(), locked, found: found.to_string() });
+        }
+        let key = (found, request.clone());
         let rendered = || self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = rendered().get(&key) {
             return Ok(known.to_vec());

@@ -7,6 +7,7 @@ fn request(chart: &str, values: &str) -> ChartRequest {
     ChartRequest {
         chart: chart.to_owned(),
         digest: None,
+        locked: None,
         name: "cilium".to_owned(),
         namespace: "kube-system".to_owned(),
         kubernetes_version: "1.31".to_owned(),
@@ -81,4 +82,19 @@ fn the_real_cilium_chart_is_refused_with_the_value_that_makes_certificates() {
     );
     let text = charts.template(&request(chart, r#"{"hubble":{"enabled":false}}"#)).unwrap();
     assert!(String::from_utf8(text).unwrap().contains("kind: DaemonSet"));
+}
+
+#[test]
+fn a_chart_that_is_not_the_locked_one_is_refused_before_helm_sees_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mirror, helm) = stand_in(folder.path(), "echo kind: X");
+    let charts = HelmCharts::new(Ok(helm), mirror);
+    let locked = |bytes: &[u8]| ChartRequest {
+        locked: Some(Digest::of(bytes).to_string()),
+        ..request("example.org/cilium:1.0.0", "{}")
+    };
+    let error = charts.template(&locked(b"another chart")).unwrap_err();
+    assert!(matches!(error, ChartError::LockMismatch { .. }), "{error}");
+    assert_eq!(calls(folder.path()), 0);
+    charts.template(&locked(b"chart")).unwrap();
 }

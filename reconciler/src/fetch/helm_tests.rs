@@ -14,6 +14,7 @@ fn request() -> ChartRequest {
     ChartRequest {
         chart: "registry.example.org/cilium:1.0.0".to_owned(),
         digest: None,
+        locked: None,
         name: "cilium".to_owned(),
         namespace: "kube-system".to_owned(),
         kubernetes_version: "1.31".to_owned(),
