@@ -30,7 +30,10 @@ pub struct FleetFiles {
 }
 
 impl FleetFiles {
-    /// The built-in fleet, or one around published bundles.
+    /// The built-in fleet, or one around published bundles. The built-in fleet's manifests are written below the settings' folder.
+    ///
+    /// # Errors
+    /// When the manifests cannot be written, or the bundles cannot be read or used.
     pub fn of(settings: &DemoSettings) -> Result<Self, anyhow::Error> {
         match &settings.bundles {
             None => built_in(settings),

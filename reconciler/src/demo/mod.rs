@@ -8,7 +8,9 @@ mod fleet;
 mod run;
 mod simulated;
 
+pub use fleet::FleetFiles;
 pub use run::{ClusterResult, DemoEvent, DemoReport, HeldResult, StageResult, run};
+pub use simulated::SimulatedFleet;
 
 use std::path::PathBuf;
 

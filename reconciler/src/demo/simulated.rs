@@ -32,6 +32,9 @@ pub struct SimulatedFleet {
 
 impl SimulatedFleet {
     /// The fleet as the deploy branch describes it now, everything settled.
+    ///
+    /// # Errors
+    /// [`GitError`] when the deploy branch cannot be read.
     pub fn settled(reading: &FleetReading, at: Timestamp) -> Result<Self, GitError> {
         let fleet = Self::default();
         let Some(deploy) = &reading.deploy else { return Ok(fleet) };
@@ -57,6 +60,9 @@ impl SimulatedFleet {
     }
 
     /// Tells the clusters of the commits that came since the last call.
+    ///
+    /// # Errors
+    /// [`GitError`] when the deploy branch cannot be read.
     pub fn follow(&self, repository: &Repository, reading: &FleetReading, at: Timestamp) -> Result<(), GitError> {
         let Some(head) = repository.head(&reading.layout.branch)? else { return Ok(()) };
         let mut last = self.head.lock().unwrap_or_else(PoisonError::into_inner);
