@@ -36,8 +36,15 @@ pub fn history(
         let rollout = entry.stage.as_ref().map(|trailers| &trailers.rollout);
         rollout.is_some() && rollout == ledger.map(|ledger| &ledger.rollout)
     };
-    let own = history.iter().take_while(|entry| belongs(entry)).count();
-    let base = history.get(own).map(|entry| entry.commit.clone());
+    // A person's commit in between ends no rollout: once it is reverted, the stage before it is still the running one.
+    let own = history
+        .iter()
+        .take_while(|entry| belongs(entry) || entry.is_foreign())
+        .enumerate()
+        .filter(|(_, entry)| belongs(entry))
+        .last()
+        .map_or(0, |(last, _)| last + 1);
+    let base = history.iter().skip(own).find(|entry| !entry.is_foreign()).map(|entry| entry.commit.clone());
     let first = own.checked_sub(1).and_then(|last| history.get(last)).or_else(|| history.first());
     let Some(first) = first else { return Ok(ClusterHistory::default()) };
     let known: BTreeMap<&CommitId, &HistoryEntry> = history.iter().map(|entry| (&entry.commit, entry)).collect();
