@@ -1,0 +1,278 @@
+//! The demo's fleet, with the real controller on a real bare repository and simulated clusters under a virtual clock.
+
+use std::collections::BTreeMap;
+use std::future::Future as _;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+use jiff::{SignedDuration, Timestamp};
+use overlays::{RenderedTree, RepoPath};
+use rollout::{ClusterName, CommitId, StageName};
+use simulator::{Fault, Injection, Trigger};
+use stepgate::controller::access::Clusters;
+use stepgate::controller::adopt::adopt;
+use stepgate::controller::clock::{Clock as _, VirtualClock};
+use stepgate::controller::planner::Planner;
+use stepgate::controller::sources::FetchSources;
+use stepgate::controller::{ClusterOutcome, Controller, Pass};
+use stepgate::demo::{DemoSettings, FleetFiles, SimulatedFleet};
+use stepgate::git::{
+    BranchName, CommitDraft, CommitMessage, CommitOutcome, DeployLayout, HistoryEntry, PushOutcome, Repository, Signing,
+};
+use tempfile::TempDir;
+
+/// Virtual time within which every rollout here comes to its end.
+const PATIENCE: SignedDuration = SignedDuration::from_hours(24);
+
+/// The clusters of the demo's fleet.
+pub const CLUSTERS: [&str; 3] = ["mgmt", "team-a", "team-b"];
+
+/// Files of a branch.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// A fleet that is adopted and settled before the bump.
+pub struct Fleet {
+    _folder: TempDir,
+    pub repository: Repository,
+    pub files: FleetFiles,
+    pub clock: VirtualClock,
+    pub simulated: Arc<SimulatedFleet>,
+    pub layout: DeployLayout,
+    main: BranchName,
+}
+
+impl Fleet {
+    pub fn new() -> Self {
+        Self::with_policy(|policy| policy)
+    }
+
+    /// A fleet with another `stepgate.yaml`.
+    pub fn with_policy(change: impl FnOnce(String) -> String) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let settings =
+            DemoSettings { folder: folder.path().to_owned(), bundles: None, mirrors: Vec::new(), broken: None };
+        let mut files = FleetFiles::of(&settings).unwrap();
+        let policy = files.before.get_mut("stepgate.yaml").unwrap();
+        *policy = change(String::from_utf8(policy.clone()).unwrap()).into_bytes();
+        let main: BranchName = "main".parse().unwrap();
+        let repository = Repository::create(&folder.path().join("fleet.git"), &main).unwrap();
+        let clock = VirtualClock::new("2026-01-05T09:00:00Z".parse().unwrap());
+        let planner = planner(&repository, &files);
+        commit(&repository, &main, &additions(&files.before), clock.now());
+        for cluster in CLUSTERS {
+            adopt(&planner, &planner.read().unwrap(), cluster, clock.now(), false).unwrap();
+        }
+        let reading = planner.read().unwrap();
+        let simulated = Arc::new(SimulatedFleet::settled(&reading, clock.now()).unwrap());
+        clock.advance(SignedDuration::from_secs(60));
+        Self { _folder: folder, repository, files, clock, simulated, layout: reading.layout, main }
+    }
+
+    pub fn planner(&self) -> Planner {
+        planner(&self.repository, &self.files)
+    }
+
+    /// A controller that remembers nothing: a process that has just been started.
+    pub fn controller(&self) -> Controller {
+        self.controller_of(Arc::clone(&self.simulated) as Arc<_>)
+    }
+
+    pub fn controller_of(&self, clusters: Arc<dyn Clusters>) -> Controller {
+        Controller::new(self.planner(), clusters, Arc::new(self.clock.clone()), 4)
+    }
+
+    /// A person pushes to the source branch.
+    pub fn push(&self, files: &Files) -> CommitId {
+        commit(&self.repository, &self.main, &additions(files), self.clock.now())
+    }
+
+    pub fn bump(&self) -> CommitId {
+        self.push(&self.files.bump)
+    }
+
+    /// A person pushes one changed file to the source branch.
+    pub fn edit(&self, path: &str, change: impl FnOnce(&str) -> String) -> CommitId {
+        let before = self.read(&self.main, path).unwrap_or_default();
+        self.push(&Files::from([(path.to_owned(), change(&before).into_bytes())]))
+    }
+
+    /// A person pushes to the deploy branch; none removes a file.
+    pub fn meddle(&self, path: &str, text: Option<&str>) -> CommitId {
+        let edits = BTreeMap::from([(path.to_owned(), text.map(|text| text.as_bytes().to_vec()))]);
+        commit(&self.repository, &self.layout.branch, &edits, self.clock.now())
+    }
+
+    /// A file of a branch, as text.
+    pub fn read(&self, branch: &BranchName, path: &str) -> Option<String> {
+        let snapshot = self.repository.snapshot(branch).unwrap();
+        let bytes = snapshot.read(&RepoPath::new(path).unwrap()).ok()?;
+        Some(String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    pub fn deployed(&self, path: &str) -> Option<String> {
+        self.read(&self.layout.branch, path)
+    }
+
+    pub fn head(&self) -> CommitId {
+        self.repository.head(&self.layout.branch).unwrap().unwrap()
+    }
+
+    /// A fault from the moment at which a stage is committed.
+    pub fn break_at(&self, cluster: &str, stage: StageName, fault: Fault) {
+        let injection = Injection { fault, from: Trigger::Stage(stage), lasts: None };
+        self.simulated.get(cluster).unwrap().cluster().inject(&injection);
+    }
+
+    pub fn heal(&self, cluster: &str) {
+        self.simulated.get(cluster).unwrap().cluster().heal(self.clock.now());
+    }
+
+    /// One pass of a controller; the clusters hear of what it pushed. None when it was killed in the middle.
+    pub fn pass_or_death(&self, controller: &Controller, dead: &AtomicBool) -> Option<Pass> {
+        let mut pass = pin!(controller.pass());
+        let result = futures::executor::block_on(std::future::poll_fn(|context| match pass.as_mut().poll(context) {
+            Poll::Ready(result) => Poll::Ready(Some(result.unwrap())),
+            Poll::Pending if dead.load(Ordering::SeqCst) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }));
+        let reading = self.planner().read().unwrap();
+        self.simulated.follow(&self.repository, &reading, self.clock.now()).unwrap();
+        result
+    }
+
+    pub fn pass(&self, controller: &Controller) -> Pass {
+        self.pass_or_death(controller, &AtomicBool::new(false)).unwrap()
+    }
+
+    /// Lets time pass until a cluster of the pass is to be looked at again.
+    pub fn wait(&self, pass: Option<&Pass>) {
+        let soon = self.clock.now() + SignedDuration::from_secs(1);
+        let next = pass.and_then(|pass| pass.clusters.iter().filter_map(|cluster| cluster.next).min());
+        let until: Timestamp = next.map_or(soon, |next| next.max(soon));
+        futures::executor::block_on(self.clock.sleep_until(until));
+    }
+
+    /// Passes until one of them is what is wanted.
+    #[track_caller]
+    pub fn run_until(&self, controller: &Controller, wanted: impl Fn(&Pass) -> bool) -> Pass {
+        let end = self.clock.now() + PATIENCE;
+        loop {
+            let pass = self.pass(controller);
+            if wanted(&pass) {
+                return pass;
+            }
+            assert!(self.clock.now() < end, "it goes on for ever: {}", told(&pass));
+            self.wait(Some(&pass));
+        }
+    }
+
+    #[track_caller]
+    pub fn run_to_the_end(&self, controller: &Controller) -> Pass {
+        self.run_until(controller, is_done)
+    }
+
+    /// Passes until the clusters' history has this stage of the newest rollout of `cluster`.
+    #[track_caller]
+    pub fn run_until_committed(&self, controller: &Controller, cluster: &str, stage: &str) -> Pass {
+        self.run_until(controller, |pass| {
+            let own = pass.clusters.iter().find(|own| own.cluster == cluster).unwrap();
+            own.committed.iter().any(|committed| committed.stage.to_string() == stage)
+        })
+    }
+
+    /// What was committed for a cluster since it was adopted, oldest first.
+    pub fn history(&self, cluster: &str) -> Vec<HistoryEntry> {
+        let cluster: ClusterName = cluster.parse().unwrap();
+        let mut history = self.repository.history(&self.head(), &self.layout, &cluster, 1000).unwrap();
+        history.reverse();
+        // The first one is the adoption.
+        history.split_off(1)
+    }
+
+    /// The stages that were committed for a cluster, oldest first; `foreign` for a person's commit.
+    pub fn stages(&self, cluster: &str) -> Vec<String> {
+        let stage =
+            |entry: HistoryEntry| entry.stage.map_or("foreign".to_owned(), |trailers| trailers.stage.to_string());
+        self.history(cluster).into_iter().map(stage).collect()
+    }
+
+    /// The deploy tree without ledgers: these tell times and commits.
+    pub fn tree(&self) -> RenderedTree {
+        let mut tree = self.repository.snapshot(&self.layout.branch).unwrap().files().unwrap();
+        tree.files.retain(|path, _| !path.as_str().ends_with("/rollout.yaml"));
+        tree
+    }
+
+    /// The files of one folder of the deploy branch.
+    pub fn folder(&self, folder: &str) -> RenderedTree {
+        self.tree().below(folder)
+    }
+}
+
+fn planner(repository: &Repository, files: &FleetFiles) -> Planner {
+    let sources = Arc::new(FetchSources::new(files.mirrors.clone()));
+    Planner::new(repository.clone(), "main".parse().unwrap(), sources)
+}
+
+fn additions(files: &Files) -> BTreeMap<String, Option<Vec<u8>>> {
+    files.iter().map(|(path, bytes)| (path.clone(), Some(bytes.clone()))).collect()
+}
+
+fn commit(
+    repository: &Repository,
+    branch: &BranchName,
+    files: &BTreeMap<String, Option<Vec<u8>>>,
+    time: Timestamp,
+) -> CommitId {
+    let parent = repository.head(branch).unwrap();
+    let edits = files.iter().map(|(path, bytes)| (RepoPath::new(path.as_str()).unwrap(), bytes.clone().map(Arc::from)));
+    let draft = CommitDraft {
+        parent: parent.clone(),
+        prefix: None,
+        edits: edits.collect(),
+        message: CommitMessage { subject: "A person's change".to_owned(), body: String::new(), trailers: None },
+        author: "A Person <person@example.com>".parse().unwrap(),
+        time,
+        allow_empty: false,
+    };
+    let CommitOutcome::Created(commit) = repository.commit(&draft, &Signing::None).unwrap() else {
+        panic!("the change changes nothing")
+    };
+    assert_eq!(repository.push(branch, &commit, parent.as_ref()).unwrap(), PushOutcome::Pushed);
+    commit
+}
+
+/// Every cluster is done, and was so before the pass.
+pub fn is_done(pass: &Pass) -> bool {
+    pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done && cluster.committed.is_empty())
+}
+
+/// Where a cluster stands.
+pub fn outcome<'a>(pass: &'a Pass, cluster: &str) -> &'a ClusterOutcome {
+    &pass.clusters.iter().find(|own| own.cluster == cluster).unwrap().outcome
+}
+
+/// A pass for a person.
+pub fn told(pass: &Pass) -> String {
+    let line = |cluster: &stepgate::controller::ClusterPass| {
+        let stage = cluster.outcome.stage().map(ToString::to_string).unwrap_or_default();
+        format!("{} {} {stage}: {}", cluster.cluster, cluster.outcome.word(), cluster.outcome.message())
+    };
+    pass.clusters.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Fails where a stage of a rollout was committed more than once.
+#[track_caller]
+pub fn assert_no_stage_twice(fleet: &Fleet) {
+    for cluster in CLUSTERS {
+        let mut seen = BTreeMap::new();
+        for entry in fleet.history(cluster) {
+            let Some(trailers) = entry.stage else { continue };
+            let key = (trailers.rollout.to_string(), trailers.stage.to_string());
+            let before = seen.insert(key.clone(), entry.commit.clone());
+            assert_eq!(before, None, "{cluster}: {key:?} was committed twice, the second time by {}", entry.commit);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The real controller on real bare repositories and simulated clusters: stopped at every point, run twice at once, and met by
+//! people who change both branches meanwhile.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod fleet;
+mod people;
+mod stopped;
+mod targets;

@@ -1,0 +1,270 @@
+//! Stopped at every point and started with empty memory; two controllers at once; lost races.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use futures::future::{self, BoxFuture, FutureExt as _};
+use jiff::Timestamp;
+use overlays::{ClusterSpec, RenderedTree};
+use rollout::{BackupReport, Observation, RolloutId};
+use stepgate::cluster::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
+use stepgate::controller::access::Clusters;
+
+use crate::fleet::{CLUSTERS, Fleet, assert_no_stage_twice, is_done, outcome, told};
+
+/// What a bump leads to when nothing disturbs it.
+#[derive(Debug, PartialEq)]
+struct End {
+    tree: RenderedTree,
+    stages: Vec<Vec<String>>,
+}
+
+impl End {
+    fn of(fleet: &Fleet) -> Self {
+        Self { tree: fleet.tree(), stages: CLUSTERS.map(|cluster| fleet.stages(cluster)).to_vec() }
+    }
+}
+
+fn undisturbed() -> &'static End {
+    static END: OnceLock<End> = OnceLock::new();
+    END.get_or_init(|| {
+        let fleet = Fleet::new();
+        fleet.bump();
+        fleet.run_to_the_end(&fleet.controller());
+        assert_no_stage_twice(&fleet);
+        End::of(&fleet)
+    })
+}
+
+#[track_caller]
+fn assert_same_end(fleet: &Fleet) {
+    assert_no_stage_twice(fleet);
+    let (end, expected) = (End::of(fleet), undisturbed());
+    assert_eq!(end.stages, expected.stages);
+    let differing: Vec<_> = expected.tree.diff(&end.tree).files.into_keys().collect();
+    assert!(differing.is_empty(), "{differing:?}");
+}
+
+/// The acts of a controller on a cluster.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Act {
+    Observe,
+    BackUp,
+    /// Follows every push at once.
+    Nudge,
+}
+
+/// What happens when a controller is about to act on a cluster. False: the process is killed there.
+type Hook = Arc<dyn Fn(Act) -> bool + Send + Sync>;
+
+/// Clusters that something happens at.
+struct Hooked {
+    inner: Arc<dyn Clusters>,
+    hook: Hook,
+}
+
+struct HookedCluster {
+    inner: Arc<dyn Cluster>,
+    hook: Hook,
+}
+
+impl Clusters for Hooked {
+    fn cluster(&self, cluster: &ClusterSpec) -> Arc<dyn Cluster> {
+        Arc::new(HookedCluster { inner: self.inner.cluster(cluster), hook: Arc::clone(&self.hook) })
+    }
+}
+
+impl Cluster for HookedCluster {
+    fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
+        if !(self.hook)(Act::Observe) {
+            return Box::pin(future::pending());
+        }
+        self.inner.observe(request)
+    }
+
+    fn back_up<'a>(
+        &'a self,
+        rollout: &'a RolloutId,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
+        if !(self.hook)(Act::BackUp) {
+            return Box::pin(future::pending());
+        }
+        self.inner.back_up(rollout, at)
+    }
+
+    fn nudge<'a>(
+        &'a self,
+        kustomizations: &'a [FluxReference],
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        if !(self.hook)(Act::Nudge) {
+            return Box::pin(future::pending());
+        }
+        self.inner.nudge(kustomizations, at)
+    }
+
+    fn apply<'a>(
+        &'a self,
+        request: &'a ApplyRequest,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<ApplyReport, ClusterError>> {
+        self.inner.apply(request, at)
+    }
+}
+
+/// Runs the bump with a controller that is killed where `survives` says no, and replaced by a new one each time.
+/// Returns how often that happened.
+#[track_caller]
+fn run_with_deaths(fleet: &Fleet, survives: impl Fn(Act) -> bool + Send + Sync + 'static) -> usize {
+    let dead = Arc::new(AtomicBool::new(false));
+    let deaths = Arc::new(AtomicUsize::new(0));
+    let hook: Hook = {
+        let (dead, deaths) = (Arc::clone(&dead), Arc::clone(&deaths));
+        Arc::new(move |act| {
+            // Nobody acts after death.
+            if dead.load(Ordering::SeqCst) {
+                return false;
+            }
+            let alive = survives(act);
+            if !alive {
+                deaths.fetch_add(1, Ordering::SeqCst);
+                dead.store(true, Ordering::SeqCst);
+            }
+            alive
+        })
+    };
+    let start =
+        || fleet.controller_of(Arc::new(Hooked { inner: Arc::clone(&fleet.simulated) as Arc<_>, hook: hook.clone() }));
+    let mut controller = start();
+    for _ in 0..20_000 {
+        let pass = fleet.pass_or_death(&controller, &dead);
+        match &pass {
+            Some(pass) if is_done(pass) => return deaths.load(Ordering::SeqCst),
+            Some(_) => {}
+            None => {
+                dead.store(false, Ordering::SeqCst);
+                controller = start();
+            }
+        }
+        fleet.wait(pass.as_ref());
+    }
+    panic!("it goes on for ever after {} deaths", deaths.load(Ordering::SeqCst))
+}
+
+#[test]
+fn a_controller_killed_after_every_push_comes_to_the_same_end() {
+    let fleet = Fleet::new();
+    fleet.bump();
+    // Telling Flux follows the push, so the process never learns that it has pushed.
+    let deaths = run_with_deaths(&fleet, |act| act != Act::Nudge);
+    assert_same_end(&fleet);
+    let commits: usize = CLUSTERS.iter().map(|cluster| fleet.stages(cluster).len()).sum();
+    assert_eq!(deaths, commits);
+}
+
+#[test]
+fn a_controller_killed_at_seeded_moments_comes_to_the_same_end() {
+    for seed in [1_u64, 7] {
+        let fleet = Fleet::new();
+        fleet.bump();
+        let state = Mutex::new(seed);
+        let deaths = run_with_deaths(&fleet, move |_| {
+            let mut state = state.lock().unwrap();
+            *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // One act in twelve is not survived.
+            !(*state >> 33).is_multiple_of(12)
+        });
+        assert!(deaths > 3, "seed {seed}: only {deaths} deaths");
+        assert_same_end(&fleet);
+    }
+}
+
+#[test]
+fn a_new_controller_after_every_commit_comes_to_the_same_end() {
+    let fleet = Fleet::new();
+    fleet.bump();
+    loop {
+        let committed = fleet.run_until(&fleet.controller(), |pass| {
+            is_done(pass) || pass.clusters.iter().any(|cluster| !cluster.committed.is_empty())
+        });
+        if is_done(&committed) {
+            break;
+        }
+        fleet.wait(Some(&committed));
+    }
+    assert_same_end(&fleet);
+}
+
+#[test]
+fn two_controllers_in_turn_come_to_the_same_end() {
+    let fleet = Fleet::new();
+    fleet.bump();
+    let (one, other) = (fleet.controller(), fleet.controller());
+    let (mut by_one, mut by_other) = (0, 0);
+    for turn in 0.. {
+        let (controller, count) = if turn % 3 == 0 { (&one, &mut by_one) } else { (&other, &mut by_other) };
+        let pass = fleet.pass(controller);
+        *count += pass.clusters.iter().map(|cluster| cluster.committed.len()).sum::<usize>();
+        if is_done(&pass) {
+            break;
+        }
+        assert!(turn < 20_000, "{}", told(&pass));
+        fleet.wait(Some(&pass));
+    }
+    assert_same_end(&fleet);
+    assert!(by_one > 0 && by_other > 0, "{by_one} and {by_other}");
+}
+
+/// The other controller makes a whole pass while the first one reads a cluster: whatever the first one had in mind is stale then.
+#[test]
+fn a_controller_that_is_overtaken_in_the_middle_of_a_pass_plans_again() {
+    let fleet = Arc::new(Fleet::new());
+    fleet.bump();
+    let other = fleet.controller();
+    let overtaken = Arc::new(AtomicUsize::new(0));
+    let hook: Hook = {
+        let (fleet, overtaken) = (Arc::clone(&fleet), Arc::clone(&overtaken));
+        Arc::new(move |act| {
+            if act == Act::Observe {
+                let before = fleet.head();
+                other.pass().now_or_never().unwrap().unwrap();
+                if fleet.head() != before {
+                    overtaken.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+            true
+        })
+    };
+    let controller = fleet.controller_of(Arc::new(Hooked { inner: Arc::clone(&fleet.simulated) as Arc<_>, hook }));
+    fleet.run_to_the_end(&controller);
+    assert_same_end(&fleet);
+    assert!(overtaken.load(Ordering::SeqCst) > 0);
+}
+
+/// A person's commit to the deploy branch outside of the clusters' directories comes between decision and push.
+#[test]
+fn a_push_that_loses_against_an_unrelated_commit_goes_on() {
+    let fleet = Arc::new(Fleet::new());
+    fleet.bump();
+    let commits = Arc::new(AtomicUsize::new(0));
+    let hook: Hook = {
+        let (fleet, commits) = (Arc::clone(&fleet), Arc::clone(&commits));
+        Arc::new(move |act| {
+            if act == Act::Observe {
+                let number = commits.fetch_add(1, Ordering::SeqCst);
+                fleet.meddle("README.md", Some(&format!("note {number}\n")));
+            }
+            true
+        })
+    };
+    let controller = fleet.controller_of(Arc::new(Hooked { inner: Arc::clone(&fleet.simulated) as Arc<_>, hook }));
+    let pass = fleet.run_to_the_end(&controller);
+    assert_eq!(outcome(&pass, "mgmt").word(), "done");
+    assert_no_stage_twice(&fleet);
+    let end = End::of(&fleet);
+    assert_eq!(end.stages, undisturbed().stages);
+    let differing: Vec<String> = undisturbed().tree.diff(&end.tree).files.keys().map(ToString::to_string).collect();
+    assert_eq!(differing, ["README.md"]);
+    assert!(commits.load(Ordering::SeqCst) > 10);
+}
