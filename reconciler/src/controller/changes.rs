@@ -66,3 +66,27 @@ fn stage_of(component: &str, cluster: &ClusterSpec) -> Option<StageName> {
         _ => Some(StageName::Bundle),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubernetes_version_changes_by_minors_and_not_at_all_within_one() {
+        let cases = [
+            ("1.33", "1.33", None),
+            ("v1.33.1", "v1.33.9", None),
+            ("1.33", "1.34", Some(ChangeClass::Minor)),
+            ("1.9", "1.10", Some(ChangeClass::Minor)),
+            ("1.32", "1.34", Some(ChangeClass::SkipMinor)),
+            ("1.34", "1.33", Some(ChangeClass::Downgrade)),
+            ("1.10", "1.9", Some(ChangeClass::Downgrade)),
+            ("", "1.34", None),
+            ("1.33", "new", None),
+        ];
+        for (deployed, target, expected) in cases {
+            let class = kubernetes(deployed, target).map(|change| change.class);
+            assert_eq!(class, expected, "{deployed} to {target}");
+        }
+    }
+}

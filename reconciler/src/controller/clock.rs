@@ -75,4 +75,16 @@ mod tests {
         clock.sleep_until(start).await;
         assert_eq!(clock.now(), start + SignedDuration::from_secs(60));
     }
+
+    #[test]
+    fn a_virtual_clock_is_shared_by_its_copies_and_stands_still_at_the_end_of_time() {
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let clock = VirtualClock::new(start);
+        let copy = clock.clone();
+        copy.advance(SignedDuration::from_mins(1));
+        assert_eq!(clock.now(), start + SignedDuration::from_mins(1));
+        copy.advance(SignedDuration::MAX);
+        assert_eq!(clock.now(), copy.now());
+        assert!(clock.now() >= start + SignedDuration::from_mins(1));
+    }
 }

@@ -216,3 +216,25 @@ fn body(commit: &StageCommit) -> String {
         evidence.observed_at, evidence.held_since
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::directory::path;
+
+    #[test]
+    fn edits_name_what_differs_and_remove_what_is_gone() {
+        let tree = |files: &[(&str, &str)]| RenderedTree {
+            files: files.iter().map(|(name, text)| (path(name).unwrap(), Arc::from(text.as_bytes()))).collect(),
+        };
+        let before = tree(&[("changed", "1"), ("gone", "1"), ("same", "1")]);
+        let after = tree(&[("changed", "2"), ("new", "2"), ("same", "1")]);
+        let found = edits(&before, &after);
+        let text = |name: &str| found.get(&path(name).unwrap()).map(|bytes| bytes.as_deref().map(<[u8]>::to_vec));
+        assert_eq!(text("changed"), Some(Some(b"2".to_vec())));
+        assert_eq!(text("new"), Some(Some(b"2".to_vec())));
+        assert_eq!(text("gone"), Some(None));
+        assert_eq!(found.len(), 3);
+        assert!(edits(&after, &after).is_empty());
+    }
+}

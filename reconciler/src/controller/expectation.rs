@@ -101,3 +101,78 @@ pub fn cluster_api_namespace(cluster: &ClusterSpec) -> String {
         _ => cluster.namespace.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(yaml: &str, expected: &[Expectation]) {
+        let objects: Vec<ObjectSummary> =
+            overlays::objects_of(yaml.as_bytes()).iter().filter_map(ObjectSummary::of).collect();
+        assert_eq!(of_objects(&objects, None), expected);
+    }
+
+    fn object(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Expectation {
+        Expectation::Object {
+            object: ObjectReference {
+                api_version: api_version.to_owned(),
+                kind: kind.to_owned(),
+                namespace: namespace.map(str::to_owned),
+                name: name.to_owned(),
+            },
+        }
+    }
+
+    #[test]
+    fn a_workload_is_expected_with_its_images_and_in_the_default_namespace_where_it_names_none() {
+        let pod = "spec: {template: {spec: {containers: [{name: a, image: 'example.com/a:v1'}]}}}\n";
+        check(
+            &format!("apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a}}\n{pod}"),
+            &[Expectation::Deployment {
+                namespace: "default".to_owned(),
+                name: "a".to_owned(),
+                images: vec!["example.com/a:v1".to_owned()],
+            }],
+        );
+        check(
+            &format!("apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {{name: a, namespace: b}}\n{pod}"),
+            &[Expectation::DaemonSet {
+                namespace: "b".to_owned(),
+                name: "a".to_owned(),
+                images: vec!["example.com/a:v1".to_owned()],
+            }],
+        );
+    }
+
+    #[test]
+    fn a_definition_is_expected_with_its_served_versions_and_the_stored_one() {
+        check(
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: as.example.com}\nspec:\n  group: example.com\n  names: {kind: A}\n  versions:\n  - {name: v1alpha1, served: false, storage: false}\n  - {name: v1beta1, served: true, storage: false}\n  - {name: v1, served: true, storage: true}\n",
+            &[Expectation::CustomResourceDefinition {
+                name: "as.example.com".to_owned(),
+                served: vec!["v1beta1".to_owned(), "v1".to_owned()],
+                storage: "v1".to_owned(),
+            }],
+        );
+    }
+
+    #[test]
+    fn a_webhook_is_expected_to_be_there_and_to_answer() {
+        let api = "admissionregistration.k8s.io/v1";
+        check(
+            &format!("apiVersion: {api}\nkind: ValidatingWebhookConfiguration\nmetadata: {{name: a}}\nwebhooks: []\n"),
+            &[object(api, "ValidatingWebhookConfiguration", None, "a"), Expectation::Webhook { name: "a".to_owned() }],
+        );
+    }
+
+    #[test]
+    fn any_other_object_is_expected_to_be_there_and_flux_comes_first() {
+        check(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\n",
+            &[object("v1", "ConfigMap", Some("b"), "a")],
+        );
+        let flux = Expectation::Flux { namespace: "flux-system".to_owned(), kustomizations: vec!["a".to_owned()] };
+        assert_eq!(of_objects(&[], Some(flux.clone())), [flux]);
+    }
+}

@@ -314,3 +314,44 @@ pub fn target_tree(deployed: &RenderedTree, parts: &[Part]) -> RenderedTree {
     }
     tree
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> RenderedTree {
+        let file = |(name, text): &(&str, &str)| (path(name).unwrap(), std::sync::Arc::from(text.as_bytes()));
+        RenderedTree { files: files.iter().map(file).collect() }
+    }
+
+    fn part(before: RenderedTree, after: RenderedTree) -> Part {
+        Part { before, after, ..Part::unchanged(StageName::Cilium.into(), ComponentName::Cilium, RenderedTree::new()) }
+    }
+
+    #[test]
+    fn the_target_has_every_part_as_it_is_left_and_the_rest_as_it_is_deployed() {
+        let deployed = tree(&[("clusters/a/one/x", "1"), ("clusters/a/one/gone", "1"), ("clusters/a/other/z", "1")]);
+        let hop = tree(&[("clusters/a/one/x", "2"), ("clusters/a/one/hop", "2")]);
+        let last = tree(&[("clusters/a/one/x", "3")]);
+        let parts = [part(deployed.below("clusters/a/one"), hop.clone()), part(hop, last)];
+        let expected = tree(&[("clusters/a/one/x", "3"), ("clusters/a/other/z", "1")]);
+        assert_eq!(target_tree(&deployed, &parts), expected);
+        assert_eq!(target_tree(&deployed, &[]), deployed);
+    }
+
+    #[test]
+    fn a_part_changes_its_own_directory_and_the_flux_objects_that_it_carries() {
+        let cluster: ClusterName = "a".parse().unwrap();
+        let scope = |component: Option<ComponentName>, carries_flux_objects: bool| {
+            let part = Part { component, carries_flux_objects, ..part(RenderedTree::new(), RenderedTree::new()) };
+            part.scope(&cluster)
+        };
+        assert_eq!(scope(Some(ComponentName::CertManager), false), ["clusters/a/cert-manager"]);
+        assert_eq!(scope(Some(ComponentName::Bundle), true), ["clusters/a/bundle", "flux/a"]);
+        assert_eq!(scope(None, false), ["clusters/a/cluster"]);
+        assert_eq!(
+            scope(Some(ComponentName::Cilium), false),
+            ["clusters/a/cilium", "clusters/a/cilium-preflight", "flux/a/cilium-preflight.yaml"]
+        );
+    }
+}
