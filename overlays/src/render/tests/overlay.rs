@@ -33,7 +33,7 @@ fn overlaid(overlays: &[(&str, &str)]) -> Result<String, RenderError> {
 fn overlays_of_team_and_cluster_are_applied_in_that_order() {
     let patch = |replicas: u32| {
         format!(
-            "patches:\n- patch: '[{{op: replace, path: /spec/replicas, value: {replicas}}}]'\n  target: {{kind: Deployment}}\n"
+            "patches:\n- patch: '- {{op: replace, path: /spec/replicas, value: {replicas}}}'\n  target: {{kind: Deployment}}\n"
         )
     };
     let (two, three) = (patch(2), patch(3) + "resources: [extra.yaml]\n");
