@@ -3,6 +3,7 @@
 use kustomize_rs::yaml::Node;
 
 use super::objects::{FoundObject, Objects, count, field, files_of};
+use crate::nearest::nearest;
 use crate::{
     BundleReference, ClusterKind, ClusterSpec, Management, Places, Problem, ProblemCode, Provider, Severity,
     WorkerGroup,
@@ -33,6 +34,7 @@ pub(super) fn read(
         _ => Management::SelfManaged,
     };
     let provider = Provider::from_kind(&field(spec, &["datacenterRef", "kind"]).unwrap_or_default());
+    unknown_fields(object, spec, problems);
     let worker_groups = worker_groups(object, spec, &kubernetes_version, problems)?;
     let bundle_reference = field(spec, &["eksaVersion"])
         .map(BundleReference::EksaVersion)
@@ -72,6 +74,44 @@ pub(super) fn read(
         bundle_reference,
         name,
     })
+}
+
+/// Fields of `spec` (EKS Anywhere v1alpha1 `ClusterSpec`).
+const FIELDS: &[&str] = &[
+    "bundlesRef",
+    "clusterNetwork",
+    "controlPlaneConfiguration",
+    "datacenterRef",
+    "eksaVersion",
+    "etcdEncryption",
+    "externalEtcdConfiguration",
+    "gitOpsRef",
+    "identityProviderRefs",
+    "kubernetesVersion",
+    "licenseToken",
+    "machineHealthCheck",
+    "managementCluster",
+    "packages",
+    "podIamConfig",
+    "proxyConfiguration",
+    "registryMirrorConfiguration",
+    "workerNodeGroupConfigurations",
+];
+
+/// The API server drops a field that it does not know: a misspelt `workerNodeGroupConfigurations` would take every worker
+/// away. One that is close to a known name is an error; another may come from a later release and is only remarked on.
+fn unknown_fields(object: &FoundObject, spec: &Node, problems: &mut Vec<Problem>) {
+    let Some(fields) = spec.as_mapping() else { return };
+    for entry in fields.iter().filter(|entry| !FIELDS.contains(&entry.key.as_str())) {
+        let place = object.place(entry.key_span);
+        let message = format!("unknown field {:?} in the spec of cluster {:?}", entry.key, object.name);
+        let problem = Problem::new(ProblemCode::BadCluster, message).path(&place.path).at(place.line, place.column);
+        let problem = problem.cluster(&object.name);
+        problems.push(match nearest(&entry.key, FIELDS) {
+            Some(known) => problem.hint(format!("did you mean {known:?}?")),
+            None => problem.severity(Severity::Warning).hint("EKS Anywhere would drop it"),
+        });
+    }
 }
 
 fn worker_groups(

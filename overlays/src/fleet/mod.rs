@@ -8,7 +8,7 @@ mod scan;
 
 pub(crate) use cluster_api::references;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bundles::{Bundles, EksaRelease, EksdRelease, KubernetesVersion, Lock, Manifest};
@@ -107,6 +107,17 @@ impl Fleet {
                 Scope::Fleet => everybody(problem.code, problem.path.as_ref()),
             })
             .collect()
+    }
+
+    /// The names of clusters that are not in `clusters` because their files cannot be used, in order: they have errors of
+    /// their own in `problems`.
+    pub fn unreadable_clusters(&self) -> BTreeSet<&str> {
+        let errors = self.problems.iter().filter(|problem| problem.is_error());
+        let named = errors.filter_map(|problem| match &problem.scope {
+            Scope::Cluster(name) => Some(name.as_str()),
+            Scope::Fleet => None,
+        });
+        named.filter(|name| self.cluster(name).is_none()).collect()
     }
 
     /// The clusters that `cluster` manages, itself left out.
@@ -254,7 +265,7 @@ fn check_clusters(fleet: &mut Fleet) {
         }
     }
     fleet.problems.extend(problems);
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     fleet.clusters.retain(|cluster| seen.insert(cluster.name.clone()));
 }
 
@@ -298,6 +309,23 @@ fn check_kubernetes_versions(file: &BundleFile, cluster: &ClusterSpec) -> Vec<Pr
     problems
 }
 
+/// The first problem that hides what a bundle file holds.
+fn unreadable_bundle(fleet: &Fleet) -> Option<&Problem> {
+    let hidden = |problem: &&Problem| {
+        matches!(
+            problem.code,
+            ProblemCode::Unreadable
+                | ProblemCode::NotText
+                | ProblemCode::TooLarge
+                | ProblemCode::BadYaml
+                | ProblemCode::DuplicateKey
+                | ProblemCode::Symlink
+        ) && problem.path.as_ref().is_some_and(|path| path.as_str().starts_with("bundles/"))
+    };
+    let mut errors = fleet.problems.iter().filter(|problem| problem.is_error() && problem.scope == Scope::Fleet);
+    errors.find(|problem| problem.code == ProblemCode::BadBundle || hidden(problem))
+}
+
 /// The bundle that `cluster` follows: the one that the policy selects, else by its own `bundlesRef` or `eksaVersion`, else
 /// the one of its management cluster when that names one, else the newest.
 ///
@@ -328,6 +356,11 @@ pub fn bundle_for<'a>(fleet: &'a Fleet, cluster: &ClusterSpec) -> Result<&'a Bun
         }
     };
     let newest = || {
+        // A file that cannot be read may hold the newest one; to fall back to the one before would be a downgrade.
+        if let Some(unread) = unreadable_bundle(fleet) {
+            let message = format!("the newest bundle cannot be told: {unread}");
+            return Err(missing(message, "repair that file, or name a bundle in stepgate.yaml".to_owned()));
+        }
         let Some(last) = fleet.bundles.last() else {
             return Err(missing(format!("there is no bundle for cluster {:?}", cluster.name), have()));
         };

@@ -70,8 +70,19 @@ impl Report for DiffReport {
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let opened = fleet::open(&arguments.fleet)?;
     let mut files = Vec::new();
+    let mut broken: Option<CommandError> = None;
     for name in opened.clusters(arguments.cluster.as_deref())? {
-        let view = opened.view(&name)?;
+        let view = match opened.view(&name) {
+            Ok(view) => view,
+            // One cluster's bad input does not hide what the others differ in.
+            Err(error) => {
+                let error = CommandError::from(error).context(format!("cluster {name} has no plan"));
+                if let Some(earlier) = broken.replace(error.hint("`stepgate check` lists what to repair")) {
+                    earlier.report();
+                }
+                continue;
+            }
+        };
         let wanted = |part: &&Part| arguments.stage.as_ref().is_none_or(|stage| *stage == part.stage.to_string());
         for part in view.parts.iter().filter(wanted) {
             files.extend(changed_files(&name, part, arguments.name_only));
@@ -84,6 +95,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         }
     } else {
         output::print(arguments.output, &report)?;
+    }
+    if let Some(error) = broken {
+        return Err(error);
     }
     Ok(if report.files.is_empty() { Exit::Success } else { Exit::Differences })
 }

@@ -29,12 +29,14 @@ impl Opened {
         &self.reading.fleet
     }
 
-    /// The clusters that a verb is about: the one named, or all.
+    /// The clusters that a verb is about: the one named, or all, those whose files cannot be read included.
     ///
     /// # Errors
     /// When the one named is not there; the hint names those that are.
     pub fn clusters(&self, name: Option<&str>) -> Result<Vec<String>, CommandError> {
-        let names: Vec<String> = self.fleet().clusters.iter().map(|cluster| cluster.name.clone()).collect();
+        let known = self.fleet().clusters.iter().map(|cluster| cluster.name.clone());
+        let unreadable = self.fleet().unreadable_clusters().into_iter().map(str::to_owned);
+        let names: Vec<String> = known.chain(unreadable).collect();
         match name {
             None => Ok(names),
             Some(name) if names.iter().any(|known| known == name) => Ok(vec![name.to_owned()]),

@@ -37,7 +37,10 @@ impl Controller {
         let (first, second): (Vec<_>, Vec<_>) = clusters.iter().partition(management);
         let mut passes = self.work_on(&reading, first).await;
         passes.extend(self.work_on(&reading, second).await);
-        passes.sort_by_key(|pass| clusters.iter().position(|cluster| cluster.name == pass.cluster));
+        passes.extend(reading.fleet.unreadable_clusters().into_iter().map(|name| self.unreadable(&reading, name)));
+        passes.sort_by_key(|pass| {
+            clusters.iter().position(|cluster| cluster.name == pass.cluster).unwrap_or(clusters.len())
+        });
         let pass = Pass { clusters: passes };
         self.settle(&pass)?;
         Ok(pass)
@@ -67,6 +70,17 @@ impl Controller {
     async fn work_on(&self, reading: &FleetReading, clusters: Vec<&ClusterSpec>) -> Vec<ClusterPass> {
         let work = clusters.into_iter().map(|cluster| self.cluster(reading, cluster));
         futures::stream::iter(work).buffer_unordered(self.concurrency).collect().await
+    }
+
+    /// A cluster whose files cannot be read: it stays where it is, and the others go on.
+    fn unreadable(&self, reading: &FleetReading, name: &str) -> ClusterPass {
+        let message = match self.planner.view(reading, name) {
+            Err(error) => error.to_string(),
+            Ok(_) => format!("cluster {name} could not be read"),
+        };
+        tracing::error!(cluster.name = %name, "cluster `{name}` was not moved on: {message}");
+        let outcome = ClusterOutcome::Failed { message };
+        ClusterPass { cluster: name.to_owned(), committed: Vec::new(), outcome, next: None, view: None }
     }
 
     async fn cluster(&self, reading: &FleetReading, cluster: &ClusterSpec) -> ClusterPass {
@@ -157,6 +171,13 @@ impl Controller {
         let first =
             others.clone().filter(|cluster| manager == Some(cluster.name.as_str()) || wave(&cluster.name) < own);
         let mut found: Vec<Prerequisite> = first.filter_map(|cluster| self.prerequisite(&cluster.name)).collect();
+        // One whose files cannot be read is no reason to go ahead of it.
+        let unreadable = reading.fleet.unreadable_clusters().into_iter();
+        let unreadable = unreadable.filter(|name| manager == Some(*name) || wave(name) < own);
+        found.extend(unreadable.filter_map(|name| {
+            let state = "its files cannot be read".to_owned();
+            Some(Prerequisite { cluster: name.parse().ok()?, met: false, state })
+        }));
         let concurrency = policy.waves.get(own).map(|wave| usize::try_from(wave.concurrency).unwrap_or(usize::MAX));
         let running = |cluster: &&ClusterSpec| wave(&cluster.name) == own && self.is_running(&cluster.name);
         let beside: Vec<&ClusterSpec> = others.filter(running).collect();
