@@ -287,7 +287,10 @@ impl GitError {
             Self::MissingBranch { present, .. } if !present.is_empty() => {
                 format!("branches there: {}", present.join(", "))
             }
-            Self::DetachedHead { .. } => "name the branch with --branch, or check one out".to_owned(),
+            Self::MissingBranch { branch, .. } => {
+                format!("the repository is empty: push a first commit to `{branch}` (stepgate init writes one)")
+            }
+            Self::DetachedHead { .. } => "name the branch with --source-branch, or check one out".to_owned(),
             Self::MissingObject { .. } => "fetch the whole history (git fetch --unshallow) and run git fsck".to_owned(),
             Self::CorruptObject { .. } => {
                 "run git fsck --full there and restore the object from another clone".to_owned()

@@ -27,7 +27,7 @@ pub enum ConnectionSource {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
     /// The kubeconfig cannot be used.
-    #[error("could not use kubeconfig {place}: {reason}; check it with `kubectl --kubeconfig {place} get namespaces`")]
+    #[error("could not use kubeconfig {place}: {reason}; try `kubectl get namespaces` with the same one")]
     Kubeconfig {
         /// The file, or where it is looked for.
         place: String,
