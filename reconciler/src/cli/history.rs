@@ -99,7 +99,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
 fn report(cluster: &str, entry: &crate::git::HistoryEntry, directory: &ClusterDirectory) -> CommitReport {
     let stage = entry.stage.as_ref().map(|trailers| &trailers.stage);
     let record = directory.ledger().zip(stage).and_then(|(ledger, stage)| ledger.last_record(stage));
-    let evidence = record.and_then(|record| record.opened_by.as_ref());
+    // The commit that closes a rollout has no record of a stage: what was verified stands for itself.
+    let closing = stage.is_some_and(|stage| stage.name == rollout::StageName::Verify);
+    let verified = directory.ledger().filter(|_| closing).and_then(|ledger| ledger.verified.as_ref());
+    let evidence = verified.or_else(|| record.and_then(|record| record.opened_by.as_ref()));
     CommitReport {
         cluster: cluster.to_owned(),
         commit: entry.commit.to_string(),
