@@ -1,0 +1,17 @@
+//! Stepgate through its program, as people and scripts use it.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "tests: they fail by panic"
+)]
+
+mod acceptance;
+mod bad_input;
+mod bad_repository;
+mod demo;
+mod support;
+mod verbs;
