@@ -78,8 +78,4 @@ fn the_published_releases_0_25_to_0_26_go_through_with_their_traps_in_view() {
     assert!(anywhere("capi", &["EXP_RECONCILER_RATE_LIMITING", "false to true"]), "flipped default of Cluster API");
     assert!(anywhere("flux", &["v1beta2", "source.toolkit.fluxcd.io"]), "versions that Flux drops");
     assert!(anywhere("flux", &["v2beta2", "helm.toolkit.fluxcd.io"]), "versions that Flux drops");
-    assert!(
-        anywhere("flux", &["manifest and images are of different releases", "v1.9.0"]),
-        "Flux images newer than the manifest"
-    );
 }
