@@ -78,4 +78,6 @@ fn the_published_releases_0_25_to_0_26_go_through_with_their_traps_in_view() {
     assert!(anywhere("capi", &["EXP_RECONCILER_RATE_LIMITING", "false to true"]), "flipped default of Cluster API");
     assert!(anywhere("flux", &["v1beta2", "source.toolkit.fluxcd.io"]), "versions that Flux drops");
     assert!(anywhere("flux", &["v2beta2", "helm.toolkit.fluxcd.io"]), "versions that Flux drops");
+    let newer = ["Flux v2.8.8", "source-controller 1.9.0 (manifest: 1.8.5)"];
+    assert!(anywhere("flux", &newer), "images of another release than the manifest");
 }
