@@ -19,12 +19,19 @@ pub(super) struct Findings {
     fails: Vec<Reason>,
     applied_revision: Option<CommitId>,
     proves_nothing: bool,
+    /// Whether Flux has not even tried the stage's commit: what has failed then is what was there before.
+    untried: bool,
 }
 
 impl Findings {
     /// Notes that the reading itself cannot be relied on.
     pub(super) fn proves_nothing(&mut self) {
         self.proves_nothing = true;
+    }
+
+    /// Notes that Flux has not tried the stage's commit yet, so that failures are of the state before it and only make the gate wait.
+    pub(super) fn untried(&mut self) {
+        self.untried = true;
     }
 
     /// Whether the reading can be relied on, whatever it says.
@@ -69,10 +76,10 @@ impl Findings {
 
     /// Facts and applied revision where everything holds, else the verdict.
     pub(super) fn into_verdict(self) -> Result<(Vec<Fact>, Option<CommitId>), GateVerdict> {
-        if !self.fails.is_empty() {
+        if !self.fails.is_empty() && !self.untried {
             return Err(GateVerdict::Fail { reasons: self.fails });
         }
-        let mut waits = self.waits.into_iter();
+        let mut waits = self.waits.into_iter().chain(self.fails);
         let Some(mut first) = waits.next() else { return Ok((self.facts, self.applied_revision)) };
         let others: Vec<Reason> = waits.collect();
         for other in others.iter().take(SPELLED_OUT - 1) {

@@ -22,8 +22,14 @@ pub(super) fn check(
         let Some(kustomization) = found else {
             let help = format!("flux reconcile source git -n {namespace} --all");
             findings.wait(Reason::on(object("Kustomization", namespace, name), "not found").help(help));
+            findings.untried();
             continue;
         };
+        let tried = [&kustomization.last_applied_revision, &kustomization.last_attempted_revision];
+        let ours = |binding: &Binding| tried.into_iter().flatten().any(|revision| binding.lineage.contains(revision));
+        if binding.is_some_and(|binding| !ours(binding)) {
+            findings.untried();
+        }
         check_source(kustomization, binding, observation, findings);
         check_kustomization(kustomization, binding, findings);
     }

@@ -218,3 +218,24 @@ proptest! {
         prop_assert!(!reasons(&verdict).is_empty());
     }
 }
+
+#[test]
+fn a_failure_from_before_flux_tried_the_commit_makes_the_gate_wait() {
+    let mut broken = healthy();
+    broken.deployments[0].conditions.get_mut("Progressing").unwrap().reason = "ProgressDeadlineExceeded".into();
+    assert!(matches!(verdict(&soaked(&broken), &expectations(), now()), GateVerdict::Fail { .. }));
+
+    let kustomization = &mut broken.flux.kustomizations[0];
+    kustomization.last_applied_revision = Some(commit('a'));
+    kustomization.last_attempted_revision = Some(commit('a'));
+    let early = verdict(&soaked(&broken), &expectations(), now());
+    assert!(matches!(early, GateVerdict::Wait { .. }), "{early:?}");
+
+    // With `wait: true` a stage that really fails is tried and never applied.
+    broken.flux.kustomizations[0].last_attempted_revision = Some(commit('b'));
+    assert!(matches!(verdict(&soaked(&broken), &expectations(), now()), GateVerdict::Fail { .. }));
+
+    broken.flux.kustomizations[0].last_attempted_revision = Some(commit('a'));
+    let late = verdict(&soaked(&broken), &expectations(), second(41));
+    assert!(matches!(late, GateVerdict::Fail { .. }), "the deadline still ends the wait: {late:?}");
+}
