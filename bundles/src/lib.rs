@@ -9,7 +9,6 @@
 
 pub mod build_metadata;
 pub mod bundles;
-mod canonical;
 pub mod change;
 pub mod compare;
 pub mod component;

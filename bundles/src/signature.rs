@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kustomize_rs::json;
 use kustomize_rs::yaml::Node;
 use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 
 use crate::bundles::Bundles;
-use crate::canonical;
 
 /// The annotation that holds the signature.
 pub const SIGNATURE_ANNOTATION: &str = "anywhere.eks.amazonaws.com/signature";
@@ -169,9 +169,9 @@ fn verify_with(bundles: &Bundles, point: &[u8]) -> SignatureVerdict {
     }
 }
 
-/// The bytes that a signature of `era` is made over.
+/// The text that a signature of `era` is made over: the JSON that Go prints for what is left of the object.
 fn canonical_form(node: &Node, era: SignatureEra) -> String {
-    canonical::write(node, &|path, key| !era.leaves_out(path, key))
+    json::to_json_with(node, &|path, key| !era.leaves_out(path, key))
 }
 
 /// The left out paths that a versionsBundle of this file has.

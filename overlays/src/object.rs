@@ -222,7 +222,7 @@ fn crd_summary(node: &Node) -> CrdSummary {
             .collect(),
         contract_labels,
         conversion: if conversion.is_empty() { "None".to_owned() } else { conversion },
-        json_bytes: crate::json::compact(node).len(),
+        json_bytes: kustomize_rs::json::to_json(node).len(),
     }
 }
 

@@ -22,7 +22,7 @@ mod error;
 pub mod fs;
 mod generate;
 mod id;
-mod json;
+pub mod json;
 mod kustomization;
 mod loader;
 mod merge;
