@@ -48,18 +48,26 @@ fn parse(source: &str) -> Result<Vec<Node>, EditError> {
 /// changes.
 ///
 /// # Errors
-/// [`EditError::NotScalar`] for block scalars and scalars over several lines, [`EditError::Value`] for text that would
-/// need more than one line.
+/// [`EditError::NotScalar`] for block scalars, scalars over several lines and scalars with a tag or an anchor,
+/// [`EditError::Value`] for text that would need more than one line.
 pub fn replace_scalar(source: &str, span: Span, value: &str) -> Result<String, EditError> {
-    let old = source.get(span.start..span.end).ok_or_else(|| EditError::NotScalar(format!("at line {}", span.line)))?;
+    let not_scalar = || EditError::NotScalar(format!("at line {}", span.line));
+    let old = source.get(span.start..span.end).ok_or_else(not_scalar)?;
+    if has_property(source, span) {
+        return Err(not_scalar());
+    }
     let new = styled(old, value).ok_or_else(|| {
-        if value.chars().any(char::is_control) {
-            EditError::Value(value.to_owned())
-        } else {
-            EditError::NotScalar(format!("at line {}", span.line))
-        }
+        if value.chars().any(char::is_control) { EditError::Value(value.to_owned()) } else { not_scalar() }
     })?;
     Ok(splice(source, span.start..span.end, &new))
+}
+
+/// Whether a tag or an anchor stands before the scalar at `span`: another text may not fit the tag, and would be read
+/// wherever the anchor is used.
+fn has_property(source: &str, span: Span) -> bool {
+    let before = source.get(..span.start).unwrap_or_default().trim_end();
+    let word = before.rsplit([' ', '\t', '\r', '\n', ',', '[', '{']).next().unwrap_or_default();
+    word.starts_with(['!', '&']) && !word.ends_with(':')
 }
 
 /// Replaces the scalar at `path` of document `index` (documents without content do not count). A number in `path` is an
@@ -275,5 +283,7 @@ pub(crate) fn documents(source: &str) -> Result<Vec<(Range<usize>, Node)>, EditE
     Ok(found)
 }
 
+#[cfg(test)]
+mod every_scalar_tests;
 #[cfg(test)]
 mod tests;

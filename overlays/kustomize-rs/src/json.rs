@@ -1,6 +1,6 @@
 //! JSON as Go's `encoding/json` writes it: sorted keys, `<`, `>`, `&`, U+2028 and U+2029 escaped.
 //!
-//! Names of generated ConfigMaps are hashes of such text, and signatures of manifests are made over it.
+//! Generated names carry a hash of such text, and signatures of manifests are made over it.
 
 use crate::yaml::{Entry, Mapping, Node, Value, json_float};
 
