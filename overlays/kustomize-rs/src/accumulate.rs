@@ -139,6 +139,7 @@ impl Build {
             }
             let content = match loader.read(path) {
                 Ok(content) => content,
+                Err(error) if loader.is_readable(path) => return Err(error),
                 // The message for a missing base is better than that for a missing file.
                 Err(error) => return Err(loader.enter(path).err().unwrap_or(error)),
             };

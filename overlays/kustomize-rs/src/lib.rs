@@ -150,6 +150,7 @@ fn finish(
         transform::labels::add(&mut resources, &[pair], &[field])?;
     }
     for resource in &mut resources.items {
+        resource.cluster_scoped = schema.is_cluster_scoped(&resource.gvk());
         provenance::finish(resource, wants("originAnnotations"), wants("transformerAnnotations"));
         if let Some(span) = resource.node.find_infinite() {
             let message = "a number that is infinite or none at all; JSON has no word for it";

@@ -55,10 +55,15 @@ impl<'b> Loader<'b> {
             if !is_within(&real, self.root()) {
                 let message = format!("the file `{path}` is not in the directory of the kustomization or below");
                 return Err(BuildError::new(BuildErrorKind::File, message)
-                    .hint("name a base as a directory, or allow it with the load restrictor None"));
+                    .hint("name a base as a directory, or allow it with the load restrictor `LoadRestrictionsNone`"));
             }
         }
         self.files.read(&full).map_err(failed)
+    }
+
+    /// Says whether there is a file, though perhaps not for this kustomization.
+    pub(crate) fn is_readable(&self, path: &str) -> bool {
+        self.resolve(path).is_ok_and(|full| self.files.read(&full).is_ok())
     }
 
     /// A loader for the directory `path`, which may not be this one or one that led here.

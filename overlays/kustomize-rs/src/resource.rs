@@ -62,6 +62,8 @@ pub struct Resource {
     pub(crate) variables: Vec<String>,
     /// Texts for the `transformations` annotation.
     pub(crate) transformations: Vec<String>,
+    /// Set when the build ends.
+    pub(crate) cluster_scoped: bool,
 }
 
 impl Resource {
@@ -92,6 +94,11 @@ impl Resource {
     /// `metadata.namespace`, empty where there is none.
     pub fn namespace(&self) -> String {
         self.text(&["metadata", "namespace"])
+    }
+
+    /// Says whether the kind is known to live outside of namespaces: built in, or by the build's own schema.
+    pub fn is_cluster_scoped(&self) -> bool {
+        self.cluster_scoped
     }
 
     pub(crate) fn kind(&self) -> String {

@@ -15,6 +15,7 @@ mod fleet;
 mod gate;
 mod history;
 mod init;
+mod kustomize;
 mod output;
 mod plan;
 mod render;
@@ -135,6 +136,8 @@ enum Verb {
     Bundle(bundle::Arguments),
     /// Evaluate gates on recordings.
     Gate(gate::Arguments),
+    /// Build kustomizations as kustomize does, and compare what two of them make.
+    Kustomize(kustomize::Arguments),
     /// Print the completion script of a shell.
     Completion(completion::CompletionArguments),
     /// Print the manual page.
@@ -176,6 +179,7 @@ fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
         Verb::Init(arguments) => init::run(&arguments),
         Verb::Bundle(arguments) => bundle::run(&arguments),
         Verb::Gate(arguments) => gate::run(&arguments),
+        Verb::Kustomize(arguments) => kustomize::run(&arguments),
         Verb::Completion(arguments) => completion::completion(&arguments),
         Verb::Man => completion::manual(),
     }
@@ -202,6 +206,7 @@ mod tests {
             ("demo", schema_for!(crate::demo::DemoReport)),
             ("diff", schema_for!(diff::DiffReport)),
             ("history", schema_for!(history::HistoryReport)),
+            ("kustomize-diff", schema_for!(kustomize::diff::KustomizeDiffReport)),
             ("plan", schema_for!(plan::PlanReport)),
             ("run", schema_for!(run::PassReport)),
             ("status", schema_for!(status::StatusReport)),

@@ -68,8 +68,25 @@ pub fn print_line<T: Serialize>(document: &T) -> Result<(), CommandError> {
 /// # Errors
 /// As [`print`].
 pub fn print_text(text: &str) -> Result<(), CommandError> {
-    let mut stdout = anstream::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    write(&mut anstream::stdout().lock(), text.as_bytes())
+}
+
+/// Prints bytes as they are, colour codes included: for what others read byte by byte.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_bytes(bytes: &[u8]) -> Result<(), CommandError> {
+    write(&mut io::stdout().lock(), bytes)
+}
+
+/// Writes one line to standard error: a remark on what is printed.
+pub fn note(line: &str) {
+    // A closed standard error leaves nobody to tell.
+    let _ = writeln!(anstream::stderr().lock(), "{line}");
+}
+
+fn write(stdout: &mut dyn Write, bytes: &[u8]) -> Result<(), CommandError> {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         // `stepgate plan | head` is a normal thing to do.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),

@@ -13,5 +13,6 @@ mod acceptance;
 mod bad_input;
 mod bad_repository;
 mod demo;
+mod kustomize;
 mod support;
 mod verbs;

@@ -1,0 +1,156 @@
+//! `stepgate kustomize build`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use kustomize_rs::{LoadRestrictor, Options, Order, Resources, build};
+
+use super::{individual, tree::Tree};
+use crate::cli::{CommandError, Exit, output};
+
+/// Arguments of `stepgate kustomize build`: those of kustomize, and the tree that may be read.
+#[derive(Debug, Args)]
+pub struct BuildArguments {
+    /// The directory of a kustomization.yaml.
+    #[arg(default_value = ".", value_name = "DIR")]
+    directory: PathBuf,
+    /// The tree that may be read, bases included; no path or symbolic link leads out of it. Without it: the git work
+    /// tree around DIR, else the working directory where DIR is below it, else DIR alone.
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Order of the output where the kustomization has no `sortOptions`. Deprecated in kustomize.
+    #[arg(long, value_enum, value_name = "ORDER")]
+    reorder: Option<Reorder>,
+    /// Whether a kustomization may name files outside of its own directory (never outside of the tree).
+    #[arg(long, value_enum, default_value_t, value_name = "RESTRICTOR")]
+    load_restrictor: Restrictor,
+    /// Write to this file, or one file for each object into this existing directory.
+    #[arg(short, long, value_name = "FILE|DIR")]
+    output: Option<PathBuf>,
+    /// Label every object `app.kubernetes.io/managed-by`. Deprecated in kustomize.
+    #[arg(long)]
+    enable_managedby_label: bool,
+    /// Environment of functions. Taken for the sake of scripts: functions are never run.
+    #[arg(short, long, value_name = "NAME[=VALUE]")]
+    env: Vec<String>,
+    #[command(flatten)]
+    refused: Refused,
+}
+
+/// What kustomize has flags for and this program does not do at all.
+#[derive(Debug, Args)]
+struct Refused {
+    /// Refused: plugins are never run.
+    #[arg(long)]
+    enable_alpha_plugins: bool,
+    /// Refused: programs are never run as functions.
+    #[arg(long)]
+    enable_exec: bool,
+    /// Refused: container functions are never run.
+    #[arg(long)]
+    network: bool,
+    /// Refused: container functions are never run.
+    #[arg(long, value_name = "NAME")]
+    network_name: Option<String>,
+    /// Refused: container functions are never run.
+    #[arg(long, value_name = "MOUNT")]
+    mount: Vec<String>,
+    /// Refused: container functions are never run.
+    #[arg(long)]
+    as_current_user: bool,
+}
+
+impl Refused {
+    fn check(&self) -> Result<(), CommandError> {
+        let flags = [
+            ("--enable-alpha-plugins", self.enable_alpha_plugins, "exec plugins and Go plugins"),
+            ("--enable-exec", self.enable_exec, "exec functions"),
+            ("--network", self.network, "container functions"),
+            ("--network-name", self.network_name.is_some(), "container functions"),
+            ("--mount", !self.mount.is_empty(), "container functions"),
+            ("--as-current-user", self.as_current_user, "container functions"),
+        ];
+        match flags.iter().find(|(_, given, _)| *given) {
+            None => Ok(()),
+            Some((flag, _, what)) => {
+                let error = CommandError::new(format!("{flag} is refused: {what} are never run"));
+                Err(error
+                    .hint("leave the flag out; generators and transformers that are built into kustomize need none"))
+            }
+        }
+    }
+}
+
+/// Order of the output.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Reorder {
+    /// Namespaces first, webhooks last.
+    Legacy,
+    /// As they come in.
+    None,
+}
+
+/// Which files a kustomization may name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Restrictor {
+    /// Those in its own directory and below.
+    #[default]
+    #[value(name = "LoadRestrictionsRootOnly")]
+    RootOnly,
+    /// All files of the tree.
+    #[value(name = "LoadRestrictionsNone")]
+    None,
+}
+
+/// Builds and writes. Every failure ends with 1, as it does in kustomize.
+pub fn run(arguments: &BuildArguments) -> Exit {
+    match build_and_write(arguments) {
+        Ok(()) => Exit::Success,
+        Err(error) => {
+            error.report();
+            Exit::Differences
+        }
+    }
+}
+
+fn build_and_write(arguments: &BuildArguments) -> Result<(), CommandError> {
+    arguments.refused.check()?;
+    if arguments.reorder.is_some() {
+        let instead = "use the new 'sortOptions' field in kustomization.yaml instead.";
+        output::note(&format!("Flag --reorder has been deprecated, {instead}"));
+    }
+    if arguments.enable_managedby_label {
+        let instead = "The flag `enable-managedby-label` has been deprecated. \
+            Use the `managedByLabel` option in the `buildMetadata` field instead.";
+        output::note(&format!("Flag --enable-managedby-label has been deprecated, {instead}"));
+    }
+    let tree = Tree::open(&arguments.directory, arguments.root.as_deref())?;
+    let resources = build(&tree.files, &tree.target, &options(arguments)).map_err(|error| tree.error(error))?;
+    resources.warnings().iter().for_each(|warning| output::note(warning));
+    write(&resources, arguments.output.as_deref())
+}
+
+fn options(arguments: &BuildArguments) -> Options {
+    let label = std::env::var_os("KUSTOMIZE_ENABLE_MANAGEDBY_LABEL").is_some_and(|value| value == "on");
+    Options {
+        order: match arguments.reorder {
+            Some(Reorder::None) => Order::None,
+            Some(Reorder::Legacy) | None => Order::Legacy,
+        },
+        load_restrictor: match arguments.load_restrictor {
+            Restrictor::RootOnly => LoadRestrictor::RootOnly,
+            Restrictor::None => LoadRestrictor::None,
+        },
+        managed_by_label: arguments.enable_managedby_label || label,
+        ..Options::default()
+    }
+}
+
+fn write(resources: &Resources, to: Option<&std::path::Path>) -> Result<(), CommandError> {
+    match to {
+        None => output::print_bytes(resources.to_yaml().as_bytes()),
+        Some(path) if path.is_dir() => individual::write(resources, path),
+        Some(path) => std::fs::write(path, resources.to_yaml())
+            .map_err(|error| CommandError::from(error).context(format!("cannot write {}", path.display()))),
+    }
+}
