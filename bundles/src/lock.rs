@@ -1,4 +1,4 @@
-//! `bundles.lock`: the SHA-256 of every manifest that a bundle points to.
+//! `bundles.lock`: the SHA-256 of every manifest and chart that a bundle points to.
 //!
 //! Bundles give no digest for a manifest, only its address; the lock is what makes an address mean one content. One
 //! line for each manifest, `sha256:<64 digits>  <address>`, sorted by address. Blank lines and lines that start with

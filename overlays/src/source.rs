@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-/// Why a manifest could not be had.
+/// Why a manifest or a chart could not be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// No mirror has it, and fetching it is not allowed or not possible here.
-    #[error("no manifest for {uri}: {searched}")]
+    #[error("{uri} is not there: {searched}")]
     NotFound {
         /// The address asked for.
         uri: String,
@@ -29,7 +29,8 @@ pub enum FetchError {
     },
 }
 
-/// Upstream manifests by address. The digest in `bundles.lock` is checked by the caller, not by implementations.
+/// Upstream manifests by address, and packed charts at `oci://repository:tag`, with `@sha256:…` of the chart's OCI manifest
+/// where it is known. The digest in `bundles.lock` is checked by the caller, not by implementations.
 pub trait Manifests: Send + Sync {
     /// The bytes at `uri`.
     ///

@@ -1,4 +1,4 @@
-//! Manifests and charts for a fleet: the mirrors given and those of its policy, then HTTPS for what the policy allows.
+//! Manifests and charts for a fleet: the mirrors given and those of its policy, then the network for what the policy allows.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use overlays::{Charts, FetchError, Fleet, Manifests};
 
 use super::planner::Sources;
-use crate::fetch::{AllowList, Cache, Chain, Helm, HelmCharts, Https, HttpsOptions, Mirror};
+use crate::fetch::{AllowList, Cache, Chain, FetchOptions, Helm, HelmCharts, Mirror, Remote};
 
 /// How much of what was fetched is kept in memory, in bytes.
 const REMEMBERED_BYTES: usize = 256 << 20;
@@ -46,23 +46,20 @@ impl FetchSources {
 }
 
 fn make(mirrors: Vec<PathBuf>, allow: Vec<String>) -> Made {
-    let mut sources: Vec<Box<dyn Manifests>> = Vec::new();
-    let mirror = Mirror::open(mirrors.iter().cloned());
-    let charts: Arc<dyn Charts> = match &mirror {
-        Ok(mirror) => Arc::new(HelmCharts::new(Helm::find(), mirror.clone())),
-        Err(error) => Arc::new(Unusable(error.to_string())),
-    };
-    match mirror {
-        Ok(mirror) => sources.push(Box::new(mirror)),
-        Err(error) => sources.push(Box::new(Unusable(error.to_string()))),
-    }
+    let unusable = |error: String| -> Box<dyn Manifests> { Box::new(Unusable(error)) };
+    let mut sources: Vec<Box<dyn Manifests>> = vec![match Mirror::open(mirrors.iter().cloned()) {
+        Ok(mirror) => Box::new(mirror),
+        Err(error) => unusable(error.to_string()),
+    }];
     if !allow.is_empty() {
-        match Https::new(HttpsOptions { allow: AllowList::new(allow.iter().cloned()), ..HttpsOptions::default() }) {
-            Ok(https) => sources.push(Box::new(https)),
-            Err(error) => sources.push(Box::new(Unusable(error.to_string()))),
-        }
+        let options = FetchOptions { allow: AllowList::new(allow.iter().cloned()), ..FetchOptions::default() };
+        sources.push(match Remote::new(options) {
+            Ok(remote) => Box::new(remote),
+            Err(error) => unusable(error.to_string()),
+        });
     }
     let manifests: Arc<dyn Manifests> = Arc::new(Cache::new(Chain::new(sources), REMEMBERED_BYTES));
+    let charts: Arc<dyn Charts> = Arc::new(HelmCharts::new(Helm::find(), Arc::clone(&manifests)));
     Made { mirrors, allow, manifests, charts }
 }
 
@@ -72,12 +69,6 @@ struct Unusable(String);
 impl Manifests for Unusable {
     fn get(&self, uri: &str) -> Result<Arc<[u8]>, FetchError> {
         Err(FetchError::Failed { uri: uri.to_owned(), message: self.0.clone() })
-    }
-}
-
-impl Charts for Unusable {
-    fn template(&self, request: &overlays::ChartRequest) -> Result<Vec<u8>, overlays::ChartError> {
-        Err(overlays::ChartError::Fetch(FetchError::Failed { uri: request.chart.clone(), message: self.0.clone() }))
     }
 }
 

@@ -19,6 +19,14 @@ pub struct MirrorPathError {
 }
 
 impl MirrorPath {
+    /// The place of a chart for `oci://…`, of a manifest for everything else.
+    ///
+    /// # Errors
+    /// As [`MirrorPath::of_manifest`] and [`MirrorPath::of_chart`].
+    pub fn of(uri: &str) -> Result<Self, MirrorPathError> {
+        if uri.starts_with("oci://") { Self::of_chart(uri) } else { Self::of_manifest(uri) }
+    }
+
     /// The place of a manifest: `https://host/path/file.yaml` lies at `host/path/file.yaml`.
     ///
     /// # Errors
@@ -30,7 +38,7 @@ impl MirrorPath {
         Self::of_segments(rest).map_err(error)
     }
 
-    /// The place of a chart in a registry: `repository:tag` lies at `repository/tag.tgz`.
+    /// The place of a chart in a registry: `repository:tag` lies at `repository/tag.tgz`, whatever its digest.
     ///
     /// # Errors
     /// A text that is no image reference, or has no tag.

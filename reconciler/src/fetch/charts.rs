@@ -1,33 +1,32 @@
-//! Charts from a mirror, rendered by helm, refused when two renders differ.
+//! Charts, rendered by helm, refused when two renders differ.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bundles::Digest;
-use overlays::{ChartError, ChartRequest, Charts};
+use overlays::{ChartError, ChartRequest, Charts, Manifests};
 
 use super::helm::{Helm, HelmError};
-use super::mirror::Mirror;
 use super::nondeterminism;
 
 /// By the bytes of the chart and what was asked for.
 type Rendered = HashMap<(Digest, ChartRequest), Arc<[u8]>>;
 
-/// Renders charts of a mirror with the `helm` program (design, decision 10).
+/// Renders charts with the `helm` program.
 ///
 /// A chart and its values that were not seen before are rendered twice. What was rendered is kept for the life of this
 /// value, so the cost is paid once. Without helm every request fails with where it was looked for; nothing else does.
 pub struct HelmCharts {
     helm: Result<Helm, HelmError>,
-    mirror: Mirror,
+    archives: Arc<dyn Manifests>,
     rendered: Mutex<Rendered>,
 }
 
 impl HelmCharts {
-    /// Charts of `mirror`; `helm` is what [`Helm::find`] gave.
+    /// Charts whose packed archives `archives` gives at `oci://repository:tag`; `helm` is what [`Helm::find`] gave.
     #[must_use]
-    pub fn new(helm: Result<Helm, HelmError>, mirror: Mirror) -> Self {
-        Self { helm, mirror, rendered: Mutex::default() }
+    pub fn new(helm: Result<Helm, HelmError>, archives: Arc<dyn Manifests>) -> Self {
+        Self { helm, archives, rendered: Mutex::default() }
     }
 
     fn render(&self, helm: &Helm, chart: &[u8], request: &ChartRequest) -> Result<Arc<[u8]>, ChartError> {
@@ -47,7 +46,8 @@ impl Charts for HelmCharts {
             .helm
             .as_ref()
             .map_err(|error| ChartError::NoHelm { chart: request.chart.clone(), message: error.to_string() })?;
-        let chart = self.mirror.chart(&request.chart)?;
+        let digest = request.digest.as_ref().map(|digest| format!("@{digest}")).unwrap_or_default();
+        let chart = self.archives.get(&format!("oci://{}{digest}", request.chart))?;
         let found = Digest::of(&chart);
         if let Some(locked) = request.locked.clone().filter(|locked| *locked != found.to_string()) {
             return Err(ChartError::LockMismatch { chart: request.chart.clone(), locked, found: found.to_string() });

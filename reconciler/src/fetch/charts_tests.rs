@@ -2,6 +2,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::fetch::Mirror;
 
 fn request(chart: &str, values: &str) -> ChartRequest {
     ChartRequest {
@@ -16,7 +17,7 @@ fn request(chart: &str, values: &str) -> ChartRequest {
 }
 
 /// A mirror with one chart, and a program in place of helm that logs its calls there.
-fn stand_in(folder: &Path, script: &str) -> (Mirror, Helm) {
+fn stand_in(folder: &Path, script: &str) -> (Arc<Mirror>, Helm) {
     let chart = folder.join("example.org/cilium");
     std::fs::create_dir_all(&chart).unwrap();
     std::fs::write(chart.join("1.0.0.tgz"), "chart").unwrap();
@@ -24,7 +25,7 @@ fn stand_in(folder: &Path, script: &str) -> (Mirror, Helm) {
     let log = folder.join("log");
     std::fs::write(&program, format!("#!/bin/sh\necho call >> {}\n{script}\n", log.display())).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    (Mirror::open([folder.to_owned()]).unwrap(), Helm::new(program))
+    (Arc::new(Mirror::open([folder.to_owned()]).unwrap()), Helm::new(program))
 }
 
 fn calls(folder: &Path) -> usize {
@@ -73,7 +74,7 @@ fn the_real_cilium_chart_is_refused_with_the_value_that_makes_certificates() {
         println!("skipped: shared data or helm not present");
         return;
     };
-    let charts = HelmCharts::new(Ok(helm), Mirror::open([mirror]).unwrap());
+    let charts = HelmCharts::new(Ok(helm), Arc::new(Mirror::open([mirror]).unwrap()));
     let chart = "public.ecr.aws/eks/cilium/cilium:1.19.4-1";
     let error = charts.template(&request(chart, "{}")).unwrap_err().to_string();
     assert!(

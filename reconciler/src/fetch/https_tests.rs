@@ -1,41 +1,10 @@
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::time::Duration;
 
 use super::*;
-
-/// Serves canned answers by path on a port of its own, as long as the test runs.
-fn serve(answer: impl Fn(&str, u16) -> String + Send + 'static) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut buffer = [0; 4096];
-            let length = stream.read(&mut buffer).unwrap_or(0);
-            let request = String::from_utf8_lossy(&buffer[..length]).into_owned();
-            let path = request.split(' ').nth(1).unwrap_or("/").to_owned();
-            let answer = answer(&path, port);
-            if answer.is_empty() {
-                // Never answers: the connection stays open.
-                std::mem::forget(stream);
-            } else {
-                let _ = stream.write_all(answer.as_bytes());
-            }
-        }
-    });
-    port
-}
-
-fn ok(body: &str) -> String {
-    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
-}
-
-fn redirect(to: &str) -> String {
-    format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-}
+use crate::fetch::loopback::{ok, redirect, serve};
 
 fn fetcher(port: u16, private_hosts: &[&str]) -> Https {
-    let options = HttpsOptions {
+    let options = FetchOptions {
         allow: AllowList::new([format!("127.0.0.1:{port}/a"), format!("localhost:{port}")]),
         private_hosts: private_hosts.iter().map(ToString::to_string).collect(),
         maximum_bytes: 100,
@@ -46,7 +15,7 @@ fn fetcher(port: u16, private_hosts: &[&str]) -> Https {
 
 #[test]
 fn answers_of_allowed_hosts_are_fetched() {
-    let port = serve(|path, port| match path {
+    let port = serve(|request, port| match request.path.as_str() {
         "/a/manifest.yaml" => ok("kind: X"),
         "/a/moved" => redirect("/a/manifest.yaml"),
         "/a/elsewhere" => redirect(&format!("http://localhost:{port}/a/manifest.yaml")),
@@ -89,7 +58,7 @@ fn inner_addresses_are_refused_unless_configured() {
 
 #[test]
 fn only_https_is_fetched() {
-    let options = HttpsOptions { allow: AllowList::new(["example.org"]), ..HttpsOptions::default() };
+    let options = FetchOptions { allow: AllowList::new(["example.org"]), ..FetchOptions::default() };
     let https = Https::new(options).unwrap();
     for uri in
         ["http://example.org/a", "file:///etc/passwd", "https://user:word@example.org/a", "embed:///a", "<placeholder>"]

@@ -40,14 +40,6 @@ impl Mirror {
         self.roots.is_empty()
     }
 
-    /// The chart `repository:tag`, as a packed archive.
-    ///
-    /// # Errors
-    /// [`FetchError`] when no folder has it, or reading fails.
-    pub fn chart(&self, reference: &str) -> Result<Vec<u8>, FetchError> {
-        self.read(reference, MirrorPath::of_chart(reference).map_err(|error| error.to_string()))
-    }
-
     fn read(&self, uri: &str, place: Result<MirrorPath, String>) -> Result<Vec<u8>, FetchError> {
         let not_found = |searched: String| FetchError::NotFound { uri: uri.to_owned(), searched };
         let place = place.map_err(not_found)?;
@@ -73,8 +65,7 @@ impl Mirror {
 
 impl Manifests for Mirror {
     fn get(&self, uri: &str) -> Result<Arc<[u8]>, FetchError> {
-        let place = MirrorPath::of_manifest(uri).map_err(|error| error.to_string());
-        self.read(uri, place).map(Arc::from)
+        self.read(uri, MirrorPath::of(uri).map_err(|error| error.to_string())).map(Arc::from)
     }
 }
 
@@ -118,7 +109,7 @@ mod tests {
         let mirror = Mirror::open([first.path().to_owned(), second.path().to_owned()]).unwrap();
         assert_eq!(&*mirror.get("https://example.org/a.yaml").unwrap(), b"first");
         assert_eq!(&*mirror.get("https://example.org/b.yaml").unwrap(), b"only second");
-        assert_eq!(mirror.chart("example.org/charts/cilium:1.0.0").unwrap(), b"chart");
+        assert_eq!(&*mirror.get("oci://example.org/charts/cilium:1.0.0").unwrap(), b"chart");
         let error = mirror.get("https://example.org/c.yaml").unwrap_err();
         assert!(
             matches!(&error, FetchError::NotFound { searched, .. } if searched.matches("example.org/c.yaml").count() == 2),

@@ -14,5 +14,6 @@ mod bad_input;
 mod bad_repository;
 mod demo;
 mod kustomize;
+mod registry;
 mod support;
 mod verbs;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use bundles::{Bundles, Digest, KubernetesVersion, Lock};
+use bundles::{Artifact, Bundles, Digest, KubernetesVersion, Lock};
 use clap::Args;
 use overlays::{FetchError, Manifests, RepoPath, read_policy};
 use serde::Serialize;
 
 use super::{lock_beside, read_bundles, read_file, read_lock};
 use crate::cli::{CommandError, Exit, Format, Report, Table, output};
-use crate::fetch::{AllowList, Chain, Https, HttpsOptions, Mirror, MirrorPath};
+use crate::fetch::{AllowList, Chain, FetchOptions, Mirror, MirrorPath, Remote};
 
 /// Arguments of `stepgate bundle fetch`.
 #[derive(Debug, Args)]
@@ -25,7 +25,8 @@ pub struct FetchArguments {
     /// A mirror folder to look in before the network. May be given several times: the first hit wins.
     #[arg(long = "mirror", env = "STEPGATE_MIRROR", value_delimiter = ':', value_name = "DIR")]
     mirrors: Vec<PathBuf>,
-    /// A host, or `host/path`, to fetch from over HTTPS, besides those under `fetch.allow` in the policy.
+    /// A host, or `host/path`, to fetch from over HTTPS, besides those under `fetch.allow` in the policy: hosts of manifests,
+    /// registries of charts, and the hosts that these registries send on to for tokens and blobs.
     #[arg(long = "allow", value_name = "HOST")]
     allow: Vec<String>,
     /// A host that may have a loopback, link-local or private address.
@@ -75,17 +76,21 @@ struct FetchedReport {
 
 /// Something to have in the mirror.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Wanted {
-    Manifest(String),
-    Chart(String),
+struct Wanted {
+    /// The name in lock and report; a chart is `oci://repository:tag`.
+    uri: String,
+    /// What the sources are asked for: with the digest of the chart's OCI manifest, where the bundle has it.
+    address: String,
 }
 
 impl Wanted {
-    fn uri(&self) -> String {
-        match self {
-            Self::Manifest(uri) => uri.clone(),
-            Self::Chart(reference) => format!("oci://{reference}"),
-        }
+    fn manifest(uri: String) -> Self {
+        Self { address: uri.clone(), uri }
+    }
+
+    fn chart(chart: &Artifact) -> Self {
+        let uri = format!("oci://{}", chart.uri);
+        Self { address: chart.digest.map_or_else(|| uri.clone(), |digest| format!("{uri}@{digest}")), uri }
     }
 }
 
@@ -130,8 +135,9 @@ struct Sources {
     to: PathBuf,
     /// The folder that is filled.
     own: Mirror,
-    mirrors: Mirror,
     others: Chain,
+    /// Whether any host may be asked.
+    is_offline: bool,
 }
 
 impl Sources {
@@ -139,51 +145,22 @@ impl Sources {
         std::fs::create_dir_all(&arguments.to).map_err(|error| {
             CommandError::from(error).context(format!("cannot make the mirror {}", arguments.to.display()))
         })?;
-        let mirrors = Mirror::open(arguments.mirrors.iter().cloned())?;
         let mut allow = arguments.allow.clone();
         allow.extend(allowed_by_policy(&arguments.policy)?);
-        let mut others: Vec<Box<dyn Manifests>> = vec![Box::new(mirrors.clone())];
-        if !allow.is_empty() {
+        let mut others: Vec<Box<dyn Manifests>> = vec![Box::new(Mirror::open(arguments.mirrors.iter().cloned())?)];
+        let is_offline = allow.is_empty();
+        if !is_offline {
             let private_hosts = arguments.private_hosts.clone();
-            let options = HttpsOptions { allow: AllowList::new(allow), private_hosts, ..HttpsOptions::default() };
-            others.push(Box::new(Https::new(options)?));
+            let options = FetchOptions { allow: AllowList::new(allow), private_hosts, ..FetchOptions::default() };
+            others.push(Box::new(Remote::new(options)?));
         }
         let own = Mirror::open([arguments.to.clone()])?;
-        Ok(Self { to: arguments.to.clone(), own, mirrors, others: Chain::new(others) })
-    }
-
-    fn own(&self, wanted: &Wanted) -> Result<Vec<u8>, FetchError> {
-        match wanted {
-            Wanted::Manifest(uri) => self.own.get(uri).map(|bytes| bytes.to_vec()),
-            Wanted::Chart(reference) => self.own.chart(reference),
-        }
-    }
-
-    fn others(&self, wanted: &Wanted) -> Result<Vec<u8>, FetchError> {
-        match wanted {
-            Wanted::Manifest(uri) => self.others.get(uri).map(|bytes| bytes.to_vec()),
-            Wanted::Chart(reference) => self.mirrors.chart(reference).map_err(|error| with_pull_hint(error, reference)),
-        }
+        Ok(Self { to: arguments.to.clone(), own, others: Chain::new(others), is_offline })
     }
 
     fn place(&self, wanted: &Wanted) -> Result<PathBuf, String> {
-        let place = match wanted {
-            Wanted::Manifest(uri) => MirrorPath::of_manifest(uri),
-            Wanted::Chart(reference) => MirrorPath::of_chart(reference),
-        };
-        place.map(|place| self.to.join(place.as_path())).map_err(|error| error.to_string())
-    }
-}
-
-/// Charts are not pulled from registries: their blobs come from other hosts by redirect, which is refused here.
-fn with_pull_hint(error: FetchError, reference: &str) -> FetchError {
-    match (error, reference.rsplit_once(':')) {
-        (FetchError::NotFound { uri, searched }, Some((repository, tag))) => {
-            let searched =
-                format!("{searched}; get it with `helm pull oci://{repository} --version {tag}` and put it there");
-            FetchError::NotFound { uri, searched }
-        }
-        (error, _) => error,
+        let place = MirrorPath::of(&wanted.uri).map_err(|error| error.to_string())?;
+        Ok(self.to.join(place.as_path()))
     }
 }
 
@@ -208,15 +185,15 @@ fn wanted(bundles: &[Bundles], only: &[KubernetesVersion]) -> BTreeMap<Wanted, S
     for versions_bundle in versions_bundles.filter(|it| chosen(&it.kubernetes_version)) {
         for manifest in versions_bundle.manifests().filter(|it| it.uri.starts_with("http")) {
             let used_by = format!("{}.{}", manifest.component, manifest.artifact);
-            wanted.entry(Wanted::Manifest(manifest.uri.to_owned())).or_insert(used_by);
+            wanted.entry(Wanted::manifest(manifest.uri.to_owned())).or_insert(used_by);
         }
         let chart = versions_bundle.component("cilium").and_then(|cilium| cilium.artifact("helmChart"));
         if let Some(chart) = chart.filter(|chart| !chart.is_placeholder()) {
-            wanted.entry(Wanted::Chart(chart.uri.clone())).or_insert_with(|| "cilium.helmChart".to_owned());
+            wanted.entry(Wanted::chart(chart)).or_insert_with(|| "cilium.helmChart".to_owned());
         }
         if let Some(version) = versions_bundle.component("flux").and_then(|flux| flux.version.as_ref()) {
             let uri = flux_install(version.without_build_metadata());
-            wanted.entry(Wanted::Manifest(uri)).or_insert_with(|| "flux".to_owned());
+            wanted.entry(Wanted::manifest(uri)).or_insert_with(|| "flux".to_owned());
         }
     }
     wanted
@@ -234,7 +211,7 @@ fn fetch(
     lock: &mut Lock,
     update: bool,
 ) -> Result<FetchedReport, CommandError> {
-    let uri = wanted.uri();
+    let uri = wanted.uri.clone();
     let report = |state, digest: Option<Digest>, message: Option<String>| FetchedReport {
         uri: uri.clone(),
         used_by,
@@ -246,15 +223,18 @@ fn fetch(
         Ok(place) => place,
         Err(message) => return Ok(report("refused", None, Some(message))),
     };
-    let own = sources.own(wanted).ok();
+    let own = sources.own.get(&wanted.address).ok();
     // An update asks the sources first; without them, what lies in the mirror is what there is.
     let found = match own.clone().filter(|_| !update) {
         Some(bytes) => Ok(bytes),
-        None => sources.others(wanted).or_else(|error| own.clone().ok_or(error)),
+        None => sources.others.get(&wanted.address).or_else(|error| own.clone().ok_or(error)),
     };
     let bytes = match found {
         Ok(bytes) => bytes,
-        Err(error @ FetchError::NotFound { .. }) => return Ok(report("missing", None, Some(error.to_string()))),
+        Err(error @ FetchError::NotFound { .. }) => {
+            let hint = if sources.is_offline { "; no host may be asked for it: name hosts by --allow" } else { "" };
+            return Ok(report("missing", None, Some(format!("{error}{hint}"))));
+        }
         Err(error) => return Ok(report("refused", None, Some(error.to_string()))),
     };
     let digest = Digest::of(&bytes);

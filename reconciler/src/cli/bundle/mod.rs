@@ -33,7 +33,10 @@ enum Verb {
     Verify(verify::VerifyArguments),
     /// Show what the objects of a manifest file say: Bundles, and the releases of EKS Anywhere and EKS-D.
     Show(show::ShowArguments),
-    /// Fill a mirror folder with every manifest that bundles point to, and write their digests to bundles.lock.
+    /// Fill a mirror folder with the manifests and charts that bundles point to, and write their digests to bundles.lock.
+    ///
+    /// Charts come from their registries; logins are those of the Docker configuration.
+    /// Exits 0 when everything is there, 2 when something is missing or refused.
     Fetch(fetch::FetchArguments),
 }
 
