@@ -1,1 +1,3 @@
 //! Harnesses for scenarios over several packages.
+
+pub mod servers;

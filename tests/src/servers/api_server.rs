@@ -1,0 +1,198 @@
+//! A Kubernetes API server with its etcd and, where wanted, the controllers of workloads.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::json;
+
+use super::certificate::{Authority, Identity};
+use super::process::Process;
+use super::programs::Programs;
+
+/// How long a server may take to become ready. It takes 2 s on an idle machine.
+const READY: Duration = Duration::from_secs(90);
+
+/// What an API server is started with.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ApiServerOptions {
+    /// Whether the controller manager runs: Deployments make `ReplicaSets`, these make Pods.
+    pub controllers: bool,
+}
+
+/// A running API server, with all that belongs to it; everything ends when dropped.
+pub struct ApiServer {
+    folder: PathBuf,
+    port: u16,
+    authority: Authority,
+    /// `kube-apiserver`.
+    pub server: Process,
+    /// Its etcd.
+    pub etcd: Process,
+    /// `kube-controller-manager`.
+    pub controllers: Option<Process>,
+}
+
+impl ApiServer {
+    /// Starts the programs below `folder` and waits until they are ready.
+    ///
+    /// # Errors
+    /// When one of them does not start; with the end of its log.
+    pub async fn start(programs: &Programs, folder: &Path, options: ApiServerOptions) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let authority = Authority::new()?;
+        let certificates = folder.join("certificates");
+        let (server_certificate, server_key) = authority.server()?.write(&certificates, "server")?;
+        let (account_certificate, account_key) =
+            authority.client("service-accounts", "keys")?.write(&certificates, "service-accounts")?;
+        let authority_file = certificates.join("authority.crt");
+        std::fs::write(&authority_file, authority.certificate())?;
+        let audit = folder.join("audit-policy.yaml");
+        std::fs::write(
+            &audit,
+            "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n",
+        )?;
+
+        let (client_port, peer_port, port) = (free_port()?, free_port()?, free_port()?);
+        let etcd = start_etcd(programs, folder, client_port, peer_port)?;
+        let file = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
+        let mut command = Command::new(programs.path("kube-apiserver"));
+        command
+            .arg(format!("--etcd-servers=http://127.0.0.1:{client_port}"))
+            .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
+            .arg(format!("--secure-port={port}"))
+            .arg(file("tls-cert-file", &server_certificate))
+            .arg(file("tls-private-key-file", &server_key))
+            .arg(file("client-ca-file", &authority_file))
+            .arg(file("service-account-key-file", &account_certificate))
+            .arg(file("service-account-signing-key-file", &account_key))
+            .args(["--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=RBAC"])
+            .args(["--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged"])
+            .arg(file("audit-policy-file", &audit))
+            .arg(file("audit-log-path", &folder.join("audit.log")));
+        let server = Process::start(folder, "kube-apiserver", command)?;
+        let mut started = Self { folder: folder.to_owned(), port, authority, server, etcd, controllers: None };
+        started.write_kubeconfig("admin", &started.authority.client("admin", "system:masters")?)?;
+        started.wait_until_ready().await?;
+        if options.controllers {
+            started.controllers = Some(started.start_controllers(programs, &authority_file, &account_key)?);
+        }
+        Ok(started)
+    }
+
+    /// Waits until the server says that it is ready.
+    ///
+    /// # Errors
+    /// When it does not become ready; with the end of its log.
+    pub async fn wait_until_ready(&mut self) -> anyhow::Result<()> {
+        let client = self.client().await?;
+        let ready = || async {
+            let request = axum::http::Request::get("/readyz").body(Vec::new());
+            match request {
+                Ok(request) => client.request_text(request).await.is_ok(),
+                Err(_) => false,
+            }
+        };
+        self.server.wait_until(READY, ready).await
+    }
+
+    /// The kubeconfig of the administrator.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("admin.kubeconfig")
+    }
+
+    /// Writes the kubeconfig of a user who is in a group, and returns its path.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn user(&self, user: &str, group: &str) -> anyhow::Result<PathBuf> {
+        self.write_kubeconfig(user, &self.authority.client(user, group)?)
+    }
+
+    /// A client of the administrator.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be used.
+    pub async fn client(&self) -> anyhow::Result<Client> {
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig())?;
+        // A second provider in the tree would make rustls panic.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Ok(Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)?)
+    }
+
+    /// The address of the server.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The authority that its certificates are from.
+    #[must_use]
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// The folder of logs and state.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn write_kubeconfig(&self, name: &str, identity: &Identity) -> anyhow::Result<PathBuf> {
+        let (certificate, key) = identity.write(&self.folder.join("certificates"), name)?;
+        let document = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": name,
+            "clusters": [{"name": "tests", "cluster": {
+                "server": self.url(),
+                "certificate-authority": self.folder.join("certificates/authority.crt"),
+            }}],
+            "users": [{"name": name, "user": {"client-certificate": certificate, "client-key": key}}],
+            "contexts": [{"name": name, "context": {"cluster": "tests", "user": name}}],
+        });
+        let path = self.folder.join(format!("{name}.kubeconfig"));
+        std::fs::write(&path, document.to_string()).with_context(|| path.display().to_string())?;
+        Ok(path)
+    }
+
+    fn start_controllers(&self, programs: &Programs, authority: &Path, account_key: &Path) -> anyhow::Result<Process> {
+        let kubeconfig = self.kubeconfig();
+        let mut command = Command::new(programs.path("kube-controller-manager"));
+        for flag in ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"] {
+            command.arg(format!("--{flag}={}", kubeconfig.display()));
+        }
+        command
+            .arg("--bind-address=127.0.0.1")
+            .arg(format!("--secure-port={}", free_port()?))
+            .arg(format!("--service-account-private-key-file={}", account_key.display()))
+            .arg(format!("--root-ca-file={}", authority.display()))
+            // Without it namespaces never finish deleting.
+            .arg("--use-service-account-credentials")
+            .args(["--leader-elect=false", "--controllers=*,-nodeipam,-cloud-node-lifecycle"]);
+        Process::start(&self.folder, "kube-controller-manager", command)
+    }
+}
+
+fn start_etcd(programs: &Programs, folder: &Path, client_port: u16, peer_port: u16) -> anyhow::Result<Process> {
+    let (client, peer) = (format!("http://127.0.0.1:{client_port}"), format!("http://127.0.0.1:{peer_port}"));
+    let mut command = Command::new(programs.path("etcd"));
+    command
+        .arg(format!("--data-dir={}", folder.join("etcd").display()))
+        .arg(format!("--listen-client-urls={client}"))
+        .arg(format!("--advertise-client-urls={client}"))
+        .arg(format!("--listen-peer-urls={peer}"))
+        .arg(format!("--initial-advertise-peer-urls={peer}"))
+        .arg(format!("--initial-cluster=default={peer}"))
+        // What is tested survives the death of processes; nothing here survives that of the machine.
+        .arg("--unsafe-no-fsync");
+    Process::start(folder, "etcd", command)
+}
+
+/// A port on loopback that nobody listens on.
+pub(super) fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}

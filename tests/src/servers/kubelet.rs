@@ -1,0 +1,138 @@
+//! A small fake kubelet and scheduler: Pods run and are ready as soon as they are seen. The only part of a cluster here that is not real.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context as _;
+use futures::{StreamExt as _, pin_mut};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+/// Nodes without machines; ends when dropped.
+pub struct FakeKubelet {
+    broken: Arc<Mutex<BTreeSet<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl FakeKubelet {
+    /// Registers Nodes of these names, running a kubelet of `version`, and starts to run the Pods of the cluster on them.
+    ///
+    /// # Errors
+    /// When a Node cannot be registered.
+    pub async fn start(client: &Client, nodes: &[&str], version: &str) -> anyhow::Result<Self> {
+        for name in nodes {
+            register(client, name, version).await.with_context(|| format!("could not register Node {name}"))?;
+        }
+        let broken: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let (client, seen) = (client.clone(), Arc::clone(&broken));
+        let first = nodes.first().copied().unwrap_or("node").to_owned();
+        let task = tokio::spawn(async move {
+            let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default())
+                .default_backoff()
+                .applied_objects();
+            pin_mut!(pods);
+            while let Some(pod) = pods.next().await {
+                let Ok(pod) = pod else { continue };
+                // A Pod that changed meanwhile is seen again.
+                let _ = tend(&client, &pod, &first, &seen).await;
+            }
+        });
+        Ok(Self { broken, task })
+    }
+
+    /// From now on Pods with this image cannot pull it.
+    pub fn lose(&self, image: &str) {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).insert(image.to_owned());
+    }
+}
+
+impl Drop for FakeKubelet {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn register(client: &Client, name: &str, version: &str) -> anyhow::Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let node = serde_json::from_value(
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}}),
+    )?;
+    nodes.create(&PostParams::default(), &node).await?;
+    let status = json!({"status": {
+        "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        "nodeInfo": {"kubeletVersion": version, "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "containerd://2.0.0",
+            "kernelVersion": "6.1", "kubeProxyVersion": "", "machineID": "", "operatingSystem": "linux", "osImage": "linux", "systemUUID": ""},
+    }});
+    nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await?;
+    Ok(())
+}
+
+async fn tend(client: &Client, pod: &Pod, first: &str, broken: &Mutex<BTreeSet<String>>) -> Result<(), kube::Error> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+    let name = pod.name_any();
+    if pod.metadata.deletion_timestamp.is_some() {
+        return pods.delete(&name, &DeleteParams::default().grace_period(0)).await.map(drop);
+    }
+    let Some(spec) = &pod.spec else { return Ok(()) };
+    if spec.node_name.is_none() {
+        let node = wanted_node(pod).unwrap_or_else(|| first.to_owned());
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node}});
+        let bound: Result<Value, _> = pods.create_subresource("binding", &name, &PostParams::default(), &binding).await;
+        return bound.map(drop);
+    }
+    let is_running = pod.status.as_ref().is_some_and(|status| status.container_statuses.is_some());
+    if is_running {
+        return Ok(());
+    }
+    let is_broken = |image: &str| broken.lock().unwrap_or_else(PoisonError::into_inner).contains(image);
+    let containers: Vec<Value> = spec
+        .containers
+        .iter()
+        .map(|container| status_of(&container.name, container.image.as_deref().unwrap_or_default(), is_broken))
+        .collect();
+    let ready = containers.iter().all(|container| container.get("ready") == Some(&json!(true)));
+    let condition = |kind: &str, holds: bool| json!({"type": kind, "status": if holds { "True" } else { "False" }, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let status = json!({"status": {
+        "phase": if ready { "Running" } else { "Pending" },
+        "conditions": [condition("PodScheduled", true), condition("Initialized", true), condition("ContainersReady", ready), condition("Ready", ready)],
+        "containerStatuses": containers,
+    }});
+    pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await.map(drop)
+}
+
+/// `DaemonSets` say by affinity which Node a Pod is for.
+fn wanted_node(pod: &Pod) -> Option<String> {
+    let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
+    let terms = &affinity.required_during_scheduling_ignored_during_execution.as_ref()?.node_selector_terms;
+    terms
+        .iter()
+        .flat_map(|term| term.match_fields.iter().flatten())
+        .find_map(|field| field.values.as_ref()?.first().cloned())
+}
+
+fn status_of(name: &str, image: &str, is_broken: impl Fn(&str) -> bool) -> Value {
+    if is_broken(image) {
+        let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": format!("Back-off pulling image \"{image}\"")}});
+        return json!({"name": name, "image": image, "imageID": "", "ready": false, "restartCount": 0, "state": waiting});
+    }
+    // As containerd names it: the repository with the digest, without the tag.
+    let id = match image.split_once('@') {
+        Some((tagged, digest)) => {
+            let slash = tagged.rfind('/').map_or(0, |at| at + 1);
+            let repository = tagged
+                .get(slash..)
+                .and_then(|last| last.find(':'))
+                .and_then(|at| tagged.get(..slash + at))
+                .unwrap_or(tagged);
+            format!("{repository}@{digest}")
+        }
+        None => image.to_owned(),
+    };
+    json!({"name": name, "image": image, "imageID": id, "ready": true, "started": true, "restartCount": 0,
+        "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}})
+}

@@ -1,0 +1,17 @@
+//! Real servers for tests: an API server with its etcd and controllers, and a fake kubelet beside it.
+//!
+//! A test that needs them runs [`isolated`]: in namespaces of its own, where nothing outlives it and no port is taken.
+
+mod api_server;
+mod certificate;
+mod isolation;
+mod kubelet;
+mod process;
+mod programs;
+
+pub use api_server::{ApiServer, ApiServerOptions};
+pub use certificate::{Authority, Identity};
+pub use isolation::isolated;
+pub use kubelet::FakeKubelet;
+pub use process::Process;
+pub use programs::Programs;

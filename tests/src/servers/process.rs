@@ -1,0 +1,115 @@
+//! One running program: its log, its signals, its end.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Lines of a log that are shown when something goes wrong.
+const SHOWN: usize = 20;
+
+/// A program that was started and ends when dropped.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    log: PathBuf,
+    command: Command,
+    child: Child,
+}
+
+impl Process {
+    /// Starts a program; what it says goes to `<folder>/<name>.log`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(folder: &Path, name: &str, mut command: Command) -> anyhow::Result<Self> {
+        let log = folder.join(format!("{name}.log"));
+        let file = File::options().create(true).append(true).open(&log).with_context(|| log.display().to_string())?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let child = command.spawn().with_context(|| format!("could not start {name}"))?;
+        Ok(Self { name: name.to_owned(), log, command, child })
+    }
+
+    /// Waits until `ready` holds.
+    ///
+    /// # Errors
+    /// When the program ends before, or it takes longer than `limit`; with the end of its log.
+    pub async fn wait_until<R: Future<Output = bool>>(
+        &mut self,
+        limit: Duration,
+        mut ready: impl FnMut() -> R,
+    ) -> anyhow::Result<()> {
+        let start = Instant::now();
+        while !ready().await {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{} ended ({status}):\n{}", self.name, self.last_lines());
+            }
+            if start.elapsed() > limit {
+                bail!("{} was not ready after {} s:\n{}", self.name, limit.as_secs(), self.last_lines());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+    /// Kills it as a power cut does.
+    ///
+    /// # Errors
+    /// When it has ended already.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        self.signal(Signal::KILL)?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again after [`Process::kill`], with the same arguments.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn restart(&mut self) -> anyhow::Result<()> {
+        self.child = self.command.spawn().with_context(|| format!("could not start {} again", self.name))?;
+        Ok(())
+    }
+
+    /// Makes it stand still, as a stalled machine does.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn stall(&self) -> anyhow::Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on after [`Process::stall`].
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn resume(&self) -> anyhow::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// The end of its log.
+    #[must_use]
+    pub fn last_lines(&self) -> String {
+        let text =
+            std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines.get(lines.len().saturating_sub(SHOWN)..).unwrap_or_default().join("\n")
+    }
+
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.with_context(|| format!("{} has no process id", self.name))?;
+        kill_process(pid, signal).with_context(|| format!("could not signal {}", self.name))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nothing can be done about a process that does not die.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

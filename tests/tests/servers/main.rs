@@ -1,0 +1,4 @@
+//! What only real servers can show. Each test runs in namespaces of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod api_server;
