@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::budget::Budget;
 use crate::builtin::{self, Source, Step};
 use crate::configuration_file;
 use crate::error::{BuildError, BuildErrorKind};
@@ -25,6 +26,14 @@ pub(crate) struct Accumulator {
     pub(crate) resources: Resources,
     pub(crate) configuration: Configuration,
     pub(crate) variables: Variables,
+}
+
+impl Accumulator {
+    /// Nothing yet, with the budget of the build.
+    pub(crate) fn new(budget: &Budget) -> Self {
+        let resources = Resources { budget: budget.clone(), ..Resources::default() };
+        Self { resources, ..Self::default() }
+    }
 }
 
 /// What a whole build shares.
@@ -66,6 +75,7 @@ pub(crate) fn load(loader: &Loader<'_>) -> Result<Kustomization, BuildError> {
         let message = format!("no kustomization file in `{place}`");
         return Err(BuildError::new(BuildErrorKind::File, message).hint(format!("add a {}", FILE_NAMES[0])));
     };
+    loader.charge(&content)?;
     Kustomization::parse(&content, &path, &loader.limits)
 }
 
@@ -139,7 +149,7 @@ impl Build {
             }
             let content = match loader.read(path) {
                 Ok(content) => content,
-                Err(error) if loader.is_readable(path) => return Err(error),
+                Err(error) if !loader.is_missing(path) => return Err(error),
                 // The message for a missing base is better than that for a missing file.
                 Err(error) => return Err(loader.enter(path).err().unwrap_or(error)),
             };
@@ -148,6 +158,7 @@ impl Build {
                 .objects_left
                 .checked_sub(objects.len())
                 .ok_or_else(|| BuildError::new(BuildErrorKind::Limit, "too many objects in one build"))?;
+            objects.iter().try_for_each(|object| loader.budget.copy(&object.node))?;
             if self.tracks_origins {
                 let text = provenance::path_text(&provenance::join(origin, path));
                 objects.iter_mut().for_each(|object| object.origin.annotation = Some(text.clone()));
@@ -182,7 +193,7 @@ impl Build {
             *accumulator = self.accumulate(&below, &kustomization, given, &origin)?;
             return Ok(());
         }
-        let done = self.accumulate(&below, &kustomization, Accumulator::default(), &origin)?;
+        let done = self.accumulate(&below, &kustomization, Accumulator::new(&loader.budget), &origin)?;
         accumulator.resources.append_all(done.resources.items, &self.schema)?;
         accumulator.configuration.merge(&done.configuration)?;
         variables::merge(&mut accumulator.variables, done.variables.into_values())
@@ -257,6 +268,7 @@ impl Build {
                 }
                 Source::Object(resource) => *resource,
             };
+            loader.budget.copy(&resource.node)?;
             let line = resource.node.span.line;
             resource.origin =
                 Origin { file: Arc::from(kustomization.file.as_str()), line, annotation: by.map(|by| by.text()) };
@@ -273,7 +285,7 @@ impl Build {
         file: &str,
         origin: &str,
     ) -> Result<Vec<Resource>, BuildError> {
-        let mut inline = Accumulator::default();
+        let mut inline = Accumulator::new(&loader.budget);
         let mut paths = Vec::new();
         for entry in entries {
             match objects::read(entry.as_bytes(), file, &loader.limits) {

@@ -16,6 +16,7 @@
 //! There is no global state: builds run in parallel. Every input is bounded by [`Options`].
 
 mod accumulate;
+mod budget;
 mod builtin;
 mod configuration_file;
 mod error;
@@ -51,6 +52,7 @@ pub use resources::Resources;
 pub use transform::order::Order;
 
 use accumulate::{Accumulator, Build};
+use budget::Budget;
 use kustomization::SortOptions;
 use loader::Loader;
 use transform::{names, order, variables};
@@ -68,6 +70,13 @@ pub struct Options {
     pub depth: usize,
     /// Objects in all files together.
     pub objects: usize,
+    /// Work of one build, each step about as much as looking at one node: at most some seconds. A build has no clock, so
+    /// this stands for time.
+    pub steps: u64,
+    /// Bytes that all files, objects and values made by a build take together, whether they are still held or not.
+    pub growth: u64,
+    /// Bytes of the output, quotes and escapes not counted.
+    pub output: usize,
     /// Label all objects as `buildMetadata: [managedByLabel]` does.
     pub managed_by_label: bool,
     /// Version in the label of `buildMetadata: [managedByLabel]`, after `kustomize-`.
@@ -84,9 +93,29 @@ impl Default for Options {
             limits: yaml::Limits::default(),
             depth: 100,
             objects: 1_000_000,
+            steps: 500_000_000,
+            growth: 384 << 20,
+            output: 128 << 20,
             managed_by_label: false,
             version: "(devel)".into(),
             include_local_config: false,
+        }
+    }
+}
+
+impl Options {
+    /// The defaults without limits on files, work and memory, for trees that are trusted. Nesting stays bounded.
+    #[must_use]
+    pub fn unlimited() -> Self {
+        let most = usize::MAX;
+        let depth = yaml::Limits::default().depth;
+        Self {
+            limits: yaml::Limits { bytes: most, documents: most, nodes: most, depth },
+            objects: most,
+            steps: u64::MAX,
+            growth: u64::MAX,
+            output: most,
+            ..Self::default()
         }
     }
 }
@@ -107,6 +136,7 @@ pub fn build(files: &dyn FileSystem, root: &str, options: &Options) -> Result<Re
         limits: options.limits,
         depth: options.depth,
         chain: vec![start],
+        budget: Budget::new(options.steps, options.growth),
     };
     let kustomization = accumulate::load(&loader)?;
     let mut build = Build {
@@ -118,7 +148,7 @@ pub fn build(files: &dyn FileSystem, root: &str, options: &Options) -> Result<Re
         objects_left: options.objects,
     };
     build.use_schema(&loader, &kustomization)?;
-    let accumulator = build.accumulate(&loader, &kustomization, Accumulator::default(), "")?;
+    let accumulator = build.accumulate(&loader, &kustomization, Accumulator::new(&loader.budget), "")?;
     finish(accumulator, &kustomization, options, build)
 }
 
@@ -156,6 +186,11 @@ fn finish(
             let message = "a number that is infinite or none at all; JSON has no word for it";
             return Err(BuildError::transform(message).at(&resource.origin.file.clone(), span));
         }
+    }
+    let printed: usize = resources.items.iter().map(|resource| 4 + resource.node.printed_size(0)).sum();
+    if printed > options.output {
+        let message = format!("the output is larger than {} bytes", options.output);
+        return Err(BuildError::new(BuildErrorKind::Limit, message).hint("build fewer objects at once"));
     }
     resources.warnings = build.warnings;
     Ok(resources)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::budget::Budget;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::{FileError, FileSystem, is_within, join};
 use crate::yaml::Limits;
@@ -26,6 +27,8 @@ pub(crate) struct Loader<'b> {
     pub(crate) depth: usize,
     /// The directory itself comes last.
     pub(crate) chain: Vec<String>,
+    /// Shared by the whole build.
+    pub(crate) budget: Budget,
 }
 
 impl<'b> Loader<'b> {
@@ -58,12 +61,21 @@ impl<'b> Loader<'b> {
                     .hint("name a base as a directory, or allow it with the load restrictor `LoadRestrictionsNone`"));
             }
         }
-        self.files.read(&full).map_err(failed)
+        let content = self.files.read(&full).map_err(failed)?;
+        self.charge(&content)?;
+        Ok(content)
     }
 
-    /// Says whether there is a file, though perhaps not for this kustomization.
-    pub(crate) fn is_readable(&self, path: &str) -> bool {
-        self.resolve(path).is_ok_and(|full| self.files.read(&full).is_ok())
+    /// Takes what a file costs: opening it, and its bytes.
+    pub(crate) fn charge(&self, content: &[u8]) -> Result<(), BuildError> {
+        const OPENING: usize = 5_000;
+        self.budget.spend(OPENING + content.len() / 8)?;
+        self.budget.grow(content.len())
+    }
+
+    /// Says whether there is nothing at all at the path; what is there may still not be read.
+    pub(crate) fn is_missing(&self, path: &str) -> bool {
+        self.resolve(path).is_ok_and(|full| matches!(self.files.read(&full), Err(FileError::Missing)))
     }
 
     /// A loader for the directory `path`, which may not be this one or one that led here.
@@ -94,6 +106,9 @@ impl<'b> Loader<'b> {
             let message = format!("more than {} kustomizations inside of one another", self.depth);
             return Err(BuildError::new(BuildErrorKind::Limit, message));
         }
+        // As much as a small overlay takes: directories of directories multiply.
+        const ENTERING: usize = 50_000;
+        self.budget.spend(ENTERING)?;
         let mut chain = self.chain.clone();
         chain.push(real);
         Ok(Loader { chain, ..self.clone() })

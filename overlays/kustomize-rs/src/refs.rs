@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::id::{Gvk, ResourceId};
 use crate::resource::Resource;
@@ -27,6 +28,7 @@ struct Candidates {
 
 /// Rewrites all references.
 pub(crate) fn fix(resources: &mut Resources, references: &[NameReference], schema: &Schema) -> Result<(), BuildError> {
+    let budget = resources.budget.clone();
     let candidates = Candidates::of(&resources.items, schema);
     let mut specs: HashMap<Gvk, Vec<(&Gvk, &FieldSpec)>> = HashMap::new();
     for (index, resource) in resources.items.iter_mut().enumerate() {
@@ -51,6 +53,7 @@ pub(crate) fn fix(resources: &mut Resources, references: &[NameReference], schem
                 target,
                 role: spec.path.ends_with("roleRef/name").then_some(role_reference.as_ref()).flatten(),
                 namespaces: &namespaces,
+                budget: &budget,
             };
             visit(&mut resource.node, spec, Create::Never, &mut |node| scope.set(node))
                 .map_err(|error| error.context(format_args!("a name in {}", referrer.current)))?;
@@ -125,6 +128,7 @@ struct Scope<'a> {
     target: &'a Gvk,
     role: Option<&'a Gvk>,
     namespaces: &'a [String],
+    budget: &'a Budget,
 }
 
 impl Scope<'_> {
@@ -162,6 +166,7 @@ impl Scope<'_> {
         let old = name.scalar_text().unwrap_or_default().into_owned();
         let namespace = mapping.get("namespace").and_then(Node::scalar_text).map(std::borrow::Cow::into_owned);
         let reachable = |candidate: &Candidate| self.reaches(candidate);
+        self.budget.spend(namespace.as_ref().map_or(1, |_| self.candidates.all.len()))?;
         // Objects that began in that namespace go before those that are there now.
         let in_original = namespace.as_deref().is_some_and(|namespace| {
             self.candidates
@@ -218,6 +223,7 @@ impl Scope<'_> {
         let Some(indices) = self.candidates.by_previous_name.get(old) else {
             return Ok(None);
         };
+        self.budget.spend(indices.len())?;
         let had_kind = |candidate: &Candidate, gvk: &Gvk| candidate.previous.iter().any(|id| id.gvk.is_selected(gvk));
         let mut found: Vec<&Candidate> = indices
             .iter()

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::id::ResourceId;
 use crate::resource::{Behavior, Resource};
@@ -13,9 +14,14 @@ use crate::yaml::{Mapping, Node, emit_all};
 pub struct Resources {
     pub(crate) items: Vec<Resource>,
     pub(crate) warnings: Vec<String>,
+    /// Of the build they belong to.
+    pub(crate) budget: Budget,
 }
 
 impl Resources {
+    /// Steps of looking at the names of one object.
+    pub(crate) const LOOK: usize = 10;
+
     /// Iterates in the order of the output.
     pub fn iter(&self) -> std::slice::Iter<'_, Resource> {
         self.items.iter()
@@ -51,6 +57,7 @@ impl Resources {
         if more.peek().is_none() {
             return Ok(());
         }
+        self.budget.spend(self.items.len() * Self::LOOK)?;
         let mut known: HashSet<_> = self.items.iter().map(|resource| resource.id(schema).key()).collect();
         for resource in more {
             let id = resource.id(schema);
@@ -79,6 +86,7 @@ impl Resources {
 
     /// The one object that has or had the name `id`.
     pub(crate) fn unique(&self, id: &ResourceId, schema: &Schema) -> Result<usize, BuildError> {
+        self.budget.spend(self.items.len() * Self::LOOK)?;
         match self.matching_any_id(schema, |other| other.same_object(id)).as_slice() {
             [index] => Ok(*index),
             [] => Err(BuildError::conflict(format!("no object has the name {id}"))),
@@ -90,6 +98,7 @@ impl Resources {
     pub(crate) fn absorb(&mut self, generated: Vec<Resource>, schema: &Schema) -> Result<(), BuildError> {
         for mut resource in generated {
             let id = resource.id(schema);
+            self.budget.spend(self.items.len() * Self::LOOK)?;
             let matches = self.matching_any_id(schema, |other| other.same_object(&id));
             let merges = matches!(resource.behavior, Behavior::Merge | Behavior::Replace);
             match (matches.as_slice(), merges) {

@@ -35,6 +35,9 @@ pub(crate) enum Prepared {
     Hash,
 }
 
+/// Longer texts than names and labels are watched.
+const LONG_TEXT: usize = 512;
+
 /// What steps of one kustomization share.
 pub(crate) struct Context<'a, 'b> {
     pub(crate) loader: &'a Loader<'b>,
@@ -216,10 +219,38 @@ impl Context<'_, '_> {
         Ok(Prepared::ValueAdd(value.to_owned(), targets))
     }
 
+    /// Takes what a step costs that goes over all objects, and refuses texts that could fill the memory.
+    fn charge(&self, step: &Prepared, resources: &Resources) -> Result<(), BuildError> {
+        let pairs = |pairs: &[(String, String)]| pairs.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let (text, fields): (usize, usize) = match step {
+            Prepared::Namespace(transformer) => (transformer.namespace.len(), transformer.fields.len()),
+            Prepared::Name(_, text, fields) => (text.len(), fields.len()),
+            Prepared::Labels(labels, fields) => (pairs(labels), fields.len()),
+            Prepared::Annotations(annotations, fields) => (pairs(annotations), fields.len()),
+            Prepared::Image(image, fields) => (image.longest(), fields.len()),
+            Prepared::ValueAdd(value, targets) => (value.len(), targets.len()),
+            // These take what they cost themselves.
+            Prepared::Patch(_)
+            | Prepared::StrategicMerge(_)
+            | Prepared::JsonPatch { .. }
+            | Prepared::Replicas(..)
+            | Prepared::Replacements(_)
+            | Prepared::Hash => (0, 1),
+        };
+        let budget = &self.loader.budget;
+        budget.spend(resources.len().saturating_mul(Resources::LOOK + fields))?;
+        if text > LONG_TEXT {
+            let places = resources.iter().map(|resource| resource.node.count()).sum();
+            budget.fits(text, places)?;
+        }
+        Ok(())
+    }
+
     /// Runs a step on the objects.
     pub(crate) fn run(&self, step: &Prepared, resources: &mut Resources) -> Result<(), BuildError> {
         let schema = self.schema;
         let limits = &self.loader.limits;
+        self.charge(step, resources)?;
         match step {
             Prepared::Namespace(transformer) => transformer.transform(resources, schema),
             Prepared::Name(end, text, fields) => names::add(resources, *end, text, fields, schema),

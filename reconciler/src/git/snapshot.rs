@@ -222,7 +222,7 @@ impl GitSnapshot {
         Ok(RenderedTree { files })
     }
 
-    fn blob(&self, objects: &Objects<'_>, id: Oid, path: &str) -> Result<Arc<[u8]>, GitError> {
+    pub(super) fn blob(&self, objects: &Objects<'_>, id: Oid, path: &str) -> Result<Arc<[u8]>, GitError> {
         let limit = self.repository.inner.largest_file;
         match objects.read(id, ObjectType::Blob, limit, || self.described(path)) {
             Ok(content) => Ok(Arc::from(content.bytes())),

@@ -1,12 +1,18 @@
 //! A directory of the machine. The one place of this crate that opens files.
 #![allow(clippy::disallowed_methods, reason = "reading files is what the feature `disk` is for")]
 
+use std::fs::{File, OpenOptions};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{FileError, FileSystem};
 
 /// A directory; symbolic links are followed as long as they stay inside.
+///
+/// Reading never waits: a pipe or device is refused after it was opened without blocking, so nothing can be put in a
+/// file's place between a check and the reading. Somebody who may exchange *directories* of the tree while a build reads
+/// them can still lead it elsewhere; read a tree that others change from git.
 #[derive(Debug, Clone)]
 pub struct DiskFileSystem {
     root: PathBuf,
@@ -14,9 +20,20 @@ pub struct DiskFileSystem {
 }
 
 impl DiskFileSystem {
-    /// Opens a directory. Files above 64 MiB are refused.
+    /// Opens a directory. Files above 32 MiB are refused.
     pub fn new(root: impl AsRef<Path>) -> std::io::Result<Self> {
-        Ok(Self { root: std::fs::canonicalize(root)?, largest_file: 64 << 20 })
+        Ok(Self { root: std::fs::canonicalize(root)?, largest_file: 32 << 20 })
+    }
+
+    /// Changes the size above which files are refused.
+    #[must_use]
+    pub fn with_largest_file(self, bytes: u64) -> Self {
+        Self { largest_file: bytes, ..self }
+    }
+
+    /// The directory, without symbolic links.
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     fn resolve(&self, path: &str) -> Result<PathBuf, FileError> {
@@ -33,17 +50,36 @@ fn convert(error: std::io::Error) -> FileError {
     }
 }
 
+/// Opens for reading, but neither waits for the other end of a pipe nor follows a link in the last place.
+#[cfg(unix)]
+fn open(path: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).open(path)
+}
+
 impl FileSystem for DiskFileSystem {
     fn read(&self, path: &str) -> Result<Arc<[u8]>, FileError> {
-        let path = self.resolve(path)?;
-        let metadata = std::fs::metadata(&path).map_err(convert)?;
+        let file = open(&self.resolve(path)?).map_err(convert)?;
+        let metadata = file.metadata().map_err(convert)?;
         if !metadata.is_file() {
             return Err(FileError::NotAFile);
         }
-        if metadata.len() > self.largest_file {
-            return Err(FileError::TooLarge { limit: self.largest_file });
+        let limit = self.largest_file;
+        if metadata.len() > limit {
+            return Err(FileError::TooLarge { limit });
         }
-        std::fs::read(&path).map(Arc::from).map_err(convert)
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+        // It may have grown since.
+        file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(convert)?;
+        if bytes.len() as u64 > limit {
+            return Err(FileError::TooLarge { limit });
+        }
+        Ok(Arc::from(bytes))
     }
 
     fn is_dir(&self, path: &str) -> bool {

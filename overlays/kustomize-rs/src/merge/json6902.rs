@@ -1,5 +1,6 @@
 //! JSON patch (RFC 6902) with the extensions of the Go library: negative indices count from the end.
 
+use crate::budget::Budget;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::yaml::{Limits, Node, Rules, Value, parse_with};
 
@@ -79,15 +80,30 @@ fn pointer(text: &str) -> Vec<String> {
 }
 
 /// Applies all operations in order. The object may not grow past `limits`.
-pub(crate) fn apply(object: &mut Node, operations: &[Operation], limits: &Limits) -> Result<(), BuildError> {
+pub(crate) fn apply(
+    object: &mut Node,
+    operations: &[Operation],
+    limits: &Limits,
+    budget: &Budget,
+) -> Result<(), BuildError> {
     let mut nodes: Option<usize> = None;
+    let mut size = object.count();
     for operation in operations {
+        // Finding a field and making room for it goes along lists and maps.
+        budget.spend(10 + size / 16)?;
         let locate = |mut error: BuildError| {
             if error.line == 0 {
                 (error.line, error.column) = (operation.span.line, operation.span.column);
             }
             error.context(format_args!("at /{}", operation.path.join("/")))
         };
+        match &operation.kind {
+            Kind::Add(value) | Kind::Replace(value) => {
+                budget.copy(value)?;
+                size = size.saturating_add(value.count());
+            }
+            Kind::Remove | Kind::Move(_) | Kind::Copy(_) | Kind::Test(_) => {}
+        }
         match &operation.kind {
             Kind::Add(value) => add(object, &operation.path, value.clone()).map_err(locate)?,
             Kind::Remove => remove(object, &operation.path).map(|_| ()).map_err(locate)?,
@@ -98,6 +114,8 @@ pub(crate) fn apply(object: &mut Node, operations: &[Operation], limits: &Limits
             }
             Kind::Copy(from) => {
                 let value = lenient(object, from).ok_or_else(|| locate(missing("copy")))?;
+                budget.copy(&value)?;
+                size = size.saturating_add(value.count());
                 let count = nodes.get_or_insert_with(|| object.count());
                 *count = count.saturating_add(value.count());
                 if *count > limits.nodes / 4 || depth(&value) + operation.path.len() > limits.depth {

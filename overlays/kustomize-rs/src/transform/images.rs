@@ -18,6 +18,13 @@ pub(crate) struct Image {
     pub(crate) digest: String,
 }
 
+impl Image {
+    /// Bytes that it may put in one place.
+    pub(crate) fn longest(&self) -> usize {
+        self.new_name.len() + self.new_tag.len() + self.tag_suffix.len() + self.digest.len()
+    }
+}
+
 /// Changes all images of that name.
 pub(crate) fn change(resources: &mut Resources, image: &Image, fields: &[FieldSpec]) -> Result<(), BuildError> {
     let pattern = format!("^{}(:[a-zA-Z0-9_.{{}}-]*)?(@sha256:[a-zA-Z0-9_.{{}}-]*)?$", image.name);

@@ -72,6 +72,7 @@ fn apply_to_target(
     schema: &Schema,
 ) -> Result<(), BuildError> {
     let selector = target.compile()?;
+    resources.budget.spend(resources.len() * Resources::LOOK)?;
     // Go collects the names first, and patches every object that has one of them.
     let selected: std::collections::HashSet<_> = resources
         .items
@@ -97,6 +98,7 @@ fn apply_to_target(
 }
 
 fn merge_into(resources: &mut Resources, index: usize, patch: Resource, schema: &Schema) -> Result<(), BuildError> {
+    resources.budget.copy(&patch.node)?;
     let Some(resource) = resources.items.get_mut(index) else {
         return Ok(());
     };
@@ -138,6 +140,8 @@ pub(crate) fn apply_json(
     remember: bool,
 ) -> Result<(), BuildError> {
     let selector = target.compile()?;
+    let budget = resources.budget.clone();
+    budget.spend(resources.len() * Resources::LOOK)?;
     for resource in &mut resources.items {
         if !selector.selects(resource, schema) {
             continue;
@@ -146,7 +150,7 @@ pub(crate) fn apply_json(
             resource.store_previous_id(schema);
         }
         resource.node.forget_writing();
-        json6902::apply(&mut resource.node, operations, limits)
+        json6902::apply(&mut resource.node, operations, limits, &budget)
             .map_err(|error| error.context(format_args!("a JSON patch on {}", resource.id(schema))))?;
         resource.node.through_json();
     }

@@ -2,6 +2,7 @@
 
 use super::path::{Make, look_up, split, visit};
 use super::structured;
+use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::id::ResourceId;
 use crate::resource::Resource;
@@ -61,6 +62,7 @@ pub(crate) fn replace(
             (Some(_), Some(_)) => return Err(BuildError::syntax("a replacement has both `source` and `sourceValue`")),
             (None, None) => return Err(BuildError::syntax("a replacement has no `source`")),
         };
+        resources.budget.spend((targets.len() + 2).saturating_mul(resources.len() * Resources::LOOK))?;
         for target in targets {
             target.write(resources, &value, schema)?;
         }
@@ -135,6 +137,7 @@ impl Target {
         };
         let select = select.compile()?;
         let reject = self.reject.iter().map(Selector::compile).collect::<Result<Vec<CompiledSelector>, _>>()?;
+        let budget = resources.budget.clone();
         for resource in &mut resources.items {
             if !select.fits_metadata(resource) {
                 continue;
@@ -147,24 +150,29 @@ impl Target {
             if ids.iter().any(rejected) || !ids.iter().any(|id| select.fits_id(id)) {
                 continue;
             }
-            self.write_fields(resource, value)
+            self.write_fields(resource, value, &budget)
                 .map_err(|error| error.context(format_args!("a replacement into {}", resource.id(schema))))?;
         }
         Ok(())
     }
 
-    fn write_fields(&self, resource: &mut Resource, value: &Node) -> Result<(), BuildError> {
+    fn write_fields(&self, resource: &mut Resource, value: &Node, budget: &Budget) -> Result<(), BuildError> {
         let default = [DEFAULT_FIELD.to_owned()];
         let paths = if self.field_paths.is_empty() { &default[..] } else { &self.field_paths };
         let make = self.options.create.then(|| Make::like(value));
         for path in paths {
             let parts = split(path);
-            if parts.len() > 1 && structured::set(&mut resource.node, &parts, value, make) {
+            budget.copy(value)?;
+            if parts.len() > 1 && structured::set(&mut resource.node, &parts, value, make, budget)? {
                 continue;
             }
-            let count =
-                visit(&mut resource.node, &parts, make, false, &mut |node, is_new| self.set(node, value, is_new))
-                    .map_err(|error| error.context(format_args!("the field `{path}`")))?;
+            let count = visit(&mut resource.node, &parts, make, false, &mut |node, is_new| {
+                let text = node.scalar_text().map_or(0, |text| text.len());
+                budget.grow(value.size() + text)?;
+                budget.spend(1 + text / 8)?;
+                self.set(node, value, is_new)
+            })
+            .map_err(|error| error.context(format_args!("the field `{path}`")))?;
             if count == 0 {
                 let verb = if self.options.create { "found or made" } else { "found" };
                 let mut error = BuildError::transform(format!("the field `{path}` cannot be {verb}"));

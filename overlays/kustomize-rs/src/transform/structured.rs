@@ -2,16 +2,29 @@
 
 use super::path::{Make, look_up, visit};
 use super::plain_scalar;
+use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::json::{to_json, to_pretty_json};
 use crate::yaml::{Limits, Node, Value, parse};
 
 /// Sets `value` where `path` goes on inside of a text. `false` if the path does not do that.
-pub(crate) fn set(object: &mut Node, path: &[String], value: &Node, make: Option<Make>) -> bool {
-    try_set(object, path, value, make).is_some()
+pub(crate) fn set(
+    object: &mut Node,
+    path: &[String],
+    value: &Node,
+    make: Option<Make>,
+    budget: &Budget,
+) -> Result<bool, BuildError> {
+    try_set(object, path, value, make, budget).map_or(Ok(false), |done| done.map(|()| true))
 }
 
-fn try_set(object: &mut Node, path: &[String], value: &Node, make: Option<Make>) -> Option<()> {
+fn try_set(
+    object: &mut Node,
+    path: &[String],
+    value: &Node,
+    make: Option<Make>,
+    budget: &Budget,
+) -> Option<Result<(), BuildError>> {
     let limits = Limits::default();
     for end in 1..path.len() {
         let (outer, inner) = path.split_at_checked(end)?;
@@ -22,6 +35,10 @@ fn try_set(object: &mut Node, path: &[String], value: &Node, make: Option<Make>)
             continue;
         }
         let text = found.scalar_text()?.into_owned();
+        // It is read and written anew.
+        if let Err(error) = budget.spend(text.len()).and_then(|()| budget.grow(text.len())) {
+            return Some(Err(error));
+        }
         let Some(mut document) = parse(&text, &limits).ok().and_then(|documents| documents.into_iter().next()) else {
             continue;
         };
@@ -59,7 +76,7 @@ fn try_set(object: &mut Node, path: &[String], value: &Node, make: Option<Make>)
             Ok(())
         })
         .ok()?;
-        return Some(());
+        return Some(Ok(()));
     }
     None
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::field::{Create, apply};
 use super::path::{look_up, split};
+use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::id::ResourceId;
 use crate::resource::Resource;
@@ -72,10 +73,11 @@ pub(crate) fn resolve(resources: &mut Resources, known: &Variables, fields: &[Fi
     for variable in known.values() {
         values.insert(&variable.name, value_of(variable, &resources.items)?);
     }
+    let budget = resources.budget.clone();
     for resource in &mut resources.items {
         let gvk = resource.gvk();
         for spec in fields {
-            apply(&mut resource.node, &gvk, spec, Create::Never, &mut |node| expand_node(node, &values))?;
+            apply(&mut resource.node, &gvk, spec, Create::Never, &mut |node| expand_node(node, &values, &budget))?;
         }
     }
     Ok(())
@@ -116,10 +118,14 @@ fn indices(path: &[String]) -> Vec<String> {
     result
 }
 
-fn expand_node(node: &mut Node, values: &BTreeMap<&str, Value>) -> Result<(), BuildError> {
+fn expand_node(node: &mut Node, values: &BTreeMap<&str, Value>, budget: &Budget) -> Result<(), BuildError> {
+    let expand = |text: &str, values| {
+        budget.grow(growth(text, values))?;
+        Ok::<_, BuildError>(expand(text, values))
+    };
     match &mut node.value {
         Value::String(text) => {
-            let expanded = expand(text, values);
+            let expanded = expand(text, values)?;
             if expanded != Value::String(std::mem::take(text)) || node.is_rewritten() {
                 *node = Node::with_span(expanded, node.span);
             } else {
@@ -130,20 +136,30 @@ fn expand_node(node: &mut Node, values: &BTreeMap<&str, Value>) -> Result<(), Bu
         Value::Mapping(mapping) => {
             for entry in mapping.iter_mut() {
                 if let Value::String(text) = &entry.value.value {
-                    entry.value = Node::with_span(expand(text, values), entry.value.span);
+                    entry.value = Node::with_span(expand(text, values)?, entry.value.span);
                 }
             }
             Ok(())
         }
         Value::Sequence(items) => items.iter_mut().try_for_each(|item| match &item.value {
             Value::String(text) => {
-                *item = Node::with_span(expand(text, values), item.span);
+                *item = Node::with_span(expand(text, values)?, item.span);
                 Ok(())
             }
             _ => Err(BuildError::transform("a list with variables holds something that is no text")),
         }),
         _ => Ok(()),
     }
+}
+
+/// Bytes that the variables in a text may add at most.
+fn growth(text: &str, values: &BTreeMap<&str, Value>) -> usize {
+    let count = text.matches("$(").count();
+    if count == 0 {
+        return 0;
+    }
+    let length = |value: &Value| if let Value::String(text) = value { text.len() } else { 32 };
+    count.saturating_mul(values.values().map(length).max().unwrap_or(0))
 }
 
 /// Replaces `$(NAME)`; `$$` is one dollar sign. A text that is one variable takes its type.

@@ -14,9 +14,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 64 MiB, 100,000 documents, 200 levels, a million nodes: several times the largest manifests in use, and less than
+    /// 32 MiB, 100,000 documents, 200 levels, a million nodes: several times the largest manifests in use, and less than
     /// 256 MiB of memory.
     fn default() -> Self {
-        Self { bytes: 64 << 20, documents: 100_000, depth: 200, nodes: 1_000_000 }
+        Self { bytes: 32 << 20, documents: 100_000, depth: 200, nodes: 1_000_000 }
     }
 }

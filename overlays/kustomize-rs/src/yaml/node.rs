@@ -247,6 +247,30 @@ impl Node {
         })
     }
 
+    /// About how many bytes of memory the tree takes.
+    pub(crate) fn size(&self) -> usize {
+        const NODE: usize = 128;
+        let own = match &self.value {
+            Value::String(text) => text.len(),
+            Value::Sequence(items) => items.iter().map(Node::size).sum(),
+            Value::Mapping(mapping) => mapping.iter().map(|entry| entry.key.len() + entry.value.size()).sum(),
+            _ => 0,
+        };
+        NODE + own
+    }
+
+    /// About how many bytes the tree has when printed at this indentation: quotes and escapes do not count.
+    pub(crate) fn printed_size(&self, indent: usize) -> usize {
+        match &self.value {
+            Value::String(text) => text.len() + 1,
+            Value::Sequence(items) => items.iter().map(|item| indent + 2 + item.printed_size(indent + 2)).sum(),
+            Value::Mapping(mapping) => {
+                mapping.iter().map(|entry| indent + entry.key.len() + 2 + entry.value.printed_size(indent + 2)).sum()
+            }
+            _ => 2,
+        }
+    }
+
     /// Returns the number of nodes in the tree, this one included; keys do not count.
     pub fn count(&self) -> usize {
         match &self.value {

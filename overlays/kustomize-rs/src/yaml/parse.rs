@@ -130,6 +130,9 @@ fn error_at(kind: YamlErrorKind, message: impl Into<String>, span: Span) -> Yaml
     YamlError::new(kind, message, span.line, span.column)
 }
 
+/// So many bytes of an anchor's text count as one node.
+const BYTES_OF_A_NODE: usize = 64;
+
 /// A subtree that an alias can name.
 struct Anchor {
     node: Node,
@@ -272,6 +275,8 @@ impl Builder<'_> {
         depth: usize,
         span: Span,
     ) -> Result<(), YamlError> {
+        // Long texts count too: a thousand aliases of one are a thousand copies.
+        let count = count.saturating_add(node.span.end.saturating_sub(node.span.start) / BYTES_OF_A_NODE);
         self.count(count, span)?;
         self.anchors.insert(anchor, Anchor { node: node.clone(), count, depth });
         Ok(())

@@ -30,6 +30,9 @@ pub struct BuildArguments {
     /// Label every object `app.kubernetes.io/managed-by`. Deprecated in kustomize.
     #[arg(long)]
     enable_managedby_label: bool,
+    /// Lift the limits on size and work: for large trees that are trusted.
+    #[arg(long)]
+    unlimited: bool,
     /// Environment of functions. Taken for the sake of scripts: functions are never run.
     #[arg(short, long, value_name = "NAME[=VALUE]")]
     env: Vec<String>,
@@ -124,7 +127,10 @@ fn build_and_write(arguments: &BuildArguments) -> Result<(), CommandError> {
             Use the `managedByLabel` option in the `buildMetadata` field instead.";
         output::note(&format!("Flag --enable-managedby-label has been deprecated, {instead}"));
     }
-    let tree = Tree::open(&arguments.directory, arguments.root.as_deref())?;
+    let mut tree = Tree::open(&arguments.directory, arguments.root.as_deref())?;
+    if arguments.unlimited {
+        tree.files = tree.files.with_largest_file(u64::MAX);
+    }
     let resources = build(&tree.files, &tree.target, &options(arguments)).map_err(|error| tree.error(error))?;
     resources.warnings().iter().for_each(|warning| output::note(warning));
     write(&resources, arguments.output.as_deref())
@@ -132,6 +138,7 @@ fn build_and_write(arguments: &BuildArguments) -> Result<(), CommandError> {
 
 fn options(arguments: &BuildArguments) -> Options {
     let label = std::env::var_os("KUSTOMIZE_ENABLE_MANAGEDBY_LABEL").is_some_and(|value| value == "on");
+    let defaults = if arguments.unlimited { Options::unlimited() } else { Options::default() };
     Options {
         order: match arguments.reorder {
             Some(Reorder::None) => Order::None,
@@ -142,7 +149,7 @@ fn options(arguments: &BuildArguments) -> Options {
             Restrictor::None => LoadRestrictor::None,
         },
         managed_by_label: arguments.enable_managedby_label || label,
-        ..Options::default()
+        ..defaults
     }
 }
 

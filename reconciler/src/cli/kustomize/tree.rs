@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use kustomize_rs::{BuildError, DiskFileSystem};
+use kustomize_rs::{BuildError, BuildErrorKind, DiskFileSystem};
 
 use crate::cli::CommandError;
 
@@ -51,12 +51,16 @@ impl Tree {
             error.file = Some(relative(&here, &self.root.join(file)).display().to_string());
         }
         let hint = error.hint.take();
+        let limited = error.kind == BuildErrorKind::Limit;
         let leads_out = error.message.contains("out of the file tree");
         let error = CommandError::new(error.to_string());
         let error = match hint {
             Some(hint) => error.hint(hint),
             None => error,
         };
+        if limited {
+            return error.hint("if the tree is trusted, lift the limits with --unlimited");
+        }
         if leads_out {
             return error.hint(format!("the file tree is {}; widen it with --root", self.root.display()));
         }

@@ -1,6 +1,7 @@
 //! Tests on real repositories, made and checked by the real `git` program.
 
 mod committing;
+mod files;
 mod history;
 mod pushing;
 mod reading;

@@ -2,6 +2,7 @@
 
 mod build;
 mod diff;
+mod hostile;
 
 use std::path::{Path, PathBuf};
 
