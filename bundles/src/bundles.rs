@@ -180,7 +180,7 @@ fn has_scheme(uri: &str) -> bool {
 fn read_annotations(root: &Node) -> BTreeMap<String, String> {
     let annotations = root.at(&["metadata", "annotations"]).and_then(Node::as_mapping);
     let entries = annotations.into_iter().flatten();
-    entries.filter_map(|entry| Some((entry.key.clone(), text(&entry.value)?))).collect()
+    entries.filter_map(|entry| Some((entry.key.to_string(), text(&entry.value)?))).collect()
 }
 
 fn read_versions_bundles(path: &str, root: &Node, spec: &Node) -> Result<Vec<VersionsBundle>, BundleError> {

@@ -181,7 +181,7 @@ fn not_covered(bundles: &Bundles, era: SignatureEra) -> Vec<String> {
     let mut found = BTreeSet::new();
     for entry in sections.iter().filter_map(Node::as_mapping).flatten() {
         if era.leaves_out(&path, &entry.key) {
-            found.insert(entry.key.clone());
+            found.insert(entry.key.to_string());
         } else {
             let [spec, list] = path;
             let inner = entry.value.as_mapping().into_iter().flatten();

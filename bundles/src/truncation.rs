@@ -22,7 +22,7 @@ fn missing_key(last: &Mapping, others: &[&Mapping]) -> Option<String> {
     let (first, rest) = others.split_first()?;
     let everywhere = first.iter().filter(|entry| rest.iter().all(|other| other.contains_key(&entry.key)));
     if let Some(entry) = everywhere.into_iter().find(|entry| !last.contains_key(&entry.key)) {
-        return Some(entry.key.clone());
+        return Some(entry.key.to_string());
     }
     let end = last.iter().last()?;
     let others: Vec<&Mapping> = others.iter().filter_map(|other| other.get(&end.key)?.as_mapping()).collect();

@@ -423,7 +423,7 @@ fn emit_reversed(node: &Node) -> String {
         Value::Sequence(items) => {
             format!("[{}]", items.iter().rev().map(emit_reversed).collect::<Vec<_>>().join(", "))
         }
-        Value::String(text) => serde_json::to_string(text).unwrap(),
+        Value::String(text) => serde_json::to_string(text.as_str()).unwrap(),
         _ => node.scalar_text().unwrap().into_owned(),
     }
 }

@@ -227,7 +227,7 @@ impl<'a> Edits<'a> {
         match &node.value {
             Value::Mapping(mapping) => {
                 for entry in mapping {
-                    path.push(entry.key.clone());
+                    path.push(entry.key.to_string());
                     self.walk(&entry.value, path, change);
                     path.pop();
                 }

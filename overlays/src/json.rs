@@ -16,13 +16,13 @@ pub(crate) fn to_json(node: &Node) -> serde_json::Value {
         Value::Uint(value) => (*value).into(),
         Value::Float(value) => serde_json::Number::from_f64(*value)
             .map_or_else(|| serde_json::Value::String(value.to_string()), serde_json::Value::Number),
-        Value::String(text) => serde_json::Value::String(text.clone()),
+        Value::String(text) => serde_json::Value::String(text.to_string()),
         Value::Sequence(items) => serde_json::Value::Array(items.iter().map(to_json).collect()),
         Value::Mapping(mapping) => {
             let mut entries: Vec<_> = mapping.iter().collect();
             entries.sort_by(|left, right| left.key.cmp(&right.key));
             serde_json::Value::Object(
-                entries.into_iter().map(|entry| (entry.key.clone(), to_json(&entry.value))).collect(),
+                entries.into_iter().map(|entry| (entry.key.to_string(), to_json(&entry.value))).collect(),
             )
         }
     }

@@ -164,10 +164,10 @@ fn data_generator(fields: &Fields<'_>, resource: &Resource) -> Result<Generator,
         generator.envs.pop();
     }
     if generator.name.is_empty() {
-        generator.name = resource.name();
+        generator.name = resource.name().into();
     }
     if generator.namespace.is_empty() {
-        generator.namespace = resource.namespace();
+        generator.namespace = resource.namespace().into();
     }
     Ok(generator)
 }

@@ -4,7 +4,7 @@ use crate::error::BuildError;
 use crate::id::Gvk;
 use crate::kustomization::{fields::Fields, parts};
 use crate::schema::{Configuration, FieldSpec, NameReference};
-use crate::yaml::{Limits, Node, Rules, decode, parse_with};
+use crate::yaml::{Limits, Node, Rules, Text, decode, parse_with};
 
 fn parse(bytes: &[u8], file: &str, limits: &Limits) -> Result<Option<Node>, BuildError> {
     let text = decode(bytes).map_err(|error| BuildError::from_yaml(error, file))?;
@@ -54,7 +54,7 @@ pub(crate) fn read_crds(bytes: &[u8], file: &str, limits: &Limits) -> Result<Con
             .all(|name| properties.is_some_and(|properties| properties.contains_key(name)));
         if is_object {
             let kind = entry.key.rsplit('.').next().unwrap_or_default();
-            let gvk = Gvk { kind: kind.to_owned(), ..Gvk::default() };
+            let gvk = Gvk { kind: kind.into(), ..Gvk::default() };
             let mut walker = Walker { root: &root, gvk, found: Configuration::default(), steps: 0 };
             walker.walk(&entry.key, &mut Vec::new()).map_err(|error| error.in_file(file))?;
             configuration.merge(&walker.found)?;
@@ -107,7 +107,7 @@ impl<'n> Walker<'n> {
             (text("x-kubernetes-object-ref-api-version"), text("x-kubernetes-object-ref-kind"))
         {
             let key = text("x-kubernetes-object-ref-name-key").unwrap_or("name");
-            let gvk = Gvk { group: String::new(), version: version.to_owned(), kind: kind.to_owned() };
+            let gvk = Gvk { group: Text::default(), version: version.into(), kind: kind.into() };
             let referrer = spec(&[&path[..], &[key]].concat());
             found.name_reference.push(NameReference { gvk, referrers: vec![referrer] });
         }

@@ -2,27 +2,29 @@
 
 use std::fmt;
 
+use crate::yaml::Text;
+
 /// Group, version and kind. In a selector, an empty part matches everything.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Gvk {
     /// API group; empty for core.
-    pub group: String,
+    pub group: Text,
     /// API version, for example `v1`.
-    pub version: String,
+    pub version: Text,
     /// Kind, for example `Deployment`.
-    pub kind: String,
+    pub kind: Text,
 }
 
 impl Gvk {
     /// Splits `apiVersion` at its first slash.
     pub fn new(api_version: &str, kind: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
+        Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
     /// The `apiVersion` field.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
     /// Says whether every part that `selector` gives is equal.
@@ -51,9 +53,9 @@ pub struct ResourceId {
     /// Group, version and kind.
     pub gvk: Gvk,
     /// `metadata.name`.
-    pub name: String,
+    pub name: Text,
     /// `metadata.namespace` as written, perhaps empty.
-    pub namespace: String,
+    pub namespace: Text,
     /// Known to live outside of namespaces.
     pub cluster_scoped: bool,
 }
@@ -86,8 +88,8 @@ impl ResourceId {
     }
 
     /// A key under which equal objects meet.
-    pub(crate) fn key(&self) -> (Gvk, String, String) {
-        (self.gvk.clone(), self.name.clone(), self.effective_namespace().to_owned())
+    pub(crate) fn key(&self) -> (Gvk, Text, Text) {
+        (self.gvk.clone(), self.name.clone(), self.effective_namespace().into())
     }
 }
 

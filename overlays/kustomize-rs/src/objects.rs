@@ -2,7 +2,7 @@
 
 use crate::error::BuildError;
 use crate::resource::{Origin, Resource};
-use crate::yaml::{Limits, Node, Rules, Value, decode, parse_with};
+use crate::yaml::{Limits, Node, Rules, Sequence, Value, decode, parse_with};
 use std::sync::Arc;
 
 /// Reads all objects of a file. Lists are unpacked, empty documents dropped.
@@ -58,7 +58,7 @@ fn keep(node: Node) -> Option<Node> {
     (!is_empty).then_some(node)
 }
 
-fn items_of(node: Node) -> Option<Vec<Node>> {
+fn items_of(node: Node) -> Option<Sequence> {
     let Value::Mapping(mut mapping) = node.value else {
         return None;
     };

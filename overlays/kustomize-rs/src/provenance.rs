@@ -1,7 +1,7 @@
 //! `buildMetadata`: where objects came from and what changed them, as annotations.
 
 use crate::resource::Resource;
-use crate::yaml::{Node, emit};
+use crate::yaml::{Node, Text, emit};
 
 pub(crate) const ORIGIN: &str = "config.kubernetes.io/origin";
 pub(crate) const TRANSFORMATIONS: &str = "alpha.config.kubernetes.io/transformations";
@@ -33,14 +33,14 @@ pub(crate) const INTERNAL: [&str; 18] = [
 pub(crate) struct Configured {
     pub(crate) file: String,
     pub(crate) api_version: String,
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    pub(crate) namespace: String,
+    pub(crate) kind: Text,
+    pub(crate) name: Text,
+    pub(crate) namespace: Text,
 }
 
 impl Configured {
     pub(crate) fn builtin(file: &str, kind: &str) -> Self {
-        Self { file: file.to_owned(), api_version: "builtin".into(), kind: kind.to_owned(), ..Self::default() }
+        Self { file: file.to_owned(), api_version: "builtin".into(), kind: kind.into(), ..Self::default() }
     }
 
     /// A plugin that is an object of its own; `None` if it has no origin.
@@ -60,13 +60,13 @@ impl Configured {
         let mut text = format!("configuredIn: {}", emit(&Node::from(self.file.as_str())));
         text.push_str("configuredBy:\n");
         for (key, value) in [
-            ("apiVersion", &self.api_version),
+            ("apiVersion", self.api_version.as_str()),
             ("kind", &self.kind),
             ("name", &self.name),
             ("namespace", &self.namespace),
         ] {
             if !value.is_empty() {
-                text.push_str(&format!("  {key}: {}", emit(&Node::from(value.as_str()))));
+                text.push_str(&format!("  {key}: {}", emit(&Node::from(value))));
             }
         }
         text
@@ -109,9 +109,9 @@ pub(crate) fn note(resources: &mut [Resource], by: &Configured) {
 pub(crate) fn finish(resource: &mut Resource, origins: bool, transformations: bool) {
     let mut pairs = resource.metadata_map("annotations");
     let before = pairs.len();
-    pairs.retain(|(key, _)| !INTERNAL.contains(&key.as_str()) && key != ORIGIN && key != TRANSFORMATIONS);
+    pairs.retain(|(key, _)| !INTERNAL.contains(&key.as_str()) && *key != ORIGIN && *key != TRANSFORMATIONS);
     if origins && let Some(text) = &resource.origin.annotation {
-        pairs.push((ORIGIN.to_owned(), text.clone()));
+        pairs.push((ORIGIN.into(), text.into()));
     }
     if transformations && !resource.transformations.is_empty() {
         let mut text = String::new();
@@ -122,7 +122,7 @@ pub(crate) fn finish(resource: &mut Resource, origins: bool, transformations: bo
                 text.push('\n');
             }
         }
-        pairs.push((TRANSFORMATIONS.to_owned(), text));
+        pairs.push((TRANSFORMATIONS.into(), text.into()));
     }
     if before != pairs.len() || origins || transformations {
         resource.set_metadata_map("annotations", pairs);

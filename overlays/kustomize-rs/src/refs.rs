@@ -9,7 +9,7 @@ use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, NameReference, Schema};
 use crate::transform::field::{Create, visit};
-use crate::yaml::{Mapping, Node, Value};
+use crate::yaml::{Mapping, Node, Text, Value};
 
 /// What is known about an object that may be meant by a name.
 struct Candidate {
@@ -23,7 +23,7 @@ struct Candidate {
 /// All objects, and which of them had a name.
 struct Candidates {
     all: Vec<Candidate>,
-    by_previous_name: HashMap<String, Vec<usize>>,
+    by_previous_name: HashMap<Text, Vec<usize>>,
 }
 
 /// Rewrites all references.
@@ -70,7 +70,7 @@ impl NameReference {
 
 impl Candidates {
     fn of(resources: &[Resource], schema: &Schema) -> Self {
-        let mut by_previous_name: HashMap<String, Vec<usize>> = HashMap::new();
+        let mut by_previous_name: HashMap<Text, Vec<usize>> = HashMap::new();
         let all = resources
             .iter()
             .enumerate()
@@ -97,7 +97,7 @@ impl Candidates {
 }
 
 /// Namespaces of the service accounts that a role binding names.
-fn subject_namespaces(resource: &Resource) -> Result<Vec<String>, BuildError> {
+fn subject_namespaces(resource: &Resource) -> Result<Vec<Text>, BuildError> {
     if resource.kind() != "RoleBinding" {
         return Ok(Vec::new());
     }
@@ -117,8 +117,8 @@ fn subject_namespaces(resource: &Resource) -> Result<Vec<String>, BuildError> {
 
 fn role_reference(resource: &Resource) -> Option<Gvk> {
     let role = resource.node.get("roleRef")?;
-    let text = |key: &str| role.get(key).and_then(Node::scalar_text).map(std::borrow::Cow::into_owned);
-    Some(Gvk { group: text("apiGroup")?, version: String::new(), kind: text("kind")? })
+    let text = |key: &str| role.get(key).and_then(Node::scalar_text).map(Text::from);
+    Some(Gvk { group: text("apiGroup")?, version: Text::default(), kind: text("kind")? })
 }
 
 /// One field of one object, and what it may mean.
@@ -127,7 +127,7 @@ struct Scope<'a> {
     referrer: &'a Candidate,
     target: &'a Gvk,
     role: Option<&'a Gvk>,
-    namespaces: &'a [String],
+    namespaces: &'a [Text],
     budget: &'a Budget,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::id::{Gvk, ResourceId};
 use crate::schema::Schema;
-use crate::yaml::{Mapping, Node, Value};
+use crate::yaml::{Mapping, Node, Text, Value};
 use std::sync::Arc;
 
 /// Where a resource was read: a file, and the object in it.
@@ -40,9 +40,9 @@ impl Behavior {
 /// A name that a resource had before. Group and version are always the current ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PreviousId {
-    pub(crate) name: String,
-    pub(crate) namespace: String,
-    pub(crate) kind: String,
+    pub(crate) name: Text,
+    pub(crate) namespace: Text,
+    pub(crate) kind: Text,
 }
 
 /// A Kubernetes object on its way through a build.
@@ -87,12 +87,12 @@ impl Resource {
     }
 
     /// `metadata.name`.
-    pub fn name(&self) -> String {
+    pub fn name(&self) -> Text {
         self.text(&["metadata", "name"])
     }
 
     /// `metadata.namespace`, empty where there is none.
-    pub fn namespace(&self) -> String {
+    pub fn namespace(&self) -> Text {
         self.text(&["metadata", "namespace"])
     }
 
@@ -101,14 +101,14 @@ impl Resource {
         self.cluster_scoped
     }
 
-    pub(crate) fn kind(&self) -> String {
+    pub(crate) fn kind(&self) -> Text {
         self.text(&["kind"])
     }
 
-    fn text(&self, path: &[&str]) -> String {
+    fn text(&self, path: &[&str]) -> Text {
         match self.node.at(path) {
-            Some(node) if !node.is_null() => node.scalar_text().unwrap_or_default().into_owned(),
-            _ => String::new(),
+            Some(node) if !node.is_null() => node.to_text(),
+            _ => Text::default(),
         }
     }
 
@@ -144,7 +144,7 @@ impl Resource {
     /// Remembers the current name before it changes.
     pub(crate) fn store_previous_id(&mut self, schema: &Schema) {
         let id = self.id(schema);
-        let namespace = id.effective_namespace().to_owned();
+        let namespace = id.effective_namespace().into();
         self.previous.push(PreviousId { name: id.name, namespace, kind: id.gvk.kind });
     }
 
@@ -170,14 +170,13 @@ impl Resource {
     }
 
     /// Labels or annotations as text.
-    pub(crate) fn metadata_map(&self, field: &str) -> Vec<(String, String)> {
+    pub(crate) fn metadata_map(&self, field: &str) -> Vec<(Text, Text)> {
         let mapping = self.node.at(&["metadata", field]).and_then(Node::as_mapping);
-        let text = |node: &Node| node.scalar_text().unwrap_or_default().into_owned();
-        mapping.into_iter().flatten().map(|entry| (entry.key.clone(), text(&entry.value))).collect()
+        mapping.into_iter().flatten().map(|entry| (entry.key.clone(), entry.value.to_text())).collect()
     }
 
     /// Sets labels or annotations; an empty map removes the field.
-    pub(crate) fn set_metadata_map(&mut self, field: &str, pairs: Vec<(String, String)>) {
+    pub(crate) fn set_metadata_map(&mut self, field: &str, pairs: Vec<(Text, Text)>) {
         let Some(metadata) = self.metadata_mut() else {
             return;
         };
@@ -189,9 +188,9 @@ impl Resource {
         }
     }
 
-    pub(crate) fn annotation(&self, key: &str) -> Option<String> {
+    pub(crate) fn annotation(&self, key: &str) -> Option<Text> {
         let node = self.node.at(&["metadata", "annotations"])?.get(key)?;
-        node.scalar_text().map(std::borrow::Cow::into_owned)
+        node.scalar_text().map(Text::from)
     }
 
     /// What kustomize does to annotations when a build ends: values become texts, an empty map goes away.
@@ -203,7 +202,7 @@ impl Resource {
             Some(Value::Mapping(annotations)) => {
                 for entry in annotations.iter_mut() {
                     if !matches!(entry.value.value, Value::String(_)) || entry.value.is_rewritten() {
-                        let text = entry.value.scalar_text().unwrap_or_default().into_owned();
+                        let text = entry.value.to_text();
                         entry.value.value = Value::String(text);
                     }
                 }

@@ -6,6 +6,7 @@ use crate::error::{BuildError, BuildErrorKind};
 use crate::id::{Gvk, ResourceId};
 use crate::resource::Resource;
 use crate::schema::Schema;
+use crate::yaml::Text;
 
 /// A selector as written in a kustomization. Empty parts select everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -201,7 +202,7 @@ enum Requirement {
 }
 
 impl Requirement {
-    fn fits(&self, pairs: &[(String, String)]) -> bool {
+    fn fits(&self, pairs: &[(Text, Text)]) -> bool {
         let value = |key: &str| pairs.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str());
         let number = |key: &str| value(key).and_then(|text| text.parse::<i64>().ok());
         match self {
@@ -306,7 +307,7 @@ mod tests {
 
     #[test]
     fn label_selectors_are_those_of_kubernetes() {
-        let pairs = [("a".to_owned(), "1".to_owned()), ("x/y".to_owned(), "z".to_owned())];
+        let pairs = [("a".into(), "1".into()), ("x/y".into(), "z".into())];
         let check = |text: &str, expect: bool| {
             let all = requirements(text).unwrap().iter().all(|requirement| requirement.fits(&pairs));
             assert_eq!(all, expect, "{text}");

@@ -31,7 +31,7 @@ fn node() -> impl Strategy<Value = Node> {
         any::<bool>().prop_map(Value::Bool),
         any::<i64>().prop_map(Value::Int),
         (-1e6..1e6f64).prop_map(Value::Float),
-        text().prop_map(Value::String),
+        text().prop_map(|text| Value::String(text.into())),
     ]
     .prop_map(Node::new);
     leaf.prop_recursive(4, 40, 6, |inner| {

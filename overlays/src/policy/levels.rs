@@ -116,7 +116,7 @@ impl Reader<'_> {
                     self.unknown(field, &place, &known(&["clusters"], true));
                 }
             }
-            environments.insert(entry.key.clone(), environment);
+            environments.insert(entry.key.to_string(), environment);
         }
         environments
     }
@@ -128,7 +128,7 @@ impl Reader<'_> {
     ) -> BTreeMap<String, ClusterPolicy> {
         let mut clusters = BTreeMap::new();
         for entry in self.mapping(node, "clusters").into_iter().flatten() {
-            self.cluster = Some(entry.key.clone());
+            self.cluster = Some(entry.key.to_string());
             let place = format!("clusters.{}", entry.key);
             let mut cluster = ClusterPolicy::default();
             for field in self.mapping(&entry.value, &place).into_iter().flatten() {
@@ -152,7 +152,7 @@ impl Reader<'_> {
                     }
                 }
             }
-            clusters.insert(entry.key.clone(), cluster);
+            clusters.insert(entry.key.to_string(), cluster);
             self.cluster = None;
         }
         clusters

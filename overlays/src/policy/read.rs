@@ -155,7 +155,7 @@ impl Reader<'_> {
         for entry in self.mapping(node, place).into_iter().flatten() {
             match entry.value.scalar_text() {
                 Some(text) if !entry.value.is_null() => {
-                    variables.insert(entry.key.clone(), text.into_owned());
+                    variables.insert(entry.key.to_string(), text.into_owned());
                 }
                 None | Some(_) => {
                     let message = format!("{place}.{} must be a text, number, true or false", entry.key);
@@ -219,7 +219,7 @@ impl Reader<'_> {
                     self.unknown(field, &place, &SETTINGS);
                 }
             }
-            stages.insert(entry.key.clone(), settings);
+            stages.insert(entry.key.to_string(), settings);
         }
         stages
     }

@@ -122,7 +122,7 @@ fn with_resource(path: &RepoPath, bytes: &[u8], resource: &str) -> Result<String
     mapping.remove("apiVersion");
     let resources = mapping.get_or_insert_with("resources", || Node::from(Vec::new()));
     if resources.is_null() {
-        resources.value = Value::Sequence(Vec::new());
+        resources.value = Value::Sequence(Vec::new().into());
     }
     match resources.as_sequence_mut() {
         Some(items) => items.insert(0, Node::from(resource)),

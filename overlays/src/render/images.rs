@@ -187,7 +187,7 @@ fn replace(
     match section.find(&reference, container) {
         Some(image) => {
             let target = target(image, &reference, deployed, object, report);
-            node.value = Value::String(target);
+            node.value = Value::String(target.into());
         }
         None => {
             report.unmatched.insert((text.to_owned(), object.to_owned()));
@@ -218,7 +218,7 @@ fn replace_argument(
     }
     if let Some(image) = section.find(&reference, None) {
         let target = target(image, &reference, deployed, object, report);
-        node.value = Value::String(format!("{flag}{target}"));
+        node.value = Value::String(format!("{flag}{target}").into());
     }
 }
 

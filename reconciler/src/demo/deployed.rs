@@ -74,7 +74,7 @@ fn services(nodes: &[Node]) -> BTreeMap<String, (String, String)> {
         found
             .into_iter()
             .flat_map(|map| map.iter())
-            .filter_map(|entry| Some((entry.key.clone(), entry.value.as_str()?.to_owned())))
+            .filter_map(|entry| Some((entry.key.to_string(), entry.value.as_str()?.to_owned())))
             .collect()
     };
     let named = |node: &Node| {

@@ -46,11 +46,11 @@ fn string_map(node: &Node, place: &str, name: &str, strict: bool) -> Result<Vec<
     mapping
         .iter()
         .map(|entry| match &entry.value.value {
-            Value::String(text) => Ok((entry.key.clone(), text.clone())),
-            Value::Null => Ok((entry.key.clone(), String::new())),
+            Value::String(text) => Ok((entry.key.to_string(), text.to_string())),
+            Value::Null => Ok((entry.key.to_string(), String::new())),
             // Plugins are configured through a looser reader, which takes scalars as text.
             _ if !strict && entry.value.is_scalar() => {
-                Ok((entry.key.clone(), entry.value.scalar_text().unwrap_or_default().into_owned()))
+                Ok((entry.key.to_string(), entry.value.scalar_text().unwrap_or_default().into_owned()))
             }
             _ => Err(wrong(&join(place, name), &entry.key, "a text", &entry.value)),
         })
@@ -85,7 +85,7 @@ impl<'n> Fields<'n> {
     pub(crate) fn optional_text(&self, name: &'static str) -> Result<Option<String>, BuildError> {
         match self.get(name) {
             None => Ok(None),
-            Some(Node { value: Value::String(text), .. }) => Ok(Some(text.clone())),
+            Some(Node { value: Value::String(text), .. }) => Ok(Some(text.to_string())),
             Some(node) if !self.strict && node.is_scalar() => Ok(Some(node.scalar_text().unwrap_or_default().into())),
             Some(node) => Err(wrong(&self.place, name, "a text", node)),
         }
@@ -112,7 +112,7 @@ impl<'n> Fields<'n> {
 
     pub(crate) fn texts(&self, name: &'static str) -> Result<Vec<String>, BuildError> {
         self.list(name, |item, place| match &item.value {
-            Value::String(text) => Ok(text.clone()),
+            Value::String(text) => Ok(text.to_string()),
             Value::Null => Ok(String::new()),
             _ => Err(wrong("", place, "a text", item)),
         })

@@ -11,7 +11,7 @@ use crate::transform::images::Image;
 use crate::transform::order::LegacyOrder;
 use crate::transform::replacements::{FieldOptions, Replacement, Source, Target};
 use crate::transform::variables::Variable;
-use crate::yaml::Span;
+use crate::yaml::{Span, Text};
 
 /// An entry of `labels`.
 #[derive(Debug, Clone, Default)]
@@ -65,7 +65,8 @@ pub(crate) struct Generator {
 }
 
 pub(crate) fn gvk(fields: &Fields<'_>) -> Result<Gvk, BuildError> {
-    Ok(Gvk { group: fields.text("group")?, version: fields.text("version")?, kind: fields.text("kind")? })
+    let part = |name| fields.text(name).map(Text::from);
+    Ok(Gvk { group: part("group")?, version: part("version")?, kind: part("kind")? })
 }
 
 pub(crate) fn field_spec(fields: &Fields<'_>) -> Result<FieldSpec, BuildError> {
@@ -127,8 +128,8 @@ fn field_options(fields: &Fields<'_>) -> Result<FieldOptions, BuildError> {
 fn source(fields: &Fields<'_>) -> Result<Source, BuildError> {
     let id = ResourceId {
         gvk: gvk(fields)?,
-        name: fields.text("name")?,
-        namespace: fields.text("namespace")?,
+        name: fields.text("name")?.into(),
+        namespace: fields.text("namespace")?.into(),
         cluster_scoped: false,
     };
     let options = fields.object("options", field_options)?.unwrap_or_default();
@@ -171,7 +172,8 @@ pub(crate) fn variable(fields: &Fields<'_>) -> Result<Variable, BuildError> {
         if !api_version.is_empty() {
             gvk = Gvk::new(&api_version, &gvk.kind);
         }
-        Ok(ResourceId { gvk, name: object.text("name")?, namespace: object.text("namespace")?, cluster_scoped: false })
+        let part = |name| object.text(name).map(Text::from);
+        Ok(ResourceId { gvk, name: part("name")?, namespace: part("namespace")?, cluster_scoped: false })
     })?;
     let field_path = fields.object("fieldref", |field| field.text("fieldPath"))?.unwrap_or_default();
     Ok(Variable {

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use crate::error::{BuildError, BuildErrorKind};
 use crate::id::Gvk;
 use crate::schema::{Place, Schema};
-use crate::yaml::{Mapping, Node, Value};
+use crate::yaml::{Mapping, Node, Sequence, Value};
 
 /// Merges `patch` into `object`; `None` if the patch deletes it.
 pub(crate) fn merge(object: Node, patch: Node, schema: &Schema) -> Result<Option<Node>, BuildError> {
@@ -293,10 +293,10 @@ impl<'s> Merger<'s> {
         };
         let patch_items = match patch {
             Some(Node { value: Value::Sequence(items), .. }) => items,
-            _ => Vec::new(),
+            _ => Sequence::default(),
         };
-        let merged = self.merge_items(std::mem::take(items), &patch_items, place, keys)?;
-        *items = merged;
+        let merged = self.merge_items(std::mem::take(items).into_iter().collect(), &patch_items, place, keys)?;
+        *items = merged.into();
         Ok(Some(base))
     }
 

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::id::Gvk;
+use crate::yaml::Text;
 
 pub(crate) use configuration::merge_specs;
 pub use configuration::{Configuration, FieldSpec, NameReference, split_path};
@@ -26,7 +27,7 @@ pub struct Schema {
     names: HashMap<String, usize>,
     definitions: Vec<Definition>,
     kinds: HashMap<Gvk, usize>,
-    cluster_scoped: HashMap<(String, String), bool>,
+    cluster_scoped: HashMap<Gvk, bool>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -63,12 +64,12 @@ impl Schema {
 
     /// Says whether the kind is known to live outside of namespaces.
     pub fn is_cluster_scoped(&self, gvk: &Gvk) -> bool {
-        self.cluster_scoped.get(&(gvk.api_version(), gvk.kind.clone())).copied().unwrap_or(false)
+        self.cluster_scoped.get(gvk).copied().unwrap_or(false)
     }
 
     /// Says whether the scope of the kind is known.
     pub(crate) fn knows_scope(&self, gvk: &Gvk) -> bool {
-        self.cluster_scoped.contains_key(&(gvk.api_version(), gvk.kind.clone()))
+        self.cluster_scoped.contains_key(gvk)
     }
 
     pub(crate) fn root(&self, gvk: &Gvk) -> Option<Place<'_>> {
@@ -146,8 +147,7 @@ fn read_tables(text: &str) -> (Schema, Configuration) {
                 }
             }
             [scope @ ("cluster" | "namespaced"), api_version, kind] => {
-                let key = ((*api_version).to_owned(), (*kind).to_owned());
-                schema.cluster_scoped.insert(key, *scope == "cluster");
+                schema.cluster_scoped.insert(Gvk::new(api_version, kind), *scope == "cluster");
             }
             ["definition", name] => current = names.get(name).copied().unwrap_or(0),
             ["kind", group, version, kind] => {
@@ -166,7 +166,7 @@ fn read_tables(text: &str) -> (Schema, Configuration) {
 }
 
 fn gvk(group: &str, version: &str, kind: &str) -> Gvk {
-    let part = |text: &str| if text == "-" { String::new() } else { text.to_owned() };
+    let part = |text: &str| if text == "-" { Text::default() } else { text.into() };
     Gvk { group: part(group), version: part(version), kind: part(kind) }
 }
 

@@ -33,7 +33,7 @@ impl Schema {
             }
             let kinds = entry.value.get("x-kubernetes-group-version-kind").and_then(Node::as_sequence);
             for kind in kinds.into_iter().flatten() {
-                let part = |name: &str| kind.get(name).and_then(Node::as_str).unwrap_or_default().to_owned();
+                let part = |name: &str| kind.get(name).and_then(Node::as_str).unwrap_or_default().into();
                 let gvk = Gvk { group: part("group"), version: part("version"), kind: part("kind") };
                 schema.kinds.insert(gvk, *index);
             }
@@ -49,13 +49,12 @@ impl Schema {
             let Some(kind) = path.value.at(&["get", "x-kubernetes-group-version-kind"]) else {
                 continue;
             };
-            let part = |name: &str| kind.get(name).and_then(Node::as_str).unwrap_or_default().to_owned();
+            let part = |name: &str| kind.get(name).and_then(Node::as_str).unwrap_or_default().into();
             let gvk = Gvk { group: part("group"), version: part("version"), kind: part("kind") };
-            let key = (gvk.api_version(), gvk.kind);
             if path.key.contains("namespaces/{namespace}") {
-                self.cluster_scoped.insert(key, false);
+                self.cluster_scoped.insert(gvk, false);
             } else {
-                self.cluster_scoped.entry(key).or_insert(true);
+                self.cluster_scoped.entry(gvk).or_insert(true);
             }
         }
     }
@@ -77,7 +76,7 @@ impl Reader<'_> {
         let mut definition = Definition::default();
         for entry in node.get("properties").and_then(Node::as_mapping).into_iter().flatten() {
             let property = self.property(&entry.value);
-            definition.properties.insert(entry.key.clone(), property);
+            definition.properties.insert(entry.key.to_string(), property);
         }
         if let Some(additional) = node.get("additionalProperties").filter(|node| node.as_mapping().is_some()) {
             definition.additional = Some(Box::new(self.property(additional)));

@@ -3,7 +3,7 @@
 use crate::error::BuildError;
 use crate::id::Gvk;
 use crate::schema::FieldSpec;
-use crate::yaml::{Mapping, Node, Value};
+use crate::yaml::{Mapping, Node, Text, Value};
 
 /// What is made at the end of a path that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ fn find<'n>(
         return Err(BuildError::transform("a field without name"));
     }
     let made = || match create {
-        Create::Scalar if rest.is_empty() => Node::new(Value::String(String::new())),
+        Create::Scalar if rest.is_empty() => Node::new(Value::String(Text::default())),
         _ => Node::from(Mapping::new()),
     };
     if is_list || create == Create::Never {
@@ -97,7 +97,7 @@ fn find<'n>(
 
 /// Sets a scalar to a text. Lists and maps are an error.
 pub(crate) fn set_text(node: &mut Node, text: &str) -> Result<(), BuildError> {
-    set_value(node, Value::String(text.to_owned()))
+    set_value(node, Value::String(text.into()))
 }
 
 /// Sets a scalar. Lists and maps are an error.

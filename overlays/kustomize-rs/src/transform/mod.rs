@@ -25,7 +25,7 @@ pub(crate) fn plain_scalar(text: &str) -> Node {
         Scalar::Int(number) => Value::Int(number),
         Scalar::Uint(number) => Value::Uint(number),
         Scalar::Float(number) => Value::Float(number),
-        Scalar::Timestamp(time) => Value::String(time),
+        Scalar::Timestamp(time) => Value::String(time.into()),
         Scalar::Merge | Scalar::Text => return Node::from(text),
     };
     let mut node = Node::new(value);

@@ -70,7 +70,7 @@ fn try_set(
         let outer: Vec<String> = outer.to_vec();
         visit(object, &outer, None, false, &mut |node, _| {
             if !done {
-                *node = Node::with_span(Value::String(changed.clone()), node.span);
+                *node = Node::with_span(Value::String(changed.as_str().into()), node.span);
                 done = true;
             }
             Ok(())
@@ -123,7 +123,7 @@ pub(crate) fn set_value(node: &mut Node, value: &Node, is_new: bool) -> Result<(
     let fits = match (&node.value, &typed.value) {
         (_, _) if is_new => true,
         (Value::String(_), _) => {
-            *node = Node::with_span(Value::String(text), node.span);
+            *node = Node::with_span(Value::String(text.into()), node.span);
             return Ok(());
         }
         (Value::Int(_) | Value::Uint(_), Value::Int(_) | Value::Uint(_))

@@ -92,8 +92,8 @@ fn value_of(variable: &Variable, resources: &[Resource]) -> Result<Value, BuildE
     match look_up(&resource.node, &path)? {
         Some(node) => Ok(match &node.value {
             // What has no type of its own is taken as it is written.
-            Value::Null => Value::String(node.scalar_text().unwrap_or_default().into_owned()),
-            Value::String(_) => Value::String(node.scalar_text().unwrap_or_default().into_owned()),
+            Value::Null => Value::String(node.scalar_text().unwrap_or_default().into()),
+            Value::String(_) => Value::String(node.scalar_text().unwrap_or_default().into()),
             other => other.clone(),
         }),
         None => {
@@ -199,7 +199,7 @@ fn expand(text: &str, values: &BTreeMap<&str, Value>) -> Value {
         }
     }
     out.push_str(rest);
-    Value::String(out)
+    Value::String(out.into())
 }
 
 #[cfg(test)]
@@ -210,7 +210,7 @@ mod tests {
     fn variables_expand_and_dollars_escape() {
         let values = BTreeMap::from([("A", Value::String("x".into())), ("N", Value::Int(3))]);
         let check = |text: &str, expect: Value| assert_eq!(expand(text, &values), expect, "{text}");
-        let text = |text: &str| Value::String(text.to_owned());
+        let text = |text: &str| Value::String(text.into());
         check("$(A)", text("x"));
         check("$(N)", Value::Int(3));
         check("-$(N)-$(A)", text("-3-x"));

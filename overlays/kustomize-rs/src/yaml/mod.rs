@@ -13,6 +13,7 @@ mod order;
 mod parse;
 mod plain;
 mod resolve;
+mod shared;
 mod timestamp;
 
 pub use emit::{emit, emit_all};
@@ -21,6 +22,7 @@ pub use limits::Limits;
 pub use node::{Entry, Mapping, Node, Span, Value};
 pub use order::compare_keys;
 pub use parse::{Document, Rules, decode, parse, parse_with};
+pub use shared::{Sequence, Text};
 
 pub(crate) use number::{float_text, json_float};
 pub(crate) use resolve::{Scalar, resolve_v3};

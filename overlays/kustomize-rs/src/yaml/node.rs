@@ -1,5 +1,9 @@
 //! The typed tree that everything else works on.
 
+use std::sync::Arc;
+
+use super::shared::{Sequence, Text};
+
 /// A place in the decoded source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Span {
@@ -39,9 +43,9 @@ pub enum Value {
     /// Every other number.
     Float(f64),
     /// Text.
-    String(String),
+    String(Text),
     /// A list.
-    Sequence(Vec<Node>),
+    Sequence(Sequence),
     /// A map with text keys.
     Mapping(Mapping),
 }
@@ -60,12 +64,18 @@ impl From<Value> for Node {
 
 impl From<&str> for Node {
     fn from(text: &str) -> Self {
-        Self::new(Value::String(text.to_owned()))
+        Self::new(Value::String(text.into()))
     }
 }
 
 impl From<String> for Node {
     fn from(text: String) -> Self {
+        Self::new(Value::String(text.into()))
+    }
+}
+
+impl From<Text> for Node {
+    fn from(text: Text) -> Self {
         Self::new(Value::String(text))
     }
 }
@@ -78,7 +88,7 @@ impl From<Mapping> for Node {
 
 impl From<Vec<Node>> for Node {
     fn from(items: Vec<Node>) -> Self {
-        Self::new(Value::Sequence(items))
+        Self::new(Value::Sequence(items.into()))
     }
 }
 
@@ -97,14 +107,30 @@ impl Node {
     #[allow(clippy::cast_precision_loss, reason = "that is what is lost")]
     pub(crate) fn through_json(&mut self) {
         const EXACT: i64 = 1 << 53;
-        self.forget_writing();
+        self.written = None;
         match &mut self.value {
-            Value::Sequence(items) => items.iter_mut().for_each(Node::through_json),
-            Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| entry.value.through_json()),
+            Value::Sequence(items) if items.iter().any(|item| item.changes_in_json(EXACT)) => {
+                items.iter_mut().for_each(Node::through_json);
+            }
+            Value::Mapping(mapping) if mapping.iter().any(|entry| entry.value.changes_in_json(EXACT)) => {
+                mapping.iter_mut().for_each(|entry| entry.value.through_json());
+            }
             Value::Int(number) if !(-EXACT..=EXACT).contains(number) => self.value = Value::Float(*number as f64),
             Value::Uint(number) => self.value = Value::Float(*number as f64),
             _ => {}
         }
+    }
+
+    /// Says whether a way through JSON changes anything here. Lists and mappings in which nothing changes stay shared.
+    fn changes_in_json(&self, exact: i64) -> bool {
+        self.written.is_some()
+            || match &self.value {
+                Value::Sequence(items) => items.iter().any(|item| item.changes_in_json(exact)),
+                Value::Mapping(mapping) => mapping.iter().any(|entry| entry.value.changes_in_json(exact)),
+                Value::Int(number) => !(-exact..=exact).contains(number),
+                Value::Uint(_) => true,
+                _ => false,
+            }
     }
 
     /// Finds a number that JSON cannot say.
@@ -121,10 +147,24 @@ impl Node {
     pub(crate) fn forget_writing(&mut self) {
         self.written = None;
         match &mut self.value {
-            Value::Sequence(items) => items.iter_mut().for_each(Node::forget_writing),
-            Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| entry.value.forget_writing()),
+            Value::Sequence(items) if items.iter().any(Node::holds_writing) => {
+                items.iter_mut().for_each(Node::forget_writing);
+            }
+            Value::Mapping(mapping) if mapping.iter().any(|entry| entry.value.holds_writing()) => {
+                mapping.iter_mut().for_each(|entry| entry.value.forget_writing());
+            }
             _ => {}
         }
+    }
+
+    /// Says whether [`forget_writing`](Self::forget_writing) changes anything.
+    fn holds_writing(&self) -> bool {
+        self.written.is_some()
+            || match &self.value {
+                Value::Sequence(items) => items.iter().any(Node::holds_writing),
+                Value::Mapping(mapping) => mapping.iter().any(|entry| entry.value.holds_writing()),
+                _ => false,
+            }
     }
 
     /// Says whether this is an empty value inside of braces: null while an object is worked on, an empty text in the
@@ -271,6 +311,14 @@ impl Node {
         }
     }
 
+    /// Returns [`scalar_text`](Self::scalar_text) as a text of its own; empty for lists and mappings.
+    pub(crate) fn to_text(&self) -> Text {
+        match (&self.written, &self.value) {
+            (None, Value::String(text)) => text.clone(),
+            _ => self.scalar_text().unwrap_or_default().into(),
+        }
+    }
+
     /// Returns the number of nodes in the tree, this one included; keys do not count.
     pub fn count(&self) -> usize {
         match &self.value {
@@ -285,7 +333,7 @@ impl Node {
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// The key; integers and dates used as keys are their canonical text.
-    pub key: String,
+    pub key: Text,
     /// Where the key was read.
     pub key_span: Span,
     /// The value.
@@ -293,9 +341,11 @@ pub struct Entry {
 }
 
 /// Keys and values in the order of the source. Equal if they hold the same keys with equal values, in any order.
+///
+/// A copy shares the entries; changing a shared mapping copies its own entries first, those below stay shared.
 #[derive(Debug, Clone, Default)]
 pub struct Mapping {
-    entries: Vec<Entry>,
+    entries: Arc<Vec<Entry>>,
 }
 
 impl PartialEq for Mapping {
@@ -312,7 +362,7 @@ impl Mapping {
     }
 
     pub(crate) fn from_entries(entries: Vec<Entry>) -> Self {
-        Self { entries }
+        Self { entries: Arc::new(entries) }
     }
 
     /// Returns the value at `key`.
@@ -322,7 +372,16 @@ impl Mapping {
 
     /// Returns the value at `key`, for change.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
-        self.entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.value)
+        let index = self.position(key)?;
+        Some(&mut self.entries_mut().get_mut(index)?.value)
+    }
+
+    fn position(&self, key: &str) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.key == key)
+    }
+
+    fn entries_mut(&mut self) -> &mut Vec<Entry> {
+        Arc::make_mut(&mut self.entries)
     }
 
     /// Returns the whole entry at `key`.
@@ -331,12 +390,12 @@ impl Mapping {
     }
 
     /// Sets `key`, in place where it exists, else at the end; returns the value that was there.
-    pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Node>) -> Option<Node> {
+    pub fn insert(&mut self, key: impl Into<Text>, value: impl Into<Node>) -> Option<Node> {
         let (key, value) = (key.into(), value.into());
         match self.get_mut(&key) {
             Some(slot) => Some(std::mem::replace(slot, value)),
             None => {
-                self.entries.push(Entry { key, key_span: Span::default(), value });
+                self.push_entry(Entry { key, key_span: Span::default(), value });
                 None
             }
         }
@@ -344,13 +403,13 @@ impl Mapping {
 
     /// Adds an entry whose key is known not to be there.
     pub(crate) fn push_entry(&mut self, entry: Entry) {
-        self.entries.push(entry);
+        self.entries_mut().push(entry);
     }
 
     /// Removes `key`, keeping the order of the rest.
     pub fn remove(&mut self, key: &str) -> Option<Node> {
-        let index = self.entries.iter().position(|entry| entry.key == key)?;
-        Some(self.entries.remove(index).value)
+        let index = self.position(key)?;
+        Some(self.entries_mut().remove(index).value)
     }
 
     /// Says whether `key` is there.
@@ -365,25 +424,25 @@ impl Mapping {
 
     /// Iterates in input order, for change.
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Entry> {
-        self.entries.iter_mut()
+        self.entries_mut().iter_mut()
     }
 
     /// Keeps the entries that `keep` accepts.
     pub fn retain(&mut self, keep: impl FnMut(&Entry) -> bool) {
-        self.entries.retain(keep);
+        self.entries_mut().retain(keep);
     }
 
     /// Returns the value at `key`, inserting `default()` where there is none.
     pub fn get_or_insert_with(&mut self, key: &str, default: impl FnOnce() -> Node) -> &mut Node {
-        let index = match self.entries.iter().position(|entry| entry.key == key) {
+        let index = match self.position(key) {
             Some(index) => index,
             None => {
-                self.entries.push(Entry { key: key.to_owned(), key_span: Span::default(), value: default() });
-                self.entries.len() - 1
+                self.push_entry(Entry { key: key.into(), key_span: Span::default(), value: default() });
+                self.len() - 1
             }
         };
         #[allow(clippy::indexing_slicing, reason = "the index was found or pushed just above")]
-        &mut self.entries[index].value
+        &mut self.entries_mut()[index].value
     }
 
     /// Number of entries.
@@ -409,12 +468,12 @@ impl IntoIterator for Mapping {
     type Item = Entry;
     type IntoIter = std::vec::IntoIter<Entry>;
     fn into_iter(self) -> Self::IntoIter {
-        self.entries.into_iter()
+        Arc::unwrap_or_clone(self.entries).into_iter()
     }
 }
 
-impl FromIterator<(String, Node)> for Mapping {
-    fn from_iter<T: IntoIterator<Item = (String, Node)>>(pairs: T) -> Self {
+impl<K: Into<Text>> FromIterator<(K, Node)> for Mapping {
+    fn from_iter<T: IntoIterator<Item = (K, Node)>>(pairs: T) -> Self {
         let mut mapping = Self::new();
         for (key, value) in pairs {
             mapping.insert(key, value);

@@ -110,11 +110,11 @@ mod tests {
     }
 
     fn sorted(keys: &[&str]) -> Vec<String> {
-        let entry = |key: &&str| Entry { key: (*key).to_owned(), key_span: Span::default(), value: Node::default() };
+        let entry = |key: &&str| Entry { key: (*key).into(), key_span: Span::default(), value: Node::default() };
         let entries: Vec<Entry> = keys.iter().map(entry).collect();
         let mut order: Vec<&Entry> = entries.iter().collect();
         sort_entries(&mut order);
-        order.into_iter().map(|entry| entry.key.clone()).collect()
+        order.into_iter().map(|entry| entry.key.to_string()).collect()
     }
 
     #[test]

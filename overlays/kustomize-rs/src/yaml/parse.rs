@@ -8,6 +8,7 @@ use granit_parser::{Event, Options, Parser, ScalarStyle, StructureStyle, Tag};
 
 use super::node::{Entry, Mapping, Node, Span, Value};
 use super::resolve::{Scalar, resolve_v2, resolve_v3};
+use super::shared::Text;
 use super::{Limits, YamlError, YamlErrorKind};
 
 /// One document of a text.
@@ -16,7 +17,7 @@ pub struct Document {
     /// Its top node; never null.
     pub root: Node,
     /// Keys that were given twice, where the rules let the last one win: only [`Rules::V2`] does.
-    pub duplicates: Vec<(String, Span)>,
+    pub duplicates: Vec<(Text, Span)>,
 }
 
 /// Whose reading rules decide what a plain scalar means.
@@ -161,7 +162,7 @@ enum Content {
 struct MappingFrame {
     entries: Vec<Entry>,
     /// Keys, once there are too many to look through.
-    seen: HashSet<String>,
+    seen: HashSet<Text>,
     key: Option<Key>,
     merges: Vec<(Node, Span)>,
     merge_seen: bool,
@@ -170,9 +171,9 @@ struct MappingFrame {
 }
 
 enum Key {
-    Text(String, Span),
+    Text(Text, Span),
     /// One that is already there, whose value has to be the same.
-    Repeated(String, Span),
+    Repeated(Text, Span),
     Merge(Span),
 }
 
@@ -186,7 +187,7 @@ struct Builder<'l> {
     open_anchors: HashSet<usize>,
     stack: Vec<Frame>,
     finished: Vec<Document>,
-    duplicates: Vec<(String, Span)>,
+    duplicates: Vec<(Text, Span)>,
 }
 
 impl Builder<'_> {
@@ -248,7 +249,7 @@ impl Builder<'_> {
         let (value, last) = match frame.content {
             Content::Sequence(items) => {
                 let last = items.last().map(|item| item.span.end);
-                (Value::Sequence(items), last)
+                (Value::Sequence(items.into()), last)
             }
             Content::Mapping(mapping) => {
                 let last = mapping.entries.last().map(|entry| entry.value.span.end.max(entry.key_span.end));
@@ -301,7 +302,7 @@ impl Builder<'_> {
         let mut node = found.node.clone();
         node.span = span;
         if self.awaits_key() {
-            let text = node.as_str().map(str::to_owned);
+            let text = node.as_str().map(Text::from);
             let Some(text) = text else {
                 return Err(error_at(YamlErrorKind::KeyType, "the alias of a key is no text", span));
             };
@@ -394,7 +395,7 @@ impl Builder<'_> {
             Some(tag) => {
                 let binary = tag.handle() == "tag:yaml.org,2002:" && tag.suffix() == "binary";
                 if binary {
-                    return Ok(Node::with_span(Value::String(decode_binary(&text, span)?), span));
+                    return Ok(Node::with_span(Value::String(decode_binary(&text, span)?.into()), span));
                 }
                 self.resolve_tagged(&text, style, tag, span)?
             }
@@ -456,11 +457,11 @@ impl Builder<'_> {
         let node = self.scalar_node(Cow::Borrowed(text), style, tag, span)?;
         let key = match node.value {
             Value::String(text) => text,
-            Value::Int(number) => number.to_string(),
-            Value::Uint(number) => number.to_string(),
-            Value::Bool(value) if self.rules == Rules::V2 => value.to_string(),
-            Value::Float(number) if self.rules == Rules::V2 => super::float_text(number),
-            Value::Null if self.rules == Rules::V2 => String::from("null"),
+            Value::Int(number) => number.to_string().into(),
+            Value::Uint(number) => number.to_string().into(),
+            Value::Bool(value) if self.rules == Rules::V2 => value.to_string().into(),
+            Value::Float(number) if self.rules == Rules::V2 => super::float_text(number).into(),
+            Value::Null if self.rules == Rules::V2 => "null".into(),
             _ => {
                 let message = format!("the key `{text}` is no text; put it in quotes");
                 return Err(error_at(YamlErrorKind::KeyType, message, span));
@@ -545,7 +546,7 @@ impl Builder<'_> {
     /// Adds what `<<` names: own keys win, then the first of a list.
     fn merge(&mut self, frame: MappingFrame) -> Result<Mapping, YamlError> {
         let mut mapping = Mapping::from_entries(frame.entries);
-        let mut known: Option<HashSet<String>> = None;
+        let mut known: Option<HashSet<Text>> = None;
         for (node, span) in frame.merges {
             let Value::Mapping(merged) = node.value else {
                 let message = "the merge key `<<` needs a mapping or a list of mappings";
@@ -573,7 +574,7 @@ impl MappingFrame {
         if self.seen.is_empty() {
             self.seen.extend(self.entries.iter().map(|entry| entry.key.clone()));
         }
-        if self.seen.insert(key.to_owned()) { None } else { find(&self.entries) }
+        if self.seen.insert(key.into()) { None } else { find(&self.entries) }
     }
 }
 
@@ -585,8 +586,8 @@ pub(super) fn scalar_value(scalar: Scalar, text: Cow<'_, str>, span: Span) -> No
         Scalar::Int(number) => Value::Int(number),
         Scalar::Uint(number) => Value::Uint(number),
         Scalar::Float(number) => Value::Float(number),
-        Scalar::Timestamp(time) => Value::String(time),
-        Scalar::Merge | Scalar::Text => return Node::with_span(Value::String(text.into_owned()), span),
+        Scalar::Timestamp(time) => Value::String(time.into()),
+        Scalar::Merge | Scalar::Text => return Node::with_span(Value::String(text.into()), span),
     };
     let mut node = Node::with_span(value, span);
     if node.scalar_text().is_some_and(|canonical| canonical != text) {

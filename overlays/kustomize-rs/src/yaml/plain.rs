@@ -8,6 +8,7 @@ use super::Limits;
 use super::node::{Entry, Mapping, Node, Span, Value};
 use super::parse::{Document, scalar_value};
 use super::resolve::{Scalar, resolve_v3};
+use super::shared::Sequence;
 
 /// Reads `source` by go-yaml v3's rules, or gives up.
 pub(super) fn read(source: &str, limits: &Limits) -> Option<Vec<Document>> {
@@ -156,7 +157,7 @@ impl<'s> Reader<'s, '_> {
         let end = items.last()?.span.end;
         // The parser says that a list beside its key begins with its first item.
         let start = if beside { items.first()?.span } else { first.span(0, 0) };
-        Some(Node::with_span(Value::Sequence(items), Span { end, ..start }))
+        Some(Node::with_span(Value::Sequence(items.into()), Span { end, ..start }))
     }
 
     /// A mapping whose first entry is `first`; the others stand at the same indent.
@@ -182,7 +183,7 @@ impl<'s> Reader<'s, '_> {
                 let offset = line.text.len() - rest.trim_start_matches(' ').len();
                 self.value(line.from(offset)?, first.indent, depth)?
             };
-            entries.push(Entry { key: key.to_owned(), key_span, value });
+            entries.push(Entry { key: key.into(), key_span, value });
             match self.current {
                 Some(next) if next.indent > first.indent => return None,
                 Some(next) if next.indent == first.indent && !next.is_item() && next.text != "---" => line = next,
@@ -201,7 +202,7 @@ impl<'s> Reader<'s, '_> {
         let node = match value.text.as_bytes() {
             b"{}" | b"[]" if depth + 1 >= self.limits.depth => return None,
             b"{}" => Node::with_span(Value::Mapping(Mapping::new()), span),
-            b"[]" => Node::with_span(Value::Sequence(Vec::new()), span),
+            b"[]" => Node::with_span(Value::Sequence(Sequence::default()), span),
             [b'"', inner @ .., b'"'] if !inner.iter().any(|byte| matches!(byte, b'"' | b'\\')) => quoted(value, span)?,
             [b'\'', inner @ .., b'\''] if !inner.contains(&b'\'') => quoted(value, span)?,
             _ => return self.plain(value, span, parent),
@@ -264,7 +265,7 @@ fn line_length(bytes: &[u8]) -> usize {
 
 fn quoted(value: Line<'_>, span: Span) -> Option<Node> {
     let inner = value.text.get(1..value.text.len() - 1)?;
-    Some(Node::with_span(Value::String(inner.to_owned()), span))
+    Some(Node::with_span(Value::String(inner.into()), span))
 }
 
 /// The key of a line `key:` or `key: value`, and where what follows the colon begins.

@@ -11,10 +11,10 @@ pub(crate) fn from_yaml(node: &Node) -> Value {
         yaml::Value::Int(value) => Value::from(*value),
         yaml::Value::Uint(value) => Value::from(*value),
         yaml::Value::Float(value) => Number::from_f64(*value).map_or(Value::Null, Value::Number),
-        yaml::Value::String(value) => Value::String(value.clone()),
+        yaml::Value::String(value) => Value::String(value.to_string()),
         yaml::Value::Sequence(items) => Value::Array(items.iter().map(from_yaml).collect()),
         yaml::Value::Mapping(mapping) => Value::Object(
-            mapping.iter().map(|entry| (entry.key.clone(), from_yaml(&entry.value))).collect::<Map<_, _>>(),
+            mapping.iter().map(|entry| (entry.key.to_string(), from_yaml(&entry.value))).collect::<Map<_, _>>(),
         ),
     }
 }
