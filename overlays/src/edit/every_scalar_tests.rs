@@ -140,7 +140,7 @@ fn together<'a>(source: &str, edits: impl Iterator<Item = &'a (Range<usize>, Str
 fn scalars(node: &Node, found: &mut Vec<(Option<Span>, String)>) {
     match &node.value {
         Value::Mapping(mapping) => mapping.iter().for_each(|entry| {
-            found.push((None, entry.key.clone()));
+            found.push((None, entry.key.to_string()));
             scalars(&entry.value, found);
         }),
         Value::Sequence(items) => items.iter().for_each(|item| scalars(item, found)),

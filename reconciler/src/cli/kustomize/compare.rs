@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kustomize_rs::yaml::{Mapping, Node, Value, emit};
+use kustomize_rs::yaml::{Mapping, Node, Text, Value, emit};
 use kustomize_rs::{Gvk, Resource, Resources};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
@@ -47,7 +47,7 @@ pub struct FieldDifference<'r> {
 }
 
 /// Group, kind, namespace, name: objects that agree in these are the same one, whatever their version.
-type Key = (String, String, String, String);
+type Key = (Text, Text, Text, Text);
 
 fn key(resource: &Resource) -> Key {
     let Gvk { group, kind, .. } = resource.gvk();

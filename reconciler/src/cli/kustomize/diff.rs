@@ -77,9 +77,9 @@ impl From<ObjectDifference<'_>> for ObjectReport {
         let gvk = object.gvk();
         Self {
             api_version: gvk.api_version(),
-            kind: gvk.kind,
-            namespace: Some(object.namespace()).filter(|namespace| !namespace.is_empty()),
-            name: object.name(),
+            kind: gvk.kind.into(),
+            namespace: Some(object.namespace().into()).filter(|namespace: &String| !namespace.is_empty()),
+            name: object.name().into(),
             change: word(difference.change),
             fields: difference.fields.into_iter().map(FieldReport::from).collect(),
         }
@@ -110,7 +110,7 @@ fn json_of(node: &Node) -> serde_json::Value {
         Value::Int(value) => json!(value),
         Value::Uint(value) => json!(value),
         Value::Float(value) => json!(value),
-        Value::String(value) => json!(value),
+        Value::String(value) => json!(value.as_str()),
         Value::Sequence(items) => items.iter().map(json_of).collect(),
         Value::Mapping(mapping) => mapping.iter().map(|entry| (entry.key.clone(), json_of(&entry.value))).collect(),
     }

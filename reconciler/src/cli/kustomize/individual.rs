@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use kustomize_rs::yaml::emit;
+use kustomize_rs::yaml::{Text, emit};
 use kustomize_rs::{Resource, Resources};
 
 use crate::cli::CommandError;
@@ -37,9 +37,9 @@ fn names(resources: &Resources) -> Result<BTreeMap<String, &Resource>, CommandEr
     Ok(names)
 }
 
-fn namespace(resource: &Resource) -> String {
+fn namespace(resource: &Resource) -> Text {
     let namespace = resource.namespace();
-    if namespace.is_empty() { "default".to_owned() } else { namespace }
+    if namespace.is_empty() { "default".into() } else { namespace }
 }
 
 /// `[namespace_][group_]version_kind_name.yaml` in lower case; the namespace only where there are several.
