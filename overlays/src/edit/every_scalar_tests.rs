@@ -63,7 +63,7 @@ fn check_file(path: &Path, count: &mut Count) {
     let spans: BTreeMap<usize, Span> =
         before.iter().filter_map(|(span, _)| *span).map(|span| (span.start, span)).collect();
     // Copying a megabyte for each of ten thousand scalars takes its time too: a scalar's document is enough.
-    let documents = crate::document::split(&source);
+    let documents = document::split(&source);
     let document = |span: Span| {
         let found = documents.iter().find(|document| document.range.contains(&span.start));
         found.map_or(0..source.len(), |document| document.range.clone())

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kustomize_rs::yaml::{Node, Value};
 
 use super::images::SectionImages;
+use super::inventory::{self, ProviderName};
 use super::output::Directory;
 use super::upstream::Upstream;
 use super::{ComponentName, Note, NoteKind, RenderError, RenderRequest, RenderedComponent, Weight, build, upstream};
@@ -26,6 +27,12 @@ struct Provider<'a> {
     images: SectionImages,
 }
 
+impl Provider<'_> {
+    fn name(&self) -> Option<ProviderName> {
+        ProviderName::of_section(&self.component.name)
+    }
+}
+
 pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, RenderError> {
     let Some(bundle) = request.bundle else { return Err(RenderError::Other("no bundle".to_owned())) };
     let mut notes = Vec::new();
@@ -41,10 +48,22 @@ pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, R
     notes.extend(report.notes());
     notes.extend(upstream::unlocked(request, &manifests));
 
-    let mut directory = Directory::new(NAME);
-    for (index, provider) in providers.iter().enumerate() {
-        directory.add(provider.file, &objects.iter().filter(|node| of(node) == Some(index)).collect::<Vec<_>>());
+    for node in &mut objects {
+        let name = of(node).and_then(|index| providers.get(index)).and_then(Provider::name);
+        if let Some(name) = name {
+            name.label(node);
+        }
     }
+
+    let mut directory = Directory::new(NAME);
+    let mut recorded = inventory::definition();
+    for (index, provider) in providers.iter().enumerate() {
+        let own: Vec<&Node> = objects.iter().filter(|node| of(node) == Some(index)).collect();
+        directory.add(provider.file, &own);
+        let version = provider.component.version.as_ref().map(bundles::Version::as_str).unwrap_or_default();
+        recorded.extend(provider.name().and_then(|name| name.inventory(version, &own)));
+    }
+    directory.add("clusterctl-inventory.yaml", &recorded.iter().collect::<Vec<_>>());
     directory.add("additions.yaml", &objects.iter().filter(|node| of(node).is_none()).collect::<Vec<_>>());
 
     let deployed = super::deployed_objects(request, NAME);

@@ -2,8 +2,8 @@
 
 use super::images::SectionImages;
 use super::output::Directory;
-use super::{ComponentName, Hop, RenderError, RenderRequest, RenderedComponent, build, hops, upstream};
-use crate::BundleFile;
+use super::{ComponentName, Hop, RenderError, RenderRequest, RenderedComponent, build, hops, inventory, upstream};
+use crate::{BundleFile, ClusterKind};
 use kustomize_rs::yaml::Node;
 
 const NAME: ComponentName = ComponentName::CertManager;
@@ -50,9 +50,14 @@ fn render_at(
     let mut objects = build::build(request, NAME, std::slice::from_ref(&manifest))?.objects;
     let images = SectionImages::of(section);
     let report = super::pin_images(request, NAME, &mut objects, |_| &images);
+    let version = section.version.as_ref().map(ToString::to_string);
+    // Elsewhere cert-manager may be somebody's own, which clusterctl must not take for its.
+    if request.cluster.kind == ClusterKind::EksAnywhere {
+        let version = version.as_deref().unwrap_or_default();
+        objects.iter_mut().for_each(|object| inventory::mark_cert_manager(object, version));
+    }
     let mut directory = Directory::new(NAME);
     directory.add("cert-manager.yaml", &objects.iter().collect::<Vec<_>>());
-    let version = section.version.as_ref().map(ToString::to_string);
     let mut notes = report.notes();
     notes.extend(upstream::unlocked(request, std::slice::from_ref(&manifest)));
     let component = super::finish(NAME, version, directory, before, notes)?;

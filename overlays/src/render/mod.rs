@@ -16,6 +16,7 @@ mod flux;
 mod flux_objects;
 mod hops;
 mod images;
+mod inventory;
 mod network_policies;
 mod output;
 mod types;
