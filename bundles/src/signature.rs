@@ -97,15 +97,13 @@ impl SignatureEra {
     /// Whether the key at `path` (of maps, list items have no part in it) is left out before signing.
     fn leaves_out(self, path: &[&str], key: &str) -> bool {
         match path {
-            [] => key == "status",
-            ["metadata"] => METADATA.contains(&key),
             ["spec", "versionsBundles"] => {
                 SECTIONS.contains(&key) || self >= Self::BootstrapContainers && key == "bottlerocketBootstrapContainers"
             }
             ["spec", "versionsBundles", "eksD"] => {
                 self >= Self::EksDAddresses && matches!(key, "components" | "manifestUrl")
             }
-            _ => false,
+            _ => is_written_by_cluster(path, key),
         }
     }
 }
@@ -143,9 +141,22 @@ impl SignatureVerdict {
 /// Checks the signature of Bundles against the public key of EKS Anywhere.
 #[must_use]
 pub fn verify_signature(bundles: &Bundles) -> SignatureVerdict {
-    let point = STANDARD.decode(PUBLIC_KEY).unwrap_or_default();
-    // The last 65 bytes of a P-256 SubjectPublicKeyInfo are the point.
-    verify_with(bundles, point.last_chunk::<65>().map(<[u8; 65]>::as_slice).unwrap_or_default())
+    verify_with(bundles, &point(PUBLIC_KEY))
+}
+
+/// The uncompressed point of a P-256 `SubjectPublicKeyInfo` in base64: its last 65 bytes.
+pub(crate) fn point(public_key: &str) -> Vec<u8> {
+    let key = STANDARD.decode(public_key).unwrap_or_default();
+    key.last_chunk::<65>().map(|point| point.to_vec()).unwrap_or_default()
+}
+
+/// Fields of an object that are left out before anything of it is signed: what a cluster writes.
+pub(crate) fn is_written_by_cluster(path: &[&str], key: &str) -> bool {
+    match path {
+        [] => key == "status",
+        ["metadata"] => METADATA.contains(&key),
+        _ => false,
+    }
 }
 
 /// Checks the signature against an uncompressed P-256 point.

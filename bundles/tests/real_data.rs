@@ -13,8 +13,9 @@
 use std::path::{Path, PathBuf};
 
 use bundles::{
-    BuildMetadataVerdict, Bundles, Change, ChangeClass, Changes, KubernetesVersion, Locks, Manifest, SignatureEra,
-    SignatureVerdict, compare, parse, parse_bundles, recompute_build_metadata, verify_signature,
+    BuildMetadataVerdict, Bundles, Change, ChangeClass, Changes, EksdSignatureVerdict, KubernetesVersion, Locks,
+    Manifest, SignatureEra, SignatureVerdict, compare, parse, parse_bundles, recompute_build_metadata,
+    verify_eksd_reference, verify_signature,
 };
 use kustomize_rs::yaml::{Mapping, Node, Value, emit};
 
@@ -335,6 +336,27 @@ fn signed_files_verify_and_changed_bytes_do_not() {
     if let Some(text) = read("release-0.26.yaml") {
         assert_eq!(verify_signature(&bundles(&text)), SignatureVerdict::Missing);
     }
+}
+
+#[test]
+fn the_releases_that_a_signed_bundle_names_are_signed() {
+    let Some(text) = read(BUNDLE_17) else { return };
+    let check = |text: &str, expect: [&str; 7]| {
+        let bundles = bundles(text);
+        let verdicts = bundles.versions_bundles.iter().filter_map(|it| it.eks_d.as_ref()).map(|reference| {
+            match verify_eksd_reference(&bundles, reference) {
+                EksdSignatureVerdict::Valid => "valid",
+                EksdSignatureVerdict::Invalid { .. } => "invalid",
+                EksdSignatureVerdict::Missing => "missing",
+            }
+        });
+        assert_eq!(verdicts.collect::<Vec<_>>(), expect);
+    };
+    check(&text, ["valid"; 7]);
+    let other = replace(&text, "kubernetes-1-31-eks-34\n", "kubernetes-1-31-eks-35\n");
+    check(&other, ["valid", "valid", "valid", "invalid", "valid", "valid", "valid"]);
+    let without = replace(&text, "signature-1-28:", "other-1-28:");
+    check(&without, ["missing", "valid", "valid", "valid", "valid", "valid", "valid"]);
 }
 
 #[test]

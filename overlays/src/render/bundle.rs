@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bundles::{ArtifactKind, ImageReference, Manifest};
+use bundles::{ArtifactKind, EksdSignatureVerdict, ImageReference, Manifest, SignatureVerdict};
 use kustomize_rs::yaml::{Mapping, Node, emit};
 
 use super::images::DeployedImages;
@@ -27,7 +27,9 @@ pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, R
             directory.add_text("eksa-release.yaml", in_namespace(&text)?);
         }
     }
+    notes.extend(signature(&bundle.bundles));
     for (name, text) in eksd_releases(request, bundle)? {
+        notes.extend(eksd_signature(&bundle.bundles, &name, &text));
         directory.add_text(&format!("{name}.yaml"), in_namespace(&text)?);
     }
     if let Some(config_map) = upgrader_images(request, bundle) {
@@ -35,6 +37,28 @@ pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, R
     }
     let version = Some(bundle.bundles.name.clone());
     super::finish(NAME, version, directory, &super::deployed_objects(request, NAME), notes)
+}
+
+/// A signature of the bundle that does not fit. EKS Anywhere refuses such a bundle; one without a signature is told nowhere,
+/// since those of development builds have none.
+fn signature(bundles: &bundles::Bundles) -> Option<Note> {
+    let verdict = bundles::verify_signature(bundles);
+    let message = format!("{}: {}; EKS Anywhere will refuse it", bundles.name, verdict.statement());
+    matches!(verdict, SignatureVerdict::Invalid { .. })
+        .then(|| Note::new(Weight::Risk, NoteKind::SignatureInvalid, message))
+}
+
+/// A release that is not the one that was signed for its channel.
+fn eksd_signature(bundles: &bundles::Bundles, name: &str, text: &str) -> Option<Note> {
+    let manifests = bundles::parse(name, text.as_bytes()).ok()?;
+    let release = manifests.into_iter().find_map(|manifest| match manifest {
+        Manifest::EksdRelease(release) => Some(release),
+        Manifest::Bundles(_) | Manifest::EksaRelease(_) => None,
+    })?;
+    let verdict = bundles::verify_eksd_release(bundles, &release);
+    let message = format!("{}; EKS Anywhere will refuse it in extended support", verdict.statement());
+    matches!(verdict, EksdSignatureVerdict::Invalid { .. })
+        .then(|| Note::new(Weight::Risk, NoteKind::SignatureInvalid, message).object(format!("Release {name}")))
 }
 
 /// The document of `text` that `node` was read from, without what else is in the file.

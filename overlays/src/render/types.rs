@@ -224,6 +224,8 @@ pub enum NoteKind {
     LargeDefinition,
     /// A manifest that `bundles.lock` does not name.
     ManifestNotLocked,
+    /// A signature of a Bundles object does not fit what it stands for.
+    SignatureInvalid,
     /// An image of the manifest that the bundle has no image for.
     ImageUnmatched,
     /// An image of the bundle without digest: it cannot be pinned.

@@ -133,6 +133,53 @@ fn every_provider_is_rendered_by_the_same_code() {
 }
 
 #[test]
+fn clusterctl_finds_what_is_installed() {
+    let Some((first, _, second)) = bump() else { return };
+    let recorded = |rendered: &RenderedCluster| -> BTreeMap<String, String> {
+        let component = component(rendered, ComponentName::Capi);
+        let objects = objects_of(component.tree.get("capi/clusterctl-inventory.yaml").unwrap());
+        let text = |node: &Node, path: &[&str]| node.at(path).unwrap().as_str().unwrap().to_owned();
+        let providers = objects.iter().filter(|node| node.get("kind").and_then(Node::as_str) == Some("Provider"));
+        providers
+            .map(|node| {
+                let place = format!("{}/{}", text(node, &["metadata", "namespace"]), text(node, &["metadata", "name"]));
+                (place, text(node, &["version"]))
+            })
+            .collect()
+    };
+    let (old, new) = (recorded(first), recorded(second));
+    let places: Vec<&str> = new.keys().map(String::as_str).collect();
+    assert_eq!(
+        places,
+        [
+            "capi-kubeadm-bootstrap-system/bootstrap-kubeadm",
+            "capi-kubeadm-control-plane-system/control-plane-kubeadm",
+            "capi-system/cluster-api",
+            "capv-system/infrastructure-vsphere",
+            "etcdadm-bootstrap-provider-system/bootstrap-etcdadm-bootstrap",
+            "etcdadm-controller-system/bootstrap-etcdadm-controller",
+        ]
+    );
+    let core = "capi-system/cluster-api";
+    assert_eq!((old[core].as_str(), new[core].as_str()), ("v1.12.2+abcdef1", "v1.13.2+abcdef1"));
+    for (folder, name, label) in [
+        ("capi", ComponentName::Capi, "cluster.x-k8s.io/provider"),
+        ("cert-manager", ComponentName::CertManager, "clusterctl.cluster.x-k8s.io/core"),
+    ] {
+        let tree = &component(second, name).tree;
+        let files = tree.files.iter().filter(|(path, _)| !path.as_str().ends_with("kustomization.yaml"));
+        for node in files.flat_map(|(_, bytes)| objects_of(bytes)) {
+            let has = |label: &str| node.at(&["metadata", "labels", label]).is_some();
+            let known = has(label) || has("clusterctl.cluster.x-k8s.io/core");
+            assert!(has("clusterctl.cluster.x-k8s.io") && known, "{folder}: {:?}", crate::object::object_id(&node));
+        }
+    }
+    let text = component(second, ComponentName::CertManager).tree.get("cert-manager/cert-manager.yaml").unwrap();
+    let text = String::from_utf8_lossy(text);
+    assert!(text.contains("cert-manager.clusterctl.cluster.x-k8s.io/version: v1.20.2+abcdef1"));
+}
+
+#[test]
 fn what_cannot_be_installed_is_refused_and_only_there() {
     let Some(scene) = scene("release-0.26.yaml", &[]) else { return };
     let scene = scene.with_provider(&crate::Provider::CloudStack);
@@ -202,6 +249,35 @@ fn the_bundle_directory_holds_what_eks_anywhere_looks_for() {
     );
     let text = String::from_utf8(bundle.tree.get("bundle/upgrader-images.yaml").unwrap().to_vec()).unwrap();
     assert!(text.contains("v1.30.") && text.contains("-eks-1-30-"), "{text}");
+}
+
+#[test]
+fn a_signature_that_does_not_fit_is_told() {
+    let Some(data) = shared() else { return };
+    let release = "bundles-17-signed-v0.25.0-dev.build.17.yaml";
+    let text = String::from_utf8(read_file(&data.join("eks-anywhere/bundles").join(release))).unwrap();
+    let eksd = |number: u64| {
+        format!(
+            "apiVersion: distro.eks.amazonaws.com/v1alpha1\nkind: Release\nmetadata: {{name: kubernetes-1-31-eks-34}}\nspec: \
+             {{channel: 1-31, number: {number}}}\n"
+        )
+    };
+    let told = |bundle: &str, number: u64| {
+        let cluster = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata: {name: management}\nspec: \
+                       {kubernetesVersion: \"1.31\", managementCluster: {name: management}}\n";
+        let files = crate::testing::memory(&[
+            ("c.yaml", cluster),
+            ("bundles/b.yaml", bundle),
+            ("bundles/e.yaml", &eksd(number)),
+        ]);
+        let scene = Scene { fleet: read_fleet(&files), files, mirror: Mirror(data.join("mirror")) };
+        let component = scene.render_one(ComponentName::Bundle).unwrap();
+        notes(&component).into_iter().filter(|note| note.contains("SignatureInvalid")).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&text, 34), Vec::<String>::new());
+    let tampered = text.replace("endOfStandardSupport: \"2025-12-31\"", "endOfStandardSupport: \"2029-12-31\"");
+    assert!(told(&tampered, 34)[0].contains("bundles-17: the signature does not fit"));
+    assert!(told(&text, 35)[0].contains("signature-1-31 was not made for this release"));
 }
 
 #[test]

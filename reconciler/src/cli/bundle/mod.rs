@@ -27,9 +27,10 @@ enum Verb {
     ///
     /// Exits 0 when nothing changed, 1 when something did, 2 on errors.
     Diff(diff::DiffArguments),
-    /// Check the signature of a Bundles manifest and the build metadata of its versions, and say what neither covers.
+    /// Check the signature of a Bundles manifest, those of its EKS-D releases and the build metadata of its versions, and
+    /// say what they do not cover.
     ///
-    /// Exits 0 when both hold, 3 when the signature is missing or does not fit or build metadata does not belong to its images.
+    /// Exits 0 when all hold, 3 when the signature is missing, one does not fit, or build metadata does not belong to its images.
     Verify(verify::VerifyArguments),
     /// Show what the objects of a manifest file say: Bundles, and the releases of EKS Anywhere and EKS-D.
     Show(show::ShowArguments),

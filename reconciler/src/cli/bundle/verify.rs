@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use bundles::{BuildMetadataVerdict, Bundles, SignatureVerdict, recompute_build_metadata, verify_signature};
+use bundles::{
+    BuildMetadataVerdict, Bundles, EksdSignatureVerdict, SignatureVerdict, recompute_build_metadata,
+    verify_eksd_reference, verify_signature,
+};
 use clap::Args;
 use serde::Serialize;
 
@@ -27,6 +30,8 @@ pub struct BundleVerifyReport {
     name: String,
     /// What the signature says.
     signature: SignatureReport,
+    /// What the signatures of the EKS-D releases say, by Kubernetes version.
+    eksd_releases: Vec<EksdReleaseReport>,
     /// One entry for each component with a version.
     build_metadata: Vec<BuildMetadataReport>,
 }
@@ -41,6 +46,20 @@ struct SignatureReport {
     era: Option<&'static str>,
     /// What the file holds and the signature does not cover.
     not_covered: Vec<String>,
+    /// The verdict in plain words.
+    statement: String,
+}
+
+/// What the signature of an EKS-D release says.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct EksdReleaseReport {
+    /// Kubernetes version of the versionsBundle.
+    kubernetes_version: String,
+    /// Name of the release.
+    release: Option<String>,
+    /// `valid`, `invalid` or `missing`.
+    verdict: &'static str,
     /// The verdict in plain words.
     statement: String,
 }
@@ -70,6 +89,20 @@ impl BundleVerifyReport {
             SignatureVerdict::Invalid { .. } => ("invalid", None, Vec::new()),
             SignatureVerdict::Missing => ("missing", None, Vec::new()),
         };
+        let releases = bundles.versions_bundles.iter().filter_map(|it| Some((it, it.eks_d.as_ref()?)));
+        let eksd_releases = releases.map(|(versions_bundle, reference)| {
+            let verdict = verify_eksd_reference(bundles, reference);
+            EksdReleaseReport {
+                kubernetes_version: versions_bundle.kubernetes_version.to_string(),
+                release: reference.name.clone(),
+                statement: verdict.statement(),
+                verdict: match verdict {
+                    EksdSignatureVerdict::Valid => "valid",
+                    EksdSignatureVerdict::Invalid { .. } => "invalid",
+                    EksdSignatureVerdict::Missing => "missing",
+                },
+            }
+        });
         let components =
             bundles.versions_bundles.iter().flat_map(|it| it.components.iter().map(move |component| (it, component)));
         let build_metadata = components.filter_map(|(versions_bundle, component)| {
@@ -91,12 +124,28 @@ impl BundleVerifyReport {
         Self {
             name: bundles.name.clone(),
             signature: SignatureReport { verdict: text, era, not_covered, statement },
+            eksd_releases: eksd_releases.collect(),
             build_metadata: build_metadata.collect(),
         }
     }
 
     fn holds(&self) -> bool {
-        self.signature.verdict == "valid" && self.build_metadata.iter().all(|it| it.verdict != "mismatch")
+        self.signature.verdict == "valid"
+            && self.eksd_releases.iter().all(|it| it.verdict != "invalid")
+            && self.build_metadata.iter().all(|it| it.verdict != "mismatch")
+    }
+}
+
+impl BundleVerifyReport {
+    /// One line for all releases whose signature fits, one for each other.
+    fn eksd_notes(&self) -> Vec<String> {
+        let fitting: Vec<&EksdReleaseReport> = self.eksd_releases.iter().filter(|it| it.verdict == "valid").collect();
+        let names = |reports: &[&EksdReleaseReport]| {
+            reports.iter().map(|it| it.release.as_deref().unwrap_or("unnamed")).collect::<Vec<_>>().join(", ")
+        };
+        let valid = fitting.first().map(|first| format!("{}: {}", names(&fitting), first.statement));
+        let invalid = self.eksd_releases.iter().filter(|it| it.verdict == "invalid");
+        valid.into_iter().chain(invalid.map(|it| format!("{}: {}", names(&[it]), it.statement))).collect()
     }
 }
 
@@ -112,6 +161,7 @@ impl Report for BundleVerifyReport {
         let rows: Vec<_> = told.map(row).collect();
         let others = self.build_metadata.len() - rows.len();
         let mut notes = vec![format!("{}: {}", self.name, self.signature.statement)];
+        notes.extend(self.eksd_notes());
         if others > 0 {
             notes.push(format!(
                 "the build metadata of {others} versions cannot be recomputed from the bundle alone (-o json says why)"
