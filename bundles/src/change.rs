@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::kubernetes::KubernetesVersion;
 
-/// What kind of change a component or an artifact went through. Issue 3 section 2 and design section 6 say which rule
-/// gives which class; [`crate::compare()`] holds the rules.
+/// What kind of change a component or an artifact went through. [`mod@crate::compare`] says which rule gives which
+/// class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeClass {

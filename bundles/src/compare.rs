@@ -1,4 +1,19 @@
-//! The class rules: issue 3, section 2.
+//! Which class a change has. The first rule that fits decides, for each Kubernetes version by itself.
+//!
+//! Both sides have a version, and the text is equal: a digest that both sides know differs → `digest-drift` (for a manifest
+//! that is its digest in `bundles.lock`); no address differs → `unchanged`; an artifact is on one side only, or the version
+//! has no build metadata and an image or archive with another address lacks a digest on a side → `rebuild`; else → `retag`.
+//!
+//! The text differs: a side has no order or no version → `opaque`; core, prerelease and packaging revision are lower →
+//! `downgrade`; core and prerelease are equal → `rebuild`; the major is higher → `major`; the minor is higher by one →
+//! `minor`, by more → `skip-minor`; else → `patch`.
+//!
+//! `eksD`, which has no version of its own: Kubernetes version and release number are lower → `downgrade`; the Kubernetes
+//! version is higher → `patch`; the release number is higher → `rebuild`; equal → as without a version.
+//!
+//! No version on either side: a digest differs, an artifact is on one side only, or an image or archive with another address
+//! lacks a digest on a side → `rebuild`; an address differs → `retag`; else → `unchanged`. A component on one side only is
+//! `added` or `removed`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

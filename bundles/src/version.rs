@@ -40,7 +40,7 @@ pub struct SemanticVersion {
     pub minor: u64,
     /// The third number.
     pub patch: u64,
-    /// `RC1` in `v0.4.3-RC1`; empty when there is none. Ordered as `SemVer` 2.0 section 11 says.
+    /// `RC1` in `v0.4.3-RC1`; empty when there is none. Ordered as `SemVer` 2.0 orders them (its item 11).
     pub prerelease: Prerelease,
     /// How often the same upstream version was packaged: 0 in `v1.17.8-0`, 2 in `v1.15.16-eksa.2`. Strict `SemVer`
     /// would read it as a prerelease and put `v1.17.8-0` below `v1.17.8`.

@@ -1,5 +1,5 @@
-//! Assertions on published Bundles. The letters are those of the list at the end of `facts/eks-anywhere.md` section 9.
-//! Where a file of that list is not at hand, the pair is made from one that is, and the test says so.
+//! Assertions on published Bundles. Nine facts about real releases have a letter, a to i, in the names of their tests.
+//! Where a file that such a fact is about is not at hand, the pair is made from one that is, and the test says so.
 
 #![allow(
     clippy::disallowed_methods,

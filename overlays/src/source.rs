@@ -94,7 +94,7 @@ pub enum ChartError {
     },
 }
 
-/// Helm charts, rendered by the `helm` program (design, decision 10).
+/// Helm charts, rendered by the `helm` program: nothing else renders them as Helm does.
 pub trait Charts: Send + Sync {
     /// The manifest that `helm template` prints for `request`, custom resource definitions included.
     ///

@@ -12,7 +12,7 @@ use crate::{
     RepoPath,
 };
 
-/// One directory of a cluster on the deploy branch, in the order of the stages (design 1 and 5).
+/// One directory of a cluster on the deploy branch, in the order of the stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ComponentName {
@@ -206,6 +206,8 @@ pub enum NoteKind {
     VersionInUse,
     /// How versions are converted changes.
     ConversionChanged,
+    /// The storage version of a definition changes, and nothing converts what is stored.
+    ConversionMissing,
     /// A default of a provider variable changes without a change of the variable.
     DefaultChanged,
     /// Images are of another release than the manifest that they are put into.

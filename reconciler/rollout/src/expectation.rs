@@ -96,7 +96,7 @@ pub enum KubeletVersions {
     WhenReported,
 }
 
-/// A control plane fully rolled out (`facts/cluster-api.md` 2.5).
+/// A control plane fully rolled out: every machine at the version, and the control plane says so at its own generation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneExpectation {
@@ -127,7 +127,7 @@ pub struct KubeVipExpectation {
     pub image: String,
 }
 
-/// One worker group fully rolled out (`facts/cluster-api.md` 2.5, `facts/test-servers.md` 5.6).
+/// One worker group fully rolled out: every machine at the version, and the MachineDeployment says so at its own generation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkersExpectation {

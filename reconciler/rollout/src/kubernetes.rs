@@ -60,7 +60,8 @@ impl KubernetesVersion {
     }
 
     /// Whether a kubelet that reports this text runs this version. A kubelet of EKS-D names a build instead of the release, so only two release
-    /// numbers, or two suffixes of another sort, can contradict each other (`facts/cluster-api.md` 4).
+    /// numbers, or two suffixes of another sort, can contradict each other:
+    /// a Machine says `v1.27.1-eks-1-27-4` where its kubelet says `v1.27.3-eks-6f07bbc`.
     pub(crate) fn is_met_by_kubelet(&self, reported: &str) -> bool {
         let Some(reported) = Self::parse(reported) else { return false };
         let suffix = match (&self.suffix, &reported.suffix) {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::identifier::GroupName;
 
-/// One stage of a rollout. The order of the variants is the default order of stages (design 5).
+/// One stage of a rollout. The order of the variants is the default order of stages.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum StageName {

@@ -2,7 +2,7 @@
 //!
 //! A [`SimulatedCluster`] is given commits of a deploy branch and moments of time, and shows what the gates of the
 //! `rollout` package read: Flux objects, Deployments, DaemonSets, control planes, MachineDeployments, machines, nodes. It
-//! shows the traps of the real thing too (`facts/test-servers.md` 5.5 and 5.6): status that belongs to the generation before,
+//! shows the traps of the real thing too: status that belongs to the generation before,
 //! counts that are right while every machine is old, a control plane that looks complete while its last old machine goes.
 //!
 //! Architecture Invariant: nothing here does I/O or reads a clock. One seed and the same calls give the same observations on

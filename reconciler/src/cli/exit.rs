@@ -1,6 +1,6 @@
 //! Exit codes: the same on every verb, documented in `--help`.
 
-/// How a verb ended, as a process exit code (design 8).
+/// How a verb ended, as a process exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Exit {

@@ -1,4 +1,6 @@
-//! A control plane fully rolled out: every clause of `facts/cluster-api.md` 2.5.
+//! A control plane fully rolled out: not paused or going, at the generation it was asked for, all counts equal, all conditions at
+//! that generation and as they should be, and every machine at the version with a node that runs it. Cluster API's own
+//! `Available` means one healthy machine and a quorum of etcd.
 
 use crate::expectation::{ControlPlaneExpectation, KubeVipExpectation};
 use crate::kubernetes::KubernetesVersion;

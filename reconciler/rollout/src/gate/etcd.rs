@@ -6,7 +6,7 @@ use crate::verdict::Reason;
 use super::findings::{Findings, object};
 
 /// `generation == observedGeneration` and `status.ready`, as EKS Anywhere gates it. The `Ready` *condition* turns true only after the control
-/// plane's rollout has removed the old members: waiting for it here would wait for ever (`facts/cluster-api.md` 2.3).
+/// plane's rollout has removed the old members (`aws/etcdadm-controller`, `controllers/`): waiting for it here would wait for ever.
 pub(super) fn check(namespace: &str, name: &str, replicas: u32, observation: &Observation, findings: &mut Findings) {
     if !findings.was_read("EtcdadmCluster", observation) {
         return;

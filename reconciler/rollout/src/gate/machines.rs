@@ -1,4 +1,4 @@
-//! Machines one by one: the only proof of a rollout that counts and conditions cannot fake (`facts/test-servers.md` 5.6).
+//! Machines one by one: the only proof of a rollout that counts and conditions cannot fake.
 
 use crate::expectation::KubeletVersions;
 use crate::kubernetes::KubernetesVersion;

@@ -1,7 +1,7 @@
 //! One worker group fully rolled out: each MachineDeployment by itself, and never on counts alone.
 //!
 //! For about a second after a version bump a MachineDeployment reports `observedGeneration == generation`, equal counts, `RollingOut` False and
-//! `MachinesUpToDate` True with every machine old (`facts/test-servers.md` 5.6). Its machines' own `spec.version` tells.
+//! `MachinesUpToDate` True with every machine old: five of six recorded upgrades did. Its machines' own `spec.version` tells.
 
 use std::cmp::Ordering;
 

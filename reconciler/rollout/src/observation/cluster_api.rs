@@ -1,4 +1,5 @@
-//! Cluster API objects, as far as gates read them (`facts/cluster-api.md` 2.1, 2.5).
+//! Cluster API objects, as far as gates read them (upstream types: `api/core/v1beta2` and
+//! `api/controlplane/kubeadm/v1beta2` of Cluster API).
 //!
 //! Field names are those of v1beta2. Where only v1beta1 is served, the reader translates.
 

@@ -1,7 +1,7 @@
 //! The KubeadmControlPlane: one machine more, one old machine fewer, until none is old.
 //!
-//! Its controller writes the status it saw before it acts, about a second after each change: so the status is that of the
-//! recordings (`facts/test-servers.md` 5.5), stale moments included.
+//! Its controller writes the status it saw before it acts, about a second after each change: so the status is that of
+//! recorded upgrades, stale moments included.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Machines and the nodes they become, with the conditions of `facts/test-servers.md` 5.5.
+//! Machines and the nodes they become, with the conditions that recorded upgrades show.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,8 +1,8 @@
 //! MachineDeployments: a new machine, then an old one fewer, until none is old.
 //!
 //! Conditions are written from the machines' own condition `UpToDate`, counts from what the MachineSets said a turn
-//! earlier. Right after a bump the status is that of the new generation and says that nothing is to do: the lie of
-//! `facts/test-servers.md` 5.6.
+//! earlier. Right after a bump the status is that of the new generation and says that nothing is to do: the lie
+//! that real MachineDeployments tell for about a second.
 
 use std::{collections::BTreeMap, time::Duration};
 

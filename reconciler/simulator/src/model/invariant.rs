@@ -1,7 +1,15 @@
-//! What must never be seen, written once (`facts/performance-and-faults.md` 10, I1 to I10).
+//! What must never be seen, written once.
 //!
-//! I4 (the branch only moves forward) holds by [`super::DeployBranch`], which has no other way to move. I10 (no secret bytes
-//! leave) has no place here: the model holds no secret.
+//! - I1: one commit for each stage and attempt of a plan.
+//! - I2: the commit of a stage comes after the one that holds the evidence of the stage before.
+//! - I3: evidence is for exactly the commit and the generation of its stage.
+//! - I4: the branch only moves forward. It holds by [`super::DeployBranch`], which has no other way to move.
+//! - I5: an approval is used for its own plan alone.
+//! - I6: equal inputs give equal trees.
+//! - I7: nothing is written while the line is stopped.
+//! - I8: once faults stop, it ends, and then nothing is written any more.
+//! - I9: who waits says what for.
+//! - I10: no secret bytes leave. It has no place here: the model holds no secret.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Cluster API objects, in v1beta2 and in v1beta1 (`facts/cluster-api.md` 2.1 and 2.2).
+//! Cluster API objects, in v1beta2 and in v1beta1, where the new conditions lie under `status.v1beta2`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What v1beta2 would say of Cluster API objects below 1.9, which report v1beta1's status alone (`facts/cluster-api.md` 2.2).
+//! What v1beta2 would say of Cluster API objects below 1.9, which report v1beta1's status alone.
 //!
 //! A condition that v1beta1 has no equivalent for is derived from what it does have and marked `Derived`; where there is
 //! nothing to derive it from it stays absent, and its gate waits.

@@ -1,8 +1,8 @@
-//! Machines: the status sequences of `facts/test-servers.md` 5.5, as our own tables.
+//! Machines: the status sequences of recorded upgrades, as our own tables.
 
 use super::*;
 
-/// A row of `facts/test-servers.md` 5.5: generation/observed, spec and status version, the four counts, then the
+/// A row: generation/observed, spec and status version, the four counts, then the
 /// conditions `RollingOut`, `MachinesUpToDate`, `MachinesReady`, `ScalingDown`, `EtcdClusterHealthy`.
 fn control_plane_row(observation: &Observation) -> String {
     let control_plane = &observation.control_planes[0];
