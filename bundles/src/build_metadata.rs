@@ -108,3 +108,53 @@ fn orders(digests: &[String]) -> impl Iterator<Item = Vec<&str>> {
         order
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::parse_bundles;
+
+    /// A flux section whose four images have the digests 1111…, 2222…, 3333… and 4444….
+    fn verdict(version: &str, change: (&str, &str)) -> BuildMetadataVerdict {
+        let images: String = ["helmController", "kustomizeController", "notificationController", "sourceController"]
+            .iter()
+            .zip(["1", "2", "3", "4"])
+            .map(|(name, digit)| {
+                format!("      {name}: {{uri: 'r/{name}:1', imageDigest: 'sha256:{}'}}\n", digit.repeat(64))
+            })
+            .collect();
+        let text = format!(
+            "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Bundles\nmetadata: {{name: b}}\nspec:\n  number: 1\n  \
+             versionsBundles:\n  - kubeVersion: '1.30'\n    flux:\n      version: {version}\n{images}"
+        );
+        let bundles = parse_bundles("b.yaml", text.replace(change.0, change.1).as_bytes()).unwrap();
+        recompute_build_metadata(&bundles.versions_bundles[0].components[0])
+    }
+
+    /// The hashes are those that `sha256sum` gives for the digests as text, one behind the other.
+    #[test]
+    fn a_hash_belongs_to_the_digests_it_was_made_of() {
+        let same = ("flux", "flux");
+        assert_eq!(verdict("v2.7.0+449c1f6", same), BuildMetadataVerdict::Verified);
+        assert_eq!(verdict("v0.24.0+3da7994", same), BuildMetadataVerdict::Verified, "in another order");
+        let mismatch = BuildMetadataVerdict::Mismatch { found: "449c1f7".to_owned(), computed: "449c1f6".to_owned() };
+        assert_eq!(verdict("v2.7.0+449c1f7", same), mismatch);
+        let edited = verdict("v2.7.0+449c1f6", (&"3".repeat(64), &"5".repeat(64)));
+        assert!(matches!(edited, BuildMetadataVerdict::Mismatch { .. }), "{edited:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_computed_says_why() {
+        for (version, change, part) in [
+            ("v2.7.0", ("flux", "flux"), "no build metadata"),
+            ("v2.7.0+abcdef1", ("flux", "flux"), "dry run"),
+            ("v0.22.0+449c1f6", ("flux", "flux"), "as old as this one"),
+            ("v2.7.0+449c1f6", ("flux", "certManager"), "over manifests"),
+            ("v2.7.0+449c1f6", ("imageDigest", "other"), "an image has no digest"),
+        ] {
+            let verdict = verdict(version, change);
+            let BuildMetadataVerdict::NotComputable { reason } = verdict else { panic!("{version}: {verdict:?}") };
+            assert!(reason.contains(part), "{version}: {reason}");
+        }
+    }
+}

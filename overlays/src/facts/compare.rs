@@ -80,6 +80,7 @@ fn definitions(old: &Index, new: &Index, comparison: &mut Comparison) {
     let mut storage: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
     let mut gone: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     let mut conversion: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
+    let mut unconverted: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
     let mut contracts: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
     for (id, (before, _)) in old {
         let (Some(was), Some((after, _))) = (&before.crd, new.get(id)) else { continue };
@@ -88,7 +89,11 @@ fn definitions(old: &Index, new: &Index, comparison: &mut Comparison) {
         if let (Some(from), Some(to)) = (was.storage_version(), is.storage_version())
             && from != to
         {
-            storage.entry((group.clone(), from.to_owned(), to.to_owned())).or_default().push(was.kind.clone());
+            let key = (group.clone(), from.to_owned(), to.to_owned());
+            if is.conversion == "None" {
+                unconverted.entry(key.clone()).or_default().push(was.kind.clone());
+            }
+            storage.entry(key).or_default().push(was.kind.clone());
         }
         for version in removed_versions(&before.name, was, is) {
             gone.entry((group.clone(), version.version.clone())).or_default().push(was.kind.clone());
@@ -113,6 +118,17 @@ fn definitions(old: &Index, new: &Index, comparison: &mut Comparison) {
             format!(
                 "objects of {group} will be stored at {to} instead of {from} ({}): once written, the old controllers cannot \
                  read them back",
+                kinds.join(", ")
+            ),
+        );
+    }
+    for ((group, from, to), kinds) in unconverted {
+        add(
+            Weight::Risk,
+            NoteKind::ConversionMissing,
+            format!(
+                "nothing converts objects of {group} from {from} to {to} ({}): the API server changes their apiVersion and \
+                 drops fields that {to} does not have",
                 kinds.join(", ")
             ),
         );

@@ -36,7 +36,8 @@ fn each_change_is_told_for_what_it_is() {
         )
     };
     let forced = ", annotations: {kustomize.toolkit.fluxcd.io/force: enabled}";
-    let conversion = crd(STORED_OLD, "").replace("group: g,", "group: g, conversion: {strategy: Webhook},");
+    let converted =
+        |versions: &str| crd(versions, "").replace("group: g,", "group: g, conversion: {strategy: Webhook},");
     for (name, old, new, expected) in [
         ("nothing", crd(STORED_OLD, ""), crd(STORED_OLD, ""), vec![]),
         ("first installation", String::new(), crd(STORED_NEW, ""), vec![]),
@@ -44,9 +45,19 @@ fn each_change_is_told_for_what_it_is() {
             "storage",
             crd(STORED_OLD, ""),
             crd(STORED_NEW, ""),
+            vec![
+                (Weight::OneWay, NoteKind::StorageVersionChanged),
+                (Weight::Risk, NoteKind::ConversionMissing),
+                (Weight::Risk, NoteKind::VersionRemoved),
+            ],
+        ),
+        (
+            "storage with a webhook that converts",
+            converted(STORED_OLD),
+            converted(STORED_NEW),
             vec![(Weight::OneWay, NoteKind::StorageVersionChanged), (Weight::Risk, NoteKind::VersionRemoved)],
         ),
-        ("conversion", conversion, crd(STORED_OLD, ""), vec![(Weight::Risk, NoteKind::ConversionChanged)]),
+        ("conversion", converted(STORED_OLD), crd(STORED_OLD, ""), vec![(Weight::Risk, NoteKind::ConversionChanged)]),
         (
             "contract",
             crd(STORED_OLD, ", labels: {cluster.x-k8s.io/v1beta1: v1beta1}"),

@@ -201,3 +201,36 @@ fn a_chart_that_makes_things_up_is_refused_with_the_value_to_look_at() {
     let text = error.to_string();
     assert!(text.contains("Secret hubble-server-certs") && text.contains("hubble.tls.auto.method"), "{text}");
 }
+
+#[test]
+fn without_helm_cilium_alone_is_not_rendered() {
+    struct NoHelm;
+    impl Charts for NoHelm {
+        fn template(&self, request: &ChartRequest) -> Result<Vec<u8>, ChartError> {
+            let message = "there is no helm on PATH; install helm".to_owned();
+            Err(ChartError::NoHelm { chart: request.chart.clone(), message })
+        }
+    }
+    let bundle = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Bundles\nmetadata: {name: bundles-1}\nspec:\n  number: 1\n  \
+                  versionsBundles:\n  - kubeVersion: \"1.30\"\n    cilium:\n      version: v1.19.4-1\n      helmChart: {name: h, uri: \
+                  'r.io/cilium:1.19.4-1', os: linux}\n";
+    let cluster = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {kubernetesVersion: \
+                   \"1.30\", managementCluster: {name: m}, clusterNetwork: {cniConfig: {cilium: {}}}}\n";
+    let files = crate::testing::memory(&[("c.yaml", cluster), ("bundles/1.yaml", bundle)]);
+    let fleet = read_fleet(&files);
+    let rendered = render(&RenderRequest {
+        fleet: &fleet,
+        cluster: fleet.cluster("a").unwrap(),
+        bundle: Some(&fleet.bundles[0]),
+        deployed: &RenderedTree::new(),
+        manifests: &One(""),
+        charts: &NoHelm,
+        files: &files,
+    });
+    let failed: Vec<_> =
+        rendered.components.iter().filter(|(_, result)| result.is_err()).map(|(name, _)| *name).collect();
+    assert_eq!(failed, [ComponentName::Cilium]);
+    assert!(rendered.components[&ComponentName::Cluster].is_ok(), "{:?}", rendered.components.keys());
+    let error = rendered.components[&ComponentName::Cilium].as_ref().unwrap_err().to_string();
+    assert!(error.contains("no helm program to render chart r.io/cilium:1.19.4-1") && error.contains("install helm"));
+}

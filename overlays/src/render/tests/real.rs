@@ -60,6 +60,7 @@ fn the_traps_between_two_real_releases_are_told() {
         NoteKind::StorageVersionChanged,
         &["infrastructure.cluster.x-k8s.io", "v1beta2 instead of v1beta1", "VSphereMachine"],
     );
+    has(capi, Weight::Risk, NoteKind::ConversionMissing, &["from v1beta1 to v1beta2 (VSphereClusterIdentity)"]);
     has(capi, Weight::Risk, NoteKind::VersionRemoved, &["v1alpha3", "infrastructure.cluster.x-k8s.io"]);
     has(capi, Weight::Risk, NoteKind::VersionRemoved, &["v1alpha4", "cluster.x-k8s.io (", "MachineDeployment"]);
     has(capi, Weight::Risk, NoteKind::DefaultChanged, &["EXP_PRIORITY_QUEUE changes from false to true"]);
@@ -98,6 +99,47 @@ fn the_traps_between_two_real_releases_are_told() {
             .iter()
             .any(|note| note.contains("LargeDefinition") && note.contains("kubeadmcontrolplanes"))
     );
+}
+
+#[test]
+fn what_does_not_change_between_two_real_releases_is_not_told() {
+    let Some((first, _, rendered)) = bump() else { return };
+    let told = |name: ComponentName, word: &str| {
+        let notes = notes(component(rendered, name));
+        notes.into_iter().filter(|note| note.contains(word)).collect::<Vec<_>>()
+    };
+    // Every definition of cert-manager serves and stores v1 in both.
+    for kind in ["StorageVersionChanged", "VersionRemoved", "ConversionChanged", "ImmutableFieldChanged"] {
+        assert_eq!(told(ComponentName::CertManager, kind), Vec::<String>::new(), "{kind}");
+    }
+    // Core, bootstrap and control plane keep their stored version, contract, selectors and role references.
+    for (kind, group) in
+        [("StorageVersionChanged", " cluster.x-k8s.io"), ("ContractChanged", " bootstrap.cluster.x-k8s.io")]
+    {
+        let notes = told(ComponentName::Capi, kind);
+        assert!(notes.iter().all(|note| !note.contains(group)), "{notes:?}");
+    }
+    assert_eq!(told(ComponentName::Capi, "ImmutableFieldChanged"), Vec::<String>::new());
+    // Alert, Provider and Receiver of Flux serve what they served.
+    let notes = told(ComponentName::Flux, "notification.toolkit.fluxcd.io");
+    assert_eq!(notes, Vec::<String>::new());
+    // EKS Anywhere: three definitions, one role, and the image of the controller. The version of both bundles is the same, and
+    // the tags of the images are not it.
+    let objects = |rendered: &RenderedCluster| -> BTreeMap<String, Node> {
+        let tree = &component(rendered, ComponentName::EksA).tree;
+        let files = tree.files.iter().filter(|(path, _)| path.file_name() != "kustomization.yaml");
+        let objects = files.flat_map(|(_, bytes)| objects_of(bytes));
+        objects.map(|node| (crate::object::object_id(&node).unwrap().to_string(), node)).collect()
+    };
+    let (old, new) = (objects(first), objects(rendered));
+    assert_eq!(old.keys().collect::<Vec<_>>(), new.keys().collect::<Vec<_>>());
+    let differing: Vec<&str> = old.iter().filter(|(id, node)| new[*id] != **node).map(|(id, _)| id.as_str()).collect();
+    let kinds: Vec<&str> = differing.iter().filter_map(|id| id.split(' ').next()).collect();
+    let definition = "CustomResourceDefinition";
+    assert_eq!(kinds, ["ClusterRole", definition, definition, definition, "Deployment"], "{differing:?}");
+    let version = |rendered: &RenderedCluster| component(rendered, ComponentName::EksA).version.clone();
+    assert_eq!((version(first), version(rendered)).0.as_deref(), Some("v0.0.0-dev+build.0+abcdef1"));
+    assert_eq!(version(first), version(rendered));
 }
 
 #[test]
