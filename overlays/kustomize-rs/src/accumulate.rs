@@ -7,7 +7,7 @@ use crate::builtin::{self, Source, Step};
 use crate::configuration_file;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::join;
-use crate::generate::{self, Kind};
+use crate::generate::{self, Kind, chart};
 use crate::kustomization::{FILE_NAMES, Kustomization, PatchEntry};
 use crate::loader::Loader;
 use crate::objects;
@@ -46,6 +46,8 @@ pub(crate) struct Build {
     pub(crate) warnings: Vec<String>,
     /// The root asks for `buildMetadata`.
     pub(crate) tracks_origins: bool,
+    /// Namespaces of the kustomization at work and of those above it: a chart takes the nearest.
+    pub(crate) chart_namespaces: Vec<String>,
     /// How many more objects may be read.
     pub(crate) objects_left: usize,
 }
@@ -88,7 +90,12 @@ impl Build {
         mut accumulator: Accumulator,
         origin: &str,
     ) -> Result<Accumulator, BuildError> {
+        let known = self.chart_namespaces.len();
+        if !kustomization.namespace.is_empty() {
+            self.chart_namespaces.push(kustomization.namespace.clone());
+        }
         let result = self.run(loader, kustomization, &mut accumulator, origin);
+        self.chart_namespaces.truncate(known);
         result.map_err(|error| error.in_file(&kustomization.file))?;
         Ok(accumulator)
     }
@@ -100,10 +107,6 @@ impl Build {
         accumulator: &mut Accumulator,
         origin: &str,
     ) -> Result<(), BuildError> {
-        if kustomization.helm_charts > 0 {
-            return Err(BuildError::new(BuildErrorKind::Unsupported, "`helmCharts` are not rendered")
-                .hint("render the chart to a file and name that in `resources`"));
-        }
         self.read_resources(loader, &kustomization.resources, accumulator, origin)?;
         accumulator.configuration.merge(&self.configuration(loader, kustomization)?)?;
         self.generate(loader, kustomization, accumulator, origin)?;
@@ -147,13 +150,30 @@ impl Build {
                 self.directory(loader, path, accumulator, origin, false)?;
                 continue;
             }
+            // Files and repositories look alike: what says that it is a repository is not asked for as a file.
+            if loader.repository(path).is_some() && names_a_repository(path) {
+                self.directory(loader, path, accumulator, origin, false)?;
+                continue;
+            }
             let content = match loader.read(path) {
                 Ok(content) => content,
+                Err(_) if loader.repository(path).is_some() => {
+                    self.directory(loader, path, accumulator, origin, false)?;
+                    continue;
+                }
                 Err(error) if !loader.is_missing(path) => return Err(error),
                 // The message for a missing base is better than that for a missing file.
                 Err(error) => return Err(loader.enter(path).err().unwrap_or(error)),
             };
-            let mut objects = objects::read(&content, &loader.display(path), &loader.limits)?;
+            let mut objects = match objects::read(&content, &loader.display(path), &loader.limits) {
+                Ok(objects) => objects,
+                // The page of a repository.
+                Err(error) if loader.repository(path).is_some() => {
+                    self.directory(loader, path, accumulator, origin, false).map_err(|_| error)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             self.objects_left = self
                 .objects_left
                 .checked_sub(objects.len())
@@ -256,23 +276,35 @@ impl Build {
                 sources.push((Source::Data(kind, Box::new(generator)), by));
             }
         }
+        for chart in &kustomization.charts {
+            let mut chart = chart.clone();
+            if chart.namespace.is_empty() {
+                chart.namespace = self.chart_namespaces.last().cloned().unwrap_or_default();
+            }
+            let by = self.tracks_origins.then(|| Configured::builtin(&file, "HelmChartInflationGenerator"));
+            sources.push((Source::Chart(Box::new(chart)), by));
+        }
         for object in self.plugins(loader, &kustomization.generators, &file, origin)? {
             sources.push((builtin::source(&object)?, Configured::object(&object)));
         }
         for (source, by) in sources {
-            let mut resource = match source {
+            let mut made = match source {
                 Source::Data(kind, generator) => {
                     let load = |path: &str| loader.read(path);
-                    generate::generate(kind, &generator, &load)
-                        .map_err(|error| error.at(&kustomization.file, generator.span))?
+                    let made = generate::generate(kind, &generator, &load);
+                    vec![made.map_err(|error| error.at(&kustomization.file, generator.span))?]
                 }
-                Source::Object(resource) => *resource,
+                Source::Object(resource) => vec![*resource],
+                Source::Chart(chart) => chart::render(&chart, loader, &self.schema)
+                    .map_err(|error| error.at(&kustomization.file, chart.span))?,
             };
-            loader.budget.copy(&resource.node)?;
-            let line = resource.node.span.line;
-            resource.origin =
-                Origin { file: Arc::from(kustomization.file.as_str()), line, annotation: by.map(|by| by.text()) };
-            accumulator.resources.absorb(vec![resource], &self.schema)?;
+            for resource in &mut made {
+                loader.budget.copy(&resource.node)?;
+                let line = resource.node.span.line;
+                let annotation = by.as_ref().map(Configured::text);
+                resource.origin = Origin { file: Arc::from(kustomization.file.as_str()), line, annotation };
+            }
+            accumulator.resources.absorb(made, &self.schema)?;
         }
         Ok(())
     }
@@ -364,6 +396,17 @@ impl Build {
         }
         Ok(())
     }
+}
+
+/// Says whether an address can only be that of a repository.
+fn names_a_repository(path: &str) -> bool {
+    let after_scheme = path.split_once("://").map_or(path, |(_, rest)| rest);
+    !(path.starts_with("http://") || path.starts_with("https://"))
+        || after_scheme.contains("//")
+        || [".git/", "_git/", "?ref=", "&ref=", "?version=", "?submodules=", "?timeout="]
+            .iter()
+            .any(|mark| path.contains(mark))
+        || path.ends_with(".git")
 }
 
 /// The fields of a kustomization as steps, in their fixed order, with the names of kustomize's plugins.

@@ -2,6 +2,7 @@
 
 use crate::error::{BuildError, BuildErrorKind};
 use crate::generate::Kind;
+use crate::generate::chart::{self, Chart};
 use crate::kustomization::fields::Fields;
 use crate::kustomization::{Generator, PatchEntry, ReplacementEntry, parts};
 use crate::resource::Resource;
@@ -34,6 +35,7 @@ pub(crate) enum Step {
 pub(crate) enum Source {
     Data(Kind, Box<Generator>),
     Object(Box<Resource>),
+    Chart(Box<Chart>),
 }
 
 fn unsupported(resource: &Resource) -> BuildError {
@@ -146,6 +148,11 @@ pub(crate) fn source(resource: &Resource) -> Result<Source, BuildError> {
         Ok(match resource.kind().as_str() {
             "ConfigMapGenerator" => Some(Source::Data(Kind::ConfigMap, Box::new(data_generator(&fields, resource)?))),
             "SecretGenerator" => Some(Source::Data(Kind::Secret, Box::new(data_generator(&fields, resource)?))),
+            "HelmChartInflationGenerator" => {
+                let mut chart = chart::chart(&fields)?;
+                (chart.home, chart.config_home) = chart::globals(&fields)?;
+                Some(Source::Chart(Box::new(chart)))
+            }
             "IAMPolicyGenerator" => Some(Source::Object(Box::new(iam_policy(&fields)?))),
             _ => None,
         })

@@ -28,8 +28,10 @@ mod kustomization;
 mod loader;
 mod merge;
 mod objects;
+mod outside;
 mod provenance;
 mod refs;
+mod remote;
 mod resource;
 mod resources;
 mod schema;
@@ -47,6 +49,8 @@ pub use fs::{FileError, FileSystem, MemoryFileSystem};
 pub use id::{Gvk, ResourceId};
 pub use kustomization::FILE_NAMES;
 pub use loader::LoadRestrictor;
+pub use outside::{ChartPull, ChartRenderer, ChartTemplate, Outside, OutsideError, RemoteBases, SharedFileSystem};
+pub use remote::RemoteRepository;
 pub use resource::{Origin, Resource};
 pub use resources::Resources;
 pub use transform::order::Order;
@@ -54,7 +58,7 @@ pub use transform::order::Order;
 use accumulate::{Accumulator, Build};
 use budget::Budget;
 use kustomization::SortOptions;
-use loader::Loader;
+use loader::{Files, Loader};
 use transform::{names, order, variables};
 
 /// How to build, and how much a build may cost.
@@ -122,6 +126,16 @@ impl Options {
 
 /// Builds the kustomization in the directory `root`; the empty path is the root of the file system.
 pub fn build(files: &dyn FileSystem, root: &str, options: &Options) -> Result<Resources, BuildError> {
+    build_with(files, root, options, Outside::default())
+}
+
+/// As [`build`], with charts or remote bases where `outside` has them on.
+pub fn build_with(
+    files: &dyn FileSystem,
+    root: &str,
+    options: &Options,
+    outside: Outside<'_>,
+) -> Result<Resources, BuildError> {
     let start = fs::join("", root).ok_or_else(|| {
         BuildError::new(BuildErrorKind::File, format!("the path `{root}` leads out of the file tree"))
     })?;
@@ -131,7 +145,10 @@ pub fn build(files: &dyn FileSystem, root: &str, options: &Options) -> Result<Re
     }
     let start = files.canonical(&start).map_err(|error| not_there(&format!("cannot be read: {error}")))?;
     let loader = Loader {
-        files,
+        files: Files::Borrowed(files),
+        outside,
+        remotes: Vec::new(),
+        above: 0,
         restrictor: options.load_restrictor,
         limits: options.limits,
         depth: options.depth,
@@ -143,6 +160,7 @@ pub fn build(files: &dyn FileSystem, root: &str, options: &Options) -> Result<Re
         schema: Arc::new(schema::Schema::builtin().clone()),
         schema_is_set: false,
         builtin_in_use: false,
+        chart_namespaces: Vec::new(),
         warnings: kustomization.warnings.clone(),
         tracks_origins: !kustomization.build_metadata.is_empty(),
         objects_left: options.objects,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::budget::Budget;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::{FileError, FileSystem, is_within, join};
+use crate::outside::{Outside, OutsideError, SharedFileSystem};
+use crate::remote::RemoteRepository;
 use crate::yaml::Limits;
 
 /// What files a kustomization may name.
@@ -17,10 +19,33 @@ pub enum LoadRestrictor {
     None,
 }
 
+/// The tree that a kustomization lies in: the build's own, or that of a remote base.
+#[derive(Clone)]
+pub(crate) enum Files<'b> {
+    Borrowed(&'b dyn FileSystem),
+    Shared(SharedFileSystem),
+}
+
+impl<'b> std::ops::Deref for Files<'b> {
+    type Target = dyn FileSystem + 'b;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Files::Borrowed(files) => *files,
+            Files::Shared(files) => &**files,
+        }
+    }
+}
+
 /// The directory of one kustomization and those that led to it.
 #[derive(Clone)]
 pub(crate) struct Loader<'b> {
-    pub(crate) files: &'b dyn FileSystem,
+    pub(crate) files: Files<'b>,
+    pub(crate) outside: Outside<'b>,
+    /// Addresses of the remote bases that led here, as they are written.
+    pub(crate) remotes: Vec<String>,
+    /// Kustomizations above the remote base that this one belongs to.
+    pub(crate) above: usize,
     pub(crate) restrictor: LoadRestrictor,
     pub(crate) limits: Limits,
     /// Longest chain of kustomizations.
@@ -48,7 +73,13 @@ impl<'b> Loader<'b> {
     /// Reads a file. Errors name the path as written.
     pub(crate) fn read(&self, path: &str) -> Result<Arc<[u8]>, BuildError> {
         if is_remote(path) {
-            return Err(remote(path));
+            let is_file = path.starts_with("http://") || path.starts_with("https://");
+            let Some(remotes) = self.outside.remotes.filter(|_| is_file) else {
+                return Err(remote(path));
+            };
+            let content = remotes.file(path).map_err(|error| fetching(path, &error))?;
+            self.charge(&content)?;
+            return Ok(content);
         }
         let full = self.resolve(path)?;
         let failed =
@@ -75,11 +106,15 @@ impl<'b> Loader<'b> {
 
     /// Says whether there is nothing at all at the path; what is there may still not be read.
     pub(crate) fn is_missing(&self, path: &str) -> bool {
-        self.resolve(path).is_ok_and(|full| matches!(self.files.read(&full), Err(FileError::Missing)))
+        !is_remote(path)
+            && self.resolve(path).is_ok_and(|full| matches!(self.files.read(&full), Err(FileError::Missing)))
     }
 
     /// A loader for the directory `path`, which may not be this one or one that led here.
     pub(crate) fn enter(&self, path: &str) -> Result<Loader<'b>, BuildError> {
+        if let Some(repository) = self.repository(path) {
+            return self.enter_remote(path, &repository);
+        }
         if is_remote(path) {
             return Err(remote(path));
         }
@@ -102,16 +137,57 @@ impl<'b> Loader<'b> {
             let message = format!("`{path}` leads back to the kustomization in `{}`", or_dot(visited));
             return Err(BuildError::conflict(message).hint("kustomizations may not contain one another"));
         }
-        if self.chain.len() >= self.depth {
-            let message = format!("more than {} kustomizations inside of one another", self.depth);
-            return Err(BuildError::new(BuildErrorKind::Limit, message));
-        }
+        self.check_depth()?;
         // As much as a small overlay takes: directories of directories multiply.
         const ENTERING: usize = 50_000;
         self.budget.spend(ENTERING)?;
         let mut chain = self.chain.clone();
         chain.push(real);
         Ok(Loader { chain, ..self.clone() })
+    }
+
+    /// The repository that a path means, where remote bases are on.
+    pub(crate) fn repository(&self, path: &str) -> Option<RemoteRepository> {
+        self.outside.remotes.and_then(|_| RemoteRepository::parse(path))
+    }
+
+    /// A loader for a remote base. It may read nothing outside of its repository.
+    fn enter_remote(&self, path: &str, repository: &RemoteRepository) -> Result<Loader<'b>, BuildError> {
+        let Some(remotes) = self.outside.remotes else {
+            return Err(remote(path));
+        };
+        if let Some(visited) = self.remotes.iter().find(|visited| visited.starts_with(path)) {
+            let (path, visited) = (without_user(path), without_user(visited));
+            let message = format!("`{path}` leads back to the remote base `{visited}`");
+            return Err(BuildError::conflict(message).hint("kustomizations may not contain one another"));
+        }
+        self.check_depth()?;
+        let files = remotes.repository(repository).map_err(|error| fetching(path, &error))?;
+        let there = join("", &repository.path).filter(|there| files.is_dir(there));
+        let there = there.and_then(|there| files.canonical(&there).ok()).ok_or_else(|| {
+            let message = format!("`{}`: the repository has no directory `{}`", without_user(path), repository.path);
+            BuildError::new(BuildErrorKind::File, message)
+        })?;
+        let mut below = self.clone();
+        below.remotes.push(path.to_owned());
+        below.above += self.chain.len();
+        below.chain = vec![there];
+        below.files = Files::Shared(files);
+        below.restrictor = LoadRestrictor::RootOnly;
+        Ok(below)
+    }
+
+    fn check_depth(&self) -> Result<(), BuildError> {
+        if self.above + self.chain.len() >= self.depth {
+            let message = format!("more than {} kustomizations inside of one another", self.depth);
+            return Err(BuildError::new(BuildErrorKind::Limit, message));
+        }
+        Ok(())
+    }
+
+    /// Says whether the kustomization belongs to a remote base.
+    pub(crate) fn is_remote(&self) -> bool {
+        !self.remotes.is_empty()
     }
 
     /// The path of a file for errors.
@@ -135,6 +211,42 @@ fn looks_remote(path: &str) -> bool {
 }
 
 fn remote(path: &str) -> BuildError {
-    BuildError::new(BuildErrorKind::Unsupported, format!("`{path}` is remote, and remote files are not fetched"))
-        .hint("copy it into the repository")
+    let message = format!("`{}` is remote, and remote files are not fetched", without_user(path));
+    BuildError::new(BuildErrorKind::Unsupported, message)
+        .hint("copy it into the repository, or turn remote bases on (--enable-remote)")
+}
+
+/// An address without the user and password that may stand in it.
+fn without_user(path: &str) -> String {
+    let user = path.split_once("://").and_then(|(scheme, rest)| {
+        let (authority, _) = rest.split_once(['/', '?']).unwrap_or((rest, ""));
+        let (user, _) = authority.rsplit_once('@')?;
+        Some((scheme, rest.get(user.len()..)?))
+    });
+    match user {
+        Some((scheme, rest)) => format!("{scheme}://***{rest}"),
+        None => path.to_owned(),
+    }
+}
+
+fn fetching(path: &str, error: &OutsideError) -> BuildError {
+    BuildError::new(BuildErrorKind::File, format!("`{}` cannot be fetched: {error}", without_user(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_user;
+
+    #[test]
+    fn passwords_in_addresses_are_not_shown() {
+        for (path, expected) in [
+            ("https://user:password@example.com/a@b", "https://***@example.com/a@b"),
+            ("https://a@b@example.com/c", "https://***@example.com/c"),
+            ("https://example.com/a@b?c", "https://example.com/a@b?c"),
+            ("git@example.com:a/b", "git@example.com:a/b"),
+            ("../base", "../base"),
+        ] {
+            assert_eq!(without_user(path), expected);
+        }
+    }
 }

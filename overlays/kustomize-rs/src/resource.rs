@@ -62,6 +62,8 @@ pub struct Resource {
     pub(crate) variables: Vec<String>,
     /// Texts for the `transformations` annotation.
     pub(crate) transformations: Vec<String>,
+    /// A chart made it: namespaces are left to the chart.
+    pub(crate) from_chart: bool,
     /// Set when the build ends.
     pub(crate) cluster_scoped: bool,
 }

@@ -67,6 +67,25 @@ impl Helm {
         Self::find_in(std::env::var_os(HELM_VARIABLE), std::env::var_os("PATH").as_deref())
     }
 
+    /// The program that a person named: a path, or a name that is looked for on `PATH`.
+    ///
+    /// # Errors
+    /// [`HelmError::Missing`].
+    pub fn named(program: &Path) -> Result<Self, HelmError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let candidates = match program.components().count() {
+            1 => {
+                std::env::split_paths(&path).filter(|folder| folder.is_absolute()).map(|it| it.join(program)).collect()
+            }
+            _ => vec![std::path::absolute(program).unwrap_or_else(|_| program.to_owned())],
+        };
+        candidates
+            .into_iter()
+            .find(|candidate| candidate.is_file())
+            .map(Self::new)
+            .ok_or_else(|| HelmError::Missing { searched: format!("there is no program {}", program.display()) })
+    }
+
     fn find_in(named: Option<OsString>, path: Option<&OsStr>) -> Result<Self, HelmError> {
         if let Some(named) = named.filter(|named| !named.is_empty()) {
             let program = PathBuf::from(named);
@@ -114,7 +133,7 @@ impl Helm {
         self.run(command)
     }
 
-    fn command(&self, home: &Path) -> Command {
+    pub(super) fn command(&self, home: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command.env_clear().current_dir(home);
         command.env("HOME", home).env("TMPDIR", home);
@@ -127,7 +146,7 @@ impl Helm {
         command
     }
 
-    fn run(&self, mut command: Command) -> Result<Vec<u8>, HelmError> {
+    pub(super) fn run(&self, mut command: Command) -> Result<Vec<u8>, HelmError> {
         let start = |source| HelmError::Start { program: self.program.clone(), source };
         let mut child = command.spawn().map_err(start)?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());

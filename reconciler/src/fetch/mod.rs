@@ -10,6 +10,7 @@ mod charts;
 mod helm;
 mod http;
 mod https;
+mod inflation;
 #[cfg(test)]
 mod loopback;
 mod mirror;
@@ -24,6 +25,7 @@ pub use charts::HelmCharts;
 pub use helm::{HELM_VARIABLE, Helm, HelmError};
 pub use http::FetchOptions;
 pub use https::Https;
+pub use inflation::ChartInflation;
 pub use mirror::Mirror;
 pub use network::{AllowList, is_public};
 pub use registry::Registry;

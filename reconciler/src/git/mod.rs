@@ -17,6 +17,7 @@
 //! # }
 //! ```
 
+mod bases;
 mod commit;
 mod deflate;
 mod difference;
@@ -42,6 +43,7 @@ mod snapshot;
 mod tests;
 mod trailer;
 
+pub use bases::GitBases;
 pub use commit::{CommitDraft, CommitMessage, CommitOutcome};
 pub use difference::{ChangedFile, Difference};
 pub use error::GitError;

@@ -1,5 +1,6 @@
 //! Objects made from literals, files and environment files.
 
+pub(crate) mod chart;
 pub(crate) mod hash;
 
 use base64::Engine;

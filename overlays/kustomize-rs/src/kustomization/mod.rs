@@ -7,6 +7,7 @@ use fields::Fields;
 pub(crate) use parts::{Generator, GeneratorOptions, LabelEntry, PatchEntry, ReplacementEntry};
 
 use crate::error::BuildError;
+use crate::generate::chart::{self, Chart};
 use crate::transform::images::Image;
 use crate::transform::order::LegacyOrder;
 use crate::transform::variables::Variable;
@@ -53,7 +54,7 @@ pub(crate) struct Kustomization {
     pub(crate) transformers: Vec<String>,
     pub(crate) validators: Vec<String>,
     pub(crate) build_metadata: Vec<String>,
-    pub(crate) helm_charts: usize,
+    pub(crate) charts: Vec<Chart>,
     /// Lines for standard error about deprecated fields.
     pub(crate) warnings: Vec<String>,
 }
@@ -133,9 +134,21 @@ impl Kustomization {
         self.config_maps = fields.objects("configMapGenerator", parts::generator)?;
         self.secrets = fields.objects("secretGenerator", parts::generator)?;
         self.generator_options = fields.object("generatorOptions", parts::generator_options)?;
-        let count = |node: Option<&Node>| node.and_then(Node::as_sequence).map_or(0, <[Node]>::len);
-        self.helm_charts = count(fields.get("helmCharts")) + count(fields.get("helmChartInflationGenerator"));
-        fields.get("helmGlobals");
+        self.read_charts(fields)
+    }
+
+    fn read_charts(&mut self, fields: &Fields<'_>) -> Result<(), BuildError> {
+        self.charts = fields.objects("helmCharts", chart::chart)?;
+        let globals = fields.object("helmGlobals", chart::globals)?;
+        let old = fields.objects("helmChartInflationGenerator", chart::old_chart)?;
+        let last =
+            |of: fn(&Chart) -> &String| old.iter().map(of).rfind(|text| !text.is_empty()).cloned().unwrap_or_default();
+        let (home, config_home) = globals.unwrap_or_else(|| (last(|old| &old.home), last(|old| &old.config_home)));
+        self.charts.extend(old);
+        for chart in &mut self.charts {
+            chart.home.clone_from(&home);
+            chart.config_home.clone_from(&config_home);
+        }
         Ok(())
     }
 

@@ -40,7 +40,7 @@ impl NamespaceTransformer {
         for resource in &resources.items {
             *names.entry(resource.id(schema).key()).or_default() += 1;
         }
-        for resource in &mut resources.items {
+        for resource in resources.items.iter_mut().filter(|resource| !resource.from_chart) {
             let before = resource.id(schema).key();
             resource.store_previous_id(schema);
             self.one(resource, schema).map_err(|error| error.at(&resource.origin.file.clone(), resource.node.span))?;

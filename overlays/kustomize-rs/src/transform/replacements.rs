@@ -168,7 +168,8 @@ impl Target {
             }
             let count = visit(&mut resource.node, &parts, make, false, &mut |node, is_new| {
                 let text = node.scalar_text().map_or(0, |text| text.len());
-                budget.grow(value.size() + text)?;
+                // The text is taken apart and put together again.
+                budget.grow(value.size() + 3 * text)?;
                 budget.spend(1 + text / 8)?;
                 self.set(node, value, is_new)
             })

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use kustomize_rs::{LoadRestrictor, Options, Order, Resources, build};
+use kustomize_rs::{LoadRestrictor, Options, Order, Outside, RemoteBases, RemoteRepository, Resources, build_with};
 
-use super::{individual, tree::Tree};
+use super::{individual, remotes::Remotes, tree::Tree};
 use crate::cli::{CommandError, Exit, output};
+use crate::fetch::{ChartInflation, Helm};
 
 /// Arguments of `stepgate kustomize build`: those of kustomize, and the tree that may be read.
 #[derive(Debug, Args)]
@@ -33,11 +34,38 @@ pub struct BuildArguments {
     /// Lift the limits on size and work: for large trees that are trusted.
     #[arg(long)]
     unlimited: bool,
+    /// Render `helmCharts` by the helm program. Off, a kustomization with charts is refused.
+    #[arg(long)]
+    enable_helm: bool,
+    #[command(flatten)]
+    helm: HelmArguments,
+    /// Fetch bases by git and files over HTTPS where a kustomization names them by URL; DIR may be one too. Off, nothing
+    /// is fetched.
+    #[arg(long)]
+    enable_remote: bool,
     /// Environment of functions. Taken for the sake of scripts: functions are never run.
     #[arg(short, long, value_name = "NAME[=VALUE]")]
     env: Vec<String>,
     #[command(flatten)]
     refused: Refused,
+}
+
+/// How charts are rendered.
+#[derive(Debug, Args)]
+struct HelmArguments {
+    /// The helm program. Without it: `STEPGATE_HELM`, else the helm on PATH.
+    #[arg(long, value_name = "PROGRAM")]
+    helm_command: Option<PathBuf>,
+    /// Version of an API that charts are told the cluster has, instead of what the chart's entry says. May be given
+    /// several times.
+    #[arg(long, value_name = "VERSION")]
+    helm_api_versions: Vec<String>,
+    /// Kubernetes version that charts are told, instead of what the chart's entry says.
+    #[arg(long, value_name = "VERSION")]
+    helm_kube_version: Option<String>,
+    /// Let helm say more when it fails.
+    #[arg(long)]
+    helm_debug: bool,
 }
 
 /// What kustomize has flags for and this program does not do at all.
@@ -127,13 +155,49 @@ fn build_and_write(arguments: &BuildArguments) -> Result<(), CommandError> {
             Use the `managedByLabel` option in the `buildMetadata` field instead.";
         output::note(&format!("Flag --enable-managedby-label has been deprecated, {instead}"));
     }
+    let resources = built(arguments)?;
+    resources.warnings().iter().for_each(|warning| output::note(warning));
+    write(&resources, arguments.output.as_deref())
+}
+
+fn built(arguments: &BuildArguments) -> Result<Resources, CommandError> {
+    let options = options(arguments);
+    let remotes = arguments.enable_remote.then(Remotes::default);
+    let remotes = remotes.as_ref().map(|remotes| remotes as &dyn RemoteBases);
+    let address = arguments.directory.to_str().and_then(RemoteRepository::parse);
+    if let (Some(address), false) = (address, arguments.directory.exists()) {
+        let Some(remotes) = remotes else {
+            let error =
+                CommandError::new(format!("{} is remote, and nothing is fetched", arguments.directory.display()));
+            return Err(error.hint("turn remote bases on (--enable-remote)"));
+        };
+        let files = remotes.repository(&address)?;
+        let charts = charts(arguments, None)?;
+        let outside = Outside { charts: charts.as_ref().map(|charts| charts as _), remotes: Some(remotes) };
+        return Ok(build_with(&*files, &address.path, &options, outside)?);
+    }
     let mut tree = Tree::open(&arguments.directory, arguments.root.as_deref())?;
     if arguments.unlimited {
         tree.files = tree.files.with_largest_file(u64::MAX);
     }
-    let resources = build(&tree.files, &tree.target, &options(arguments)).map_err(|error| tree.error(error))?;
-    resources.warnings().iter().for_each(|warning| output::note(warning));
-    write(&resources, arguments.output.as_deref())
+    let charts = charts(arguments, Some(tree.files.root().to_owned()))?;
+    let outside = Outside { charts: charts.as_ref().map(|charts| charts as _), remotes };
+    build_with(&tree.files, &tree.target, &options, outside).map_err(|error| tree.error(error))
+}
+
+fn charts(arguments: &BuildArguments, root: Option<PathBuf>) -> Result<Option<ChartInflation>, CommandError> {
+    if !arguments.enable_helm {
+        return Ok(None);
+    }
+    let helm = match &arguments.helm.helm_command {
+        Some(program) => Helm::named(program)?,
+        None => Helm::find()?,
+    };
+    let mut charts = ChartInflation::new(helm, root);
+    charts.api_versions.clone_from(&arguments.helm.helm_api_versions);
+    charts.kube_version.clone_from(&arguments.helm.helm_kube_version);
+    charts.debug = arguments.helm.helm_debug;
+    Ok(Some(charts))
 }
 
 fn options(arguments: &BuildArguments) -> Options {

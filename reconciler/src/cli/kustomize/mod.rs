@@ -4,6 +4,7 @@ mod build;
 mod compare;
 pub(super) mod diff;
 mod individual;
+mod remotes;
 mod tree;
 
 use clap::{Args, Subcommand};

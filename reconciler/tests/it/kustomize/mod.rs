@@ -1,8 +1,10 @@
 //! `stepgate kustomize` through the program.
 
 mod build;
+mod charts;
 mod diff;
 mod hostile;
+mod remotes;
 
 use std::path::{Path, PathBuf};
 

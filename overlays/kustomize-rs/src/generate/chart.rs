@@ -1,0 +1,234 @@
+//! `helmCharts`: objects made by a chart.
+
+use std::sync::Arc;
+
+use crate::error::{BuildError, BuildErrorKind};
+use crate::fs::{FileError, FileSystem, join};
+use crate::kustomization::fields::Fields;
+use crate::loader::Loader;
+use crate::merge::strategic;
+use crate::objects;
+use crate::outside::{ChartPull, ChartRenderer, ChartTemplate};
+use crate::resource::Resource;
+use crate::schema::Schema;
+use crate::yaml::{Mapping, Node, Rules, Span, Value, decode, emit, parse_with};
+
+const HOME: &str = "charts";
+
+/// One entry of `helmCharts`, with what `helmGlobals` says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Chart {
+    pub(crate) home: String,
+    pub(crate) config_home: String,
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) repo: String,
+    pub(crate) release_name: String,
+    pub(crate) namespace: String,
+    pub(crate) name_template: String,
+    pub(crate) values_file: String,
+    pub(crate) additional_values_files: Vec<String>,
+    pub(crate) values_inline: Option<Mapping>,
+    pub(crate) values_merge: String,
+    pub(crate) api_versions: Vec<String>,
+    pub(crate) kube_version: String,
+    pub(crate) include_crds: bool,
+    pub(crate) skip_tests: bool,
+    pub(crate) skip_hooks: bool,
+    pub(crate) debug: bool,
+    pub(crate) devel: bool,
+    pub(crate) span: Span,
+}
+
+/// Reads one entry of `helmCharts`.
+pub(crate) fn chart(fields: &Fields<'_>) -> Result<Chart, BuildError> {
+    Ok(Chart {
+        name: fields.text("name")?,
+        version: fields.text("version")?,
+        repo: fields.text("repo")?,
+        release_name: fields.text("releaseName")?,
+        namespace: fields.text("namespace")?,
+        name_template: fields.text("nameTemplate")?,
+        values_file: fields.text("valuesFile")?,
+        additional_values_files: fields.texts("additionalValuesFiles")?,
+        values_inline: inline(fields, "valuesInline")?,
+        values_merge: fields.text("valuesMerge")?,
+        api_versions: fields.texts("apiVersions")?,
+        kube_version: fields.text("kubeVersion")?,
+        include_crds: fields.flag("includeCRDs")?,
+        skip_tests: fields.flag("skipTests")?,
+        skip_hooks: fields.flag("skipHooks")?,
+        debug: fields.flag("debug")?,
+        devel: fields.flag("devel")?,
+        span: fields.span(),
+        ..Chart::default()
+    })
+}
+
+/// Reads one entry of `helmChartInflationGenerator`, the deprecated form.
+pub(crate) fn old_chart(fields: &Fields<'_>) -> Result<Chart, BuildError> {
+    for unused in ["chartRepoName", "helmBin", "releaseNamespace"] {
+        fields.text(unused)?;
+    }
+    fields.texts("extraArgs")?;
+    Ok(Chart {
+        home: fields.text("chartHome")?,
+        config_home: fields.text("helmHome")?,
+        name: fields.text("chartName")?,
+        version: fields.text("chartVersion")?,
+        repo: fields.text("chartRepoUrl")?,
+        release_name: fields.text("releaseName")?,
+        values_file: fields.text("values")?,
+        values_inline: inline(fields, "valuesLocal")?,
+        values_merge: fields.text("valuesMerge")?,
+        span: fields.span(),
+        ..Chart::default()
+    })
+}
+
+fn inline(fields: &Fields<'_>, name: &'static str) -> Result<Option<Mapping>, BuildError> {
+    match fields.get(name).map(|node| &node.value) {
+        None => Ok(None),
+        Some(Value::Mapping(mapping)) => Ok(Some(mapping.clone()).filter(|mapping| !mapping.is_empty())),
+        Some(_) => Err(BuildError::syntax(format!("`{name}` must be a map"))),
+    }
+}
+
+/// The home and configuration that all charts of a kustomization share.
+pub(crate) fn globals(fields: &Fields<'_>) -> Result<(String, String), BuildError> {
+    Ok((fields.text("chartHome")?, fields.text("configHome")?))
+}
+
+/// The files of a chart: in the tree, or pulled.
+struct Found {
+    pulled: Option<crate::outside::SharedFileSystem>,
+    directory: String,
+    /// The chart's directory as the kustomization sees it.
+    written: String,
+}
+
+/// Renders a chart to objects.
+pub(crate) fn render(chart: &Chart, loader: &Loader<'_>, schema: &Schema) -> Result<Vec<Resource>, BuildError> {
+    let Some(renderer) = loader.outside.charts else {
+        let message = format!("the chart `{}` is not rendered: charts are off", chart.name);
+        return Err(BuildError::new(BuildErrorKind::Unsupported, message)
+            .hint("turn them on (--enable-helm), or render the chart to a file and name that in `resources`"));
+    };
+    if chart.name.is_empty() || chart.name.contains(['/', '\\']) || chart.name.starts_with(['-', '.']) {
+        return Err(BuildError::syntax(format!("`{}` is no name of a chart", chart.name)));
+    }
+    if !chart.config_home.is_empty() {
+        return Err(BuildError::new(
+            BuildErrorKind::Unsupported,
+            "`configHome` is refused: helm would run plugins from it",
+        )
+        .hint("leave it out; helm gets an empty configuration of its own"));
+    }
+    let found = find(chart, loader, renderer)?;
+    let values = values(chart, loader, &found, schema)?;
+    let additional = chart.additional_values_files.iter();
+    let template = ChartTemplate {
+        files: found.pulled.as_deref().map_or(&*loader.files as &dyn FileSystem, |files| files as &dyn FileSystem),
+        directory: found.directory.clone(),
+        name: chart.name.clone(),
+        release_name: chart.release_name.clone(),
+        namespace: chart.namespace.clone(),
+        name_template: chart.name_template.clone(),
+        values,
+        additional_values: additional.map(|path| loader.read(path)).collect::<Result<_, _>>()?,
+        api_versions: chart.api_versions.clone(),
+        kube_version: chart.kube_version.clone(),
+        include_crds: chart.include_crds,
+        skip_tests: chart.skip_tests,
+        skip_hooks: chart.skip_hooks,
+        debug: chart.debug,
+        devel: chart.devel,
+    };
+    let text = renderer.template(&template).map_err(|error| failed(chart, &error.0))?;
+    loader.charge(&text)?;
+    let place = format!("chart {}", chart.name);
+    let mut objects = match objects::read(&text, &place, &loader.limits) {
+        Ok(objects) => objects,
+        // Helm may print messages before the first document.
+        Err(error) => {
+            let documents = after_messages(&text).ok_or_else(|| error.clone())?;
+            objects::read(documents, &place, &loader.limits).map_err(|_| error)?
+        }
+    };
+    objects.iter().try_for_each(|object| loader.budget.copy(&object.node))?;
+    objects.iter_mut().for_each(|object| object.from_chart = true);
+    Ok(objects)
+}
+
+fn failed(chart: &Chart, message: &str) -> BuildError {
+    BuildError::new(BuildErrorKind::File, format!("the chart `{}`: {message}", chart.name))
+}
+
+fn find(chart: &Chart, loader: &Loader<'_>, renderer: &dyn ChartRenderer) -> Result<Found, BuildError> {
+    let home = if chart.home.is_empty() { HOME } else { &chart.home };
+    let versioned = !chart.version.is_empty() && !chart.repo.is_empty();
+    let home = if versioned { format!("{home}/{}-{}", chart.name, chart.version) } else { home.to_owned() };
+    let directory = loader.resolve(&home)?;
+    let written = format!("{home}/{}", chart.name);
+    let own = join(&directory, &chart.name).ok_or_else(|| failed(chart, "its path leads out of the file tree"))?;
+    if loader.files.is_dir(&own) {
+        return Ok(Found { pulled: None, directory: own, written });
+    }
+    if chart.repo.is_empty() {
+        let message = format!("it is not at `{own}`, and no `repo` is given to pull it from");
+        return Err(failed(chart, &message));
+    }
+    let pull = ChartPull {
+        name: chart.name.clone(),
+        repo: chart.repo.clone(),
+        version: chart.version.clone(),
+        devel: chart.devel,
+        directory: (!loader.is_remote()).then_some(directory),
+    };
+    let pulled = renderer.pull(&pull).map_err(|error| failed(chart, &error.0))?;
+    Ok(Found { pulled: Some(pulled), directory: String::new(), written })
+}
+
+/// The values file, with the inline values merged in as asked.
+fn values(chart: &Chart, loader: &Loader<'_>, found: &Found, schema: &Schema) -> Result<Vec<u8>, BuildError> {
+    let inline = chart.values_inline.clone().map(Node::from);
+    let file = || values_file(chart, loader, found);
+    let merged = match (inline, chart.values_merge.as_str()) {
+        (_, other) if !matches!(other, "" | "merge" | "override" | "replace") => {
+            return Err(
+                BuildError::syntax(format!("`valuesMerge` is `{other}`")).hint("one of merge, override, replace")
+            );
+        }
+        (None, _) => return Ok(file()?.to_vec()),
+        (Some(inline), "replace") => Some(inline),
+        (Some(inline), order) => {
+            let content = file()?;
+            let text = decode(&content).map_err(|error| BuildError::from_yaml(error, "values"))?;
+            let documents = parse_with(&text, &loader.limits, Rules::Manifest)
+                .map_err(|error| BuildError::from_yaml(error, "values"))?;
+            let of_file = documents.into_iter().next().map_or_else(|| Mapping::new().into(), |document| document.root);
+            let (below, above) = if order == "merge" { (inline, of_file) } else { (of_file, inline) };
+            strategic::merge(below, above, schema)?
+        }
+    };
+    Ok(emit(&merged.unwrap_or_else(|| Mapping::new().into())).into_bytes())
+}
+
+fn values_file(chart: &Chart, loader: &Loader<'_>, found: &Found) -> Result<Arc<[u8]>, BuildError> {
+    if !chart.values_file.is_empty() {
+        return loader.read(&chart.values_file);
+    }
+    let Some(files) = &found.pulled else {
+        return loader.read(&format!("{}/values.yaml", found.written));
+    };
+    let content = files
+        .read("values.yaml")
+        .map_err(|error: FileError| failed(chart, &format!("its values.yaml cannot be read: {error}")))?;
+    loader.charge(&content)?;
+    Ok(content)
+}
+
+fn after_messages(text: &[u8]) -> Option<&[u8]> {
+    let at = text.windows(5).position(|window| window == b"\n---\n")?;
+    text.get(at + 1..)
+}
