@@ -68,21 +68,46 @@ pub enum Expectation {
         /// Their names.
         kustomizations: Vec<String>,
     },
+    /// EKS Anywhere's controller has carried out the cluster's specification as Flux applied it.
+    EksaCluster(EksaClusterExpectation),
     /// The external etcd cluster has its members.
-    Etcd {
-        /// Namespace of the `EtcdadmCluster`.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// Its members.
-        replicas: u32,
-    },
+    Etcd(EtcdExpectation),
     /// The control plane is fully rolled out.
     ControlPlane(ControlPlaneExpectation),
     /// One worker group is fully rolled out.
     Workers(WorkersExpectation),
     /// The state before and after agrees with the plan and nothing is left over.
     Verified(VerifiedExpectation),
+}
+
+/// EKS Anywhere's `Cluster` carried out: Cluster API's objects are what follows from it, and not from the specification before
+/// (`facts/eks-anywhere.md` 3.5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EksaClusterExpectation {
+    /// Namespace of the `Cluster`.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// What it refers to and its controller watches: datacenter, machine configurations and what these refer to. The controller
+    /// must count each of them; it may count others.
+    #[serde(default)]
+    pub children: Vec<ObjectReference>,
+}
+
+/// An external etcd cluster with its members.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdExpectation {
+    /// Namespace of the `EtcdadmCluster`.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its members.
+    pub replicas: u32,
+    /// Name of its infrastructure template, where the deploy tree holds the `EtcdadmCluster` itself.
+    #[serde(default)]
+    pub infrastructure_template: Option<String>,
 }
 
 /// Whether a kubelet's version has to be known.
@@ -109,6 +134,9 @@ pub struct ControlPlaneExpectation {
     /// Machines, where the cluster's own specification says how many.
     #[serde(default)]
     pub replicas: Option<u32>,
+    /// Name of its infrastructure template, where the deploy tree holds the KubeadmControlPlane itself.
+    #[serde(default)]
+    pub infrastructure_template: Option<String>,
     /// Whether etcd runs on the control-plane machines.
     pub stacked_etcd: bool,
     /// Whether kubelet versions have to be known.
@@ -142,6 +170,12 @@ pub struct WorkersExpectation {
     /// Machines, where the cluster's own specification says how many (none under an autoscaler).
     #[serde(default)]
     pub replicas: Option<u32>,
+    /// Name of its infrastructure template, where the deploy tree holds the MachineDeployment itself.
+    #[serde(default)]
+    pub infrastructure_template: Option<String>,
+    /// Name of its bootstrap template, likewise.
+    #[serde(default)]
+    pub bootstrap_template: Option<String>,
     /// Whether kubelet versions have to be known.
     #[serde(default)]
     pub kubelet_versions: KubeletVersions,

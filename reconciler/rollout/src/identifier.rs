@@ -133,11 +133,9 @@ fn hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part);
     }
-    let mut text = String::from("sha256:");
-    for byte in hasher.finalize() {
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
+    const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let digits = hasher.finalize().into_iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    "sha256:".chars().chain(digits.filter_map(|digit| DIGITS.get(usize::from(digit)).copied())).collect()
 }
 
 fn lower_hex(text: &str) -> bool {

@@ -26,7 +26,8 @@ mod world;
 pub use change::{ArtifactChange, ChangeClass, ComponentChange};
 pub use effect::{ApprovalRequest, Effect, LedgerCommit, StageCommit};
 pub use expectation::{
-    ControlPlaneExpectation, Expectation, KubeVipExpectation, KubeletVersions, VerifiedExpectation, WorkersExpectation,
+    ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, KubeVipExpectation, KubeletVersions,
+    VerifiedExpectation, WorkersExpectation,
 };
 pub use gate::{Gate, control_plane_gate, workers_gate};
 pub use history::{GateHistory, GateKey, Streak};
@@ -34,9 +35,9 @@ pub use identifier::{ClusterName, CommitId, GroupName, InvalidIdentifier, PlanDi
 pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use observation::{
     BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition, DaemonSet, Deployment,
-    EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource, Machine, MachineDeployment, MachineSet,
-    MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod, Reachability, RunningImage,
-    VirtualAddress, WebhookOutcome, WebhookProbe, conditions,
+    EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource, Machine,
+    MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod,
+    Reachability, RunningImage, VirtualAddress, WebhookOutcome, WebhookProbe, conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,

@@ -80,6 +80,7 @@ fn decode(sample: &Value) -> Observation {
             ready_replicas: count(value, "readyReplicas"),
             available_replicas: count(value, "availableReplicas"),
             conditions: conditions(value),
+            infrastructure_template: None,
         });
     }
     for value in list(sample, "md") {
@@ -100,12 +101,14 @@ fn decode(sample: &Value) -> Observation {
             available_replicas: count(value, "availableReplicas"),
             conditions: conditions(value),
             infrastructure_template: None,
+            bootstrap_template: None,
         });
     }
     for value in list(sample, "cl") {
         observation.clusters.push(MachineTopology {
             namespace: namespace.clone(),
             name: cluster.clone(),
+            generation: value["gen"].as_i64(),
             paused: flag(value, "paused"),
             deleting: flag(value, "del"),
             topology_version: text(value, "topver"),
@@ -150,6 +153,7 @@ fn replay(samples: &[Value], version: &str, policy: &StagePolicy) -> Vec<(Observ
         cluster: "recorded".into(),
         version: version.into(),
         replicas: None,
+        infrastructure_template: None,
         stacked_etcd: true,
         kubelet_versions: KubeletVersions::WhenReported,
         kube_vip: None,
@@ -160,6 +164,8 @@ fn replay(samples: &[Value], version: &str, policy: &StagePolicy) -> Vec<(Observ
         group: "md-0".parse().unwrap(),
         version: version.into(),
         replicas: None,
+        infrastructure_template: None,
+        bootstrap_template: None,
         kubelet_versions: KubeletVersions::WhenReported,
     };
     let (mut control_plane_history, mut workers_history) = (GateHistory::default(), GateHistory::default());

@@ -50,8 +50,8 @@ pub enum DesiredObject {
     CustomResourceDefinition(DesiredDefinition),
     /// A `ValidatingWebhookConfiguration` or `MutatingWebhookConfiguration`.
     Webhook(DesiredWebhook),
-    /// The KubeadmControlPlane of this cluster. EKS-A's or ClusterClass' controllers write it a moment after Flux has
-    /// applied what it follows from, and so does the simulation.
+    /// The KubeadmControlPlane of this cluster. EKS Anywhere's controller writes it some time after Flux has applied the `Cluster` that it
+    /// follows from ([`DesiredObject::Object`]), and so does the simulation.
     ControlPlane {
         /// Its machines.
         machines: DesiredMachines,

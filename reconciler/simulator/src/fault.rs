@@ -34,6 +34,8 @@ pub enum Fault {
     DrainBlocked,
     /// `node-not-ready`: one node stops reporting.
     NodeNotReady,
+    /// `controller-slow`: EKS Anywhere's controller takes minutes to notice what Flux has applied.
+    ControllerSlow,
     /// `etcd-stuck`: a new member of the external etcd never starts.
     EtcdStuck,
     /// `webhook-down`: admission webhooks do not answer, though their Deployments look well.
@@ -50,7 +52,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault, in the order of this documentation.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::SlowImage,
         Self::FailingPod,
         Self::StaleReads,
@@ -63,6 +65,7 @@ impl Fault {
         Self::MachineStuck,
         Self::DrainBlocked,
         Self::NodeNotReady,
+        Self::ControllerSlow,
         Self::EtcdStuck,
         Self::WebhookDown,
         Self::FluxSuspended,
@@ -87,6 +90,7 @@ impl Fault {
             Self::MachineStuck => "machine-stuck",
             Self::DrainBlocked => "drain-blocked",
             Self::NodeNotReady => "node-not-ready",
+            Self::ControllerSlow => "controller-slow",
             Self::EtcdStuck => "etcd-stuck",
             Self::WebhookDown => "webhook-down",
             Self::FluxSuspended => "flux-suspended",
@@ -112,6 +116,7 @@ impl Fault {
             Self::MachineStuck => "a new worker machine never starts",
             Self::DrainBlocked => "a disruption budget keeps deleted machines from going away",
             Self::NodeNotReady => "one node stops reporting",
+            Self::ControllerSlow => "EKS Anywhere's controller takes minutes to notice what Flux has applied",
             Self::EtcdStuck => "a new etcd member never starts",
             Self::WebhookDown => "admission webhooks do not answer",
             Self::FluxSuspended => "a person has suspended the Flux Kustomizations",

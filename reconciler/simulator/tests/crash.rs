@@ -171,7 +171,7 @@ mod harness {
                 Defect::IgnoresApprovals => &["I5"],
                 Defect::RebasesItsCommits => &["I1", "I2", "I3", "I6"],
                 Defect::TrustsItsMemory => &["end"],
-                Defect::JudgesByCounts | Defect::TakesAnyRevision => &["gate"],
+                Defect::JudgesByCounts | Defect::TakesAnyRevision | Defect::TrustsMachineObjects => &["gate"],
                 Defect::WaitsInSilence => &["I9"],
             };
             // Only people stop the line; everything else shows in a calm rollout too, and sooner.

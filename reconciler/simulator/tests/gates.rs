@@ -2,12 +2,16 @@
 
 #[cfg(test)]
 mod every_event {
-    use std::collections::BTreeMap;
+    use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
     use jiff::{SignedDuration, Timestamp};
-    use rollout::{Binding, ClusterRole, CommitId, Gate, GateHistory, RolloutId, StageId, StageName, StagePolicy};
+    use rollout::{
+        Binding, ClusterRole, CommitId, Expectation, Gate, GateHistory, Observation, RolloutId, StageId, StageName,
+        StagePolicy,
+    };
     use simulator::{
-        ClusterShape, DeployedCommit, Etcd, Fault, Injection, SimulatedCluster, Trigger, WorkerGroup,
+        ClusterShape, DeployedCommit, DesiredObject, DesiredState, Etcd, Fault, Injection, SimulatedCluster, Trigger,
+        WorkerGroup,
         model::{ModelCluster, Parts},
     };
 
@@ -52,8 +56,19 @@ mod every_event {
         passed: bool,
     }
 
-    /// Reads at every event of a rollout of `stage`.
-    fn see(stage: &StageName, external_etcd: bool, fault: Option<Fault>, seed: u64) -> Seen {
+    /// A rollout of one stage, and everything around it.
+    struct Rollout {
+        cluster: ModelCluster,
+        stage: StageName,
+        before: Arc<DesiredState>,
+        after: Arc<DesiredState>,
+        expectations: Vec<Expectation>,
+        fault: Option<Fault>,
+        seed: u64,
+    }
+
+    /// A new version of `stage`.
+    fn of_versions(stage: &StageName, external_etcd: bool, fault: Option<Fault>, seed: u64) -> Rollout {
         let cluster = described(external_etcd);
         let before: Parts = cluster.stages().into_iter().map(|stage| (stage, 40)).collect();
         let mut after = before.clone();
@@ -74,31 +89,65 @@ mod every_event {
                 .filter(|_| *stage != StageName::ControlPlane)
                 .map(|version| (StageName::ControlPlane, *version)),
         );
-        let mut simulated = SimulatedCluster::new(&cluster.shape, seed, start() - SignedDuration::from_mins(10));
-        let commit = |number, stage: Option<&StageName>, parts: &Parts| DeployedCommit {
+        Rollout {
+            before: cluster.desired(&base),
+            after: cluster.desired(&after),
+            expectations: cluster.expectations(stage, &after),
+            stage: stage.clone(),
+            cluster,
+            fault,
+            seed,
+        }
+    }
+
+    /// New machines of the same version: other memory, another image of the operating system.
+    fn of_templates(stage: &StageName, fault: Option<Fault>, seed: u64) -> Rollout {
+        let versions = of_versions(stage, true, fault, seed);
+        let mut after = (*versions.before).clone();
+        for object in after.kustomizations.iter_mut().flat_map(|known| &mut known.objects) {
+            match (object, stage) {
+                (DesiredObject::ControlPlane { machines, .. }, StageName::ControlPlane)
+                | (DesiredObject::Etcd(machines), StageName::Etcd)
+                | (DesiredObject::Workers { machines, .. }, StageName::Workers(_)) => {
+                    machines.template.push_str("-larger")
+                }
+                // For etcd it is the machine configuration that changes, and the Cluster stays as it is.
+                (DesiredObject::Object(object), _) if (object.kind == "Cluster") == (*stage != StageName::Etcd) => {
+                    object.content.push_str("larger");
+                }
+                _ => {}
+            }
+        }
+        let mut parts: Parts = versions.cluster.stages().into_iter().map(|stage| (stage, 40)).collect();
+        if matches!(stage, StageName::Workers(_)) {
+            parts.insert(StageName::ControlPlane, 41);
+        }
+        let expectations = versions.cluster.expectations(stage, &parts);
+        Rollout { after: Arc::new(after), expectations, ..versions }
+    }
+
+    /// Reads at every event of a rollout.
+    fn see(planned: &Rollout) -> Seen {
+        let Rollout { cluster, stage, expectations, seed, .. } = planned;
+        let mut simulated = SimulatedCluster::new(&cluster.shape, *seed, start() - SignedDuration::from_mins(10));
+        let commit = |number, stage: Option<&StageName>, desired: &Arc<DesiredState>| DeployedCommit {
             id: id(number),
             stage: stage.cloned(),
-            desired: cluster.desired(parts),
+            desired: Arc::clone(desired),
         };
-        simulated.install(&commit(1, None, &base), start() - SignedDuration::from_mins(10));
+        simulated.install(&commit(1, None, &planned.before), start() - SignedDuration::from_mins(10));
         simulated.advance(start());
-        if let Some(fault) = fault {
-            let lasts = Some(std::time::Duration::from_secs(200));
+        if let Some(fault) = planned.fault {
+            let lasts = Some(Duration::from_secs(200));
             simulated.inject(&Injection { fault, from: Trigger::Stage(stage.clone()), lasts });
         }
         let committed_at = start() + SignedDuration::from_secs(1);
-        simulated.commit(&commit(2, Some(stage), &after), committed_at);
-        let expectations = cluster.expectations(stage, &after);
+        simulated.commit(&commit(2, Some(stage), &planned.after), committed_at);
         let stage = StageId::last(stage.clone());
         let rollout: RolloutId = "0123456789ab".parse().unwrap();
         let binding = Binding { commit: id(2), lineage: vec![id(2)], committed_at };
-        let gate = Gate {
-            stage: &stage,
-            rollout: &rollout,
-            expectations: &expectations,
-            binding: Some(&binding),
-            policy: &cluster.policy,
-        };
+        let gate =
+            Gate { stage: &stage, rollout: &rollout, expectations, binding: Some(&binding), policy: &cluster.policy };
         let end = committed_at + SignedDuration::from_mins(20);
         let own = cluster.names_of(&stage.name);
         let mut seen = Seen { held_early: Vec::new(), passed_early: Vec::new(), passed: false };
@@ -124,6 +173,14 @@ mod every_event {
         seen
     }
 
+    fn check(planned: &Rollout) {
+        let context = format!("{}, {:?}, seed {}", planned.stage, planned.fault, planned.seed);
+        let seen = see(planned);
+        assert!(seen.held_early.is_empty(), "{context}: held early: {:#?}", seen.held_early);
+        assert!(seen.passed_early.is_empty(), "{context}: passed early: {:#?}", seen.passed_early);
+        assert!(seen.passed, "{context}: never passed");
+    }
+
     #[test]
     fn no_gate_holds_before_its_stage_is_rolled_out() {
         let faults = [
@@ -135,6 +192,7 @@ mod every_event {
             Some(Fault::MachineStuck),
             Some(Fault::DrainBlocked),
             Some(Fault::NodeNotReady),
+            Some(Fault::ControllerSlow),
             Some(Fault::EtcdStuck),
             Some(Fault::WebhookDown),
             Some(Fault::FluxError),
@@ -146,17 +204,76 @@ mod every_event {
         for external_etcd in [false, true] {
             for stage in described(external_etcd).stages() {
                 for (seed, fault) in (0..).zip(faults.into_iter().cycle().take(30)) {
-                    let context = format!("{stage}, {fault:?}, seed {seed}");
-                    let seen = see(&stage, external_etcd, fault, seed);
-                    // An EtcdadmCluster says neither version nor template: until its controller has begun, it looks as it
-                    // did before, and only the soak stands between that and a pass.
-                    if stage != StageName::Etcd {
-                        assert!(seen.held_early.is_empty(), "{context}: held early: {:#?}", seen.held_early);
-                    }
-                    assert!(seen.passed_early.is_empty(), "{context}: passed early: {:#?}", seen.passed_early);
-                    assert!(seen.passed, "{context}: never passed");
+                    check(&of_versions(&stage, external_etcd, fault, seed));
                 }
             }
         }
+    }
+
+    /// Machines of another template and no other version: nothing but the controller's own word and the machines tell, and nothing soaks.
+    #[test]
+    fn a_slow_controller_and_no_soak_open_no_gate_early() {
+        let stages: [StageName; 3] = [StageName::Etcd, StageName::ControlPlane, "workers/md-0".parse().unwrap()];
+        for stage in stages {
+            for seed in 0..20 {
+                for fault in [None, Some(Fault::ControllerSlow)] {
+                    let mut planned = of_templates(&stage, fault, seed);
+                    planned.cluster.policy.soak = Duration::ZERO;
+                    check(&planned);
+                }
+            }
+        }
+    }
+
+    /// The evidence that the test above rests on is needed: without it a reading holds while nothing has begun.
+    #[test]
+    fn without_the_word_of_the_controller_a_gate_holds_early() {
+        for stage in [StageName::Etcd, StageName::ControlPlane] {
+            let mut planned = of_templates(&stage, Some(Fault::ControllerSlow), 1);
+            planned.expectations.retain(|expectation| !matches!(expectation, Expectation::EksaCluster(_)));
+            planned.cluster.policy.soak = Duration::ZERO;
+            let seen = see(&planned);
+            assert!(!seen.held_early.is_empty() && !seen.passed_early.is_empty(), "{stage}");
+        }
+    }
+
+    /// What the Cluster of EKS Anywhere says while its controller is slow, second by second: observed soon, carried out last.
+    #[test]
+    fn the_controller_says_that_it_is_done_only_when_it_is() {
+        let planned = of_templates(&StageName::Etcd, None, 3);
+        let mut simulated = SimulatedCluster::new(&planned.cluster.shape, 3, start());
+        let commit = |number, desired: &Arc<DesiredState>| DeployedCommit {
+            id: id(number),
+            stage: None,
+            desired: Arc::clone(desired),
+        };
+        simulated.install(&commit(1, &planned.before), start());
+        let children = |observation: &Observation| {
+            let cluster = &observation.eksa_clusters[0];
+            assert_eq!((cluster.generation, cluster.reconciled_generation), (1, Some(1)), "the Cluster itself stays");
+            let sum: i64 = observation
+                .objects
+                .iter()
+                .filter(|known| known.reference.kind == "VSphereMachineConfig")
+                .filter_map(|known| known.generation)
+                .sum();
+            (cluster.children_reconciled_generation, sum)
+        };
+        assert_eq!(children(&simulated.observe_afresh(start())), (Some(1), 1));
+        simulated.commit(&commit(2, &planned.after), start());
+        let mut behind = 0;
+        for second in 1..600 {
+            let observation = simulated.observe_afresh(start() + SignedDuration::from_secs(second));
+            let (reconciled, sum) = children(&observation);
+            if reconciled != Some(sum) {
+                behind += 1;
+            } else if sum == 2 {
+                let new = observation.machines.iter().filter(|machine| {
+                    machine.infrastructure_template.as_ref().is_some_and(|name| name.ends_with("larger"))
+                });
+                assert!(new.count() >= 3, "at {second}");
+            }
+        }
+        assert!(behind > 10, "{behind}");
     }
 }

@@ -1,7 +1,7 @@
 //! What the gates expect of a cluster, read off the objects that were rendered for it.
 
 use overlays::{ClusterSpec, ObjectSummary};
-use rollout::{ControlPlaneExpectation, Expectation, GroupName, KubeletVersions, ObjectReference, WorkersExpectation};
+use rollout::{Expectation, ObjectReference};
 
 /// What a component's gate expects: its objects as rendered, and the Flux objects that apply them.
 pub fn of_objects(objects: &[ObjectSummary], flux: Option<Expectation>) -> Vec<Expectation> {
@@ -57,42 +57,6 @@ fn reference(object: &ObjectSummary) -> Expectation {
 
 /// The namespace of EKS Anywhere's own Cluster API objects.
 const EKSA_SYSTEM: &str = "eksa-system";
-
-/// The control plane of `cluster` at `version`.
-pub fn control_plane(cluster: &ClusterSpec, version: &str) -> Expectation {
-    Expectation::ControlPlane(ControlPlaneExpectation {
-        namespace: cluster_api_namespace(cluster),
-        cluster: cluster.name.clone(),
-        version: version.to_owned(),
-        replicas: cluster.control_plane_count,
-        stacked_etcd: cluster.external_etcd.is_none(),
-        kubelet_versions: KubeletVersions::WhenReported,
-        kube_vip: None,
-    })
-}
-
-/// One worker group of `cluster` at `version`.
-pub fn workers(cluster: &ClusterSpec, group: &GroupName, version: &str) -> Expectation {
-    let replicas =
-        cluster.worker_groups.iter().find(|known| known.name == group.as_str()).and_then(|known| known.replicas);
-    Expectation::Workers(WorkersExpectation {
-        namespace: cluster_api_namespace(cluster),
-        cluster: cluster.name.clone(),
-        group: group.clone(),
-        version: version.to_owned(),
-        replicas,
-        kubelet_versions: KubeletVersions::WhenReported,
-    })
-}
-
-/// External etcd of `cluster`; none where etcd is stacked.
-pub fn etcd(cluster: &ClusterSpec) -> Option<Expectation> {
-    cluster.external_etcd.map(|replicas| Expectation::Etcd {
-        namespace: cluster_api_namespace(cluster),
-        name: format!("{}-etcd", cluster.name),
-        replicas,
-    })
-}
 
 /// Where the cluster's Cluster API objects live: EKS Anywhere keeps them in a namespace of its own.
 pub fn cluster_api_namespace(cluster: &ClusterSpec) -> String {

@@ -10,6 +10,7 @@ pub mod commit;
 mod deploy;
 pub mod directory;
 pub mod expectation;
+mod machines;
 pub mod parts;
 mod pass;
 mod plan;

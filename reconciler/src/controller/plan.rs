@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kustomize_rs::yaml::Node;
 use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, Policy, RenderedTree, Weight};
 use rollout::{
     Block, ClusterName, ClusterRole, CommitId, ComponentChange, Expectation, GroupVersions, MaintenanceWindow,
@@ -9,6 +10,7 @@ use rollout::{
 };
 
 use super::directory::{ClusterDirectory, tree_digest};
+use super::machines::Specification;
 use super::parts::{Part, target_tree};
 use super::{changes, expectation};
 use crate::cluster::FluxReference;
@@ -128,8 +130,8 @@ fn stage_input(facts: &Facts<'_>, policy: &Policy, part: &Part) -> Result<StageI
         reasons,
         risks: texts(Weight::Risk),
         one_way: texts(Weight::OneWay),
-        expectations: expectations(facts, part, &part.objects, Side::Target),
-        deployed_expectations: expectations(facts, part, &objects(&part.before), Side::Deployed),
+        expectations: expectations(facts, part, Side::Target),
+        deployed_expectations: expectations(facts, part, Side::Deployed),
         policy: stage_policy(policy, &facts.cluster.name, &part.stage.to_string()),
         machines: machines(facts, part, &changes),
         changes,
@@ -141,10 +143,10 @@ fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// Summaries of all objects in a tree.
-pub fn objects(tree: &RenderedTree) -> Vec<ObjectSummary> {
+/// All objects in a tree.
+fn nodes(tree: &RenderedTree) -> Vec<Node> {
     let files = tree.files.iter().filter(|(path, _)| path.is_yaml());
-    files.flat_map(|(_, bytes)| overlays::objects_of(bytes)).filter_map(|node| ObjectSummary::of(&node)).collect()
+    files.flat_map(|(_, bytes)| overlays::objects_of(bytes)).collect()
 }
 
 fn stage_changes(facts: &Facts<'_>, part: &Part) -> Vec<ComponentChange> {
@@ -180,28 +182,38 @@ enum Side {
     Target,
 }
 
-fn expectations(facts: &Facts<'_>, part: &Part, objects: &[ObjectSummary], side: Side) -> Vec<Expectation> {
-    let spec = match side {
-        Side::Target => facts.cluster,
-        Side::Deployed => facts.deployed.unwrap_or(facts.cluster),
-    };
+fn expectations(facts: &Facts<'_>, part: &Part, side: Side) -> Vec<Expectation> {
     let directory = part.component.map_or("cluster", overlays::ComponentName::directory);
     let flux = facts.kustomizations.get(directory).map(|reference| Expectation::Flux {
         namespace: reference.namespace.clone(),
         kustomizations: vec![reference.name.clone()],
     });
-    let mut found = expectation::of_objects(objects, flux);
-    match &part.stage.name {
-        StageName::Etcd => found.extend(expectation::etcd(spec)),
-        StageName::ControlPlane => found.push(expectation::control_plane(spec, &spec.kubernetes_version)),
-        StageName::Workers(group) => {
-            let version = spec.worker_groups.iter().find(|known| known.name == group.as_str());
-            let version = version.map_or(&spec.kubernetes_version, |known| &known.kubernetes_version);
-            found.push(expectation::workers(spec, group, version));
-        }
-        _ => {}
+    if part.component.is_none() {
+        return flux.into_iter().chain(machine_expectations(facts, part, side)).collect();
     }
-    found
+    match side {
+        Side::Target => expectation::of_objects(&part.objects, flux),
+        Side::Deployed => {
+            let objects: Vec<ObjectSummary> = nodes(&part.before).iter().filter_map(ObjectSummary::of).collect();
+            expectation::of_objects(&objects, flux)
+        }
+    }
+}
+
+/// What a step of the specification brings about.
+fn machine_expectations(facts: &Facts<'_>, part: &Part, side: Side) -> Vec<Expectation> {
+    let (cluster, tree) = match side {
+        Side::Target => (facts.cluster, &part.after),
+        Side::Deployed => (facts.deployed.unwrap_or(facts.cluster), &part.before),
+    };
+    let specification = Specification { cluster, objects: &nodes(tree) };
+    let own = match &part.stage.name {
+        StageName::Etcd => specification.etcd(),
+        StageName::ControlPlane => Some(specification.control_plane()),
+        StageName::Workers(group) => Some(specification.workers(group)),
+        _ => None,
+    };
+    specification.carried_out().into_iter().chain(own).collect()
 }
 
 /// How many machines a stage replaces, as far as the specification tells.

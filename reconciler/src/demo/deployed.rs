@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kustomize_rs::yaml::Node;
 use overlays::{ClusterSpec, ComponentName, ObjectSummary, RenderedTree};
-use rollout::ClusterName;
+use rollout::{ClusterName, TreeDigest};
 use simulator::{
     ClusterShape, DesiredDefinition, DesiredKustomization, DesiredMachines, DesiredObject, DesiredPlainObject,
     DesiredState, DesiredVersion, DesiredWebhook, DesiredWorkload, Etcd, WorkerGroup,
@@ -159,15 +159,22 @@ fn machines(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory
     };
     let mut found = Vec::new();
     if let Some(replicas) = cluster.external_etcd {
-        found.push(DesiredObject::Etcd(machines(format!("{name}-etcd"), replicas, &cluster.kubernetes_version, "")));
+        let template = template(&deployed, &cluster, "externalEtcdConfiguration");
+        let object = format!("{name}-etcd");
+        found.push(DesiredObject::Etcd(machines(object, replicas, &cluster.kubernetes_version, &template)));
     }
     found.push(DesiredObject::ControlPlane {
-        machines: machines(name.to_string(), cluster.control_plane_count.unwrap_or(1), &cluster.kubernetes_version, ""),
+        machines: machines(
+            name.to_string(),
+            cluster.control_plane_count.unwrap_or(1),
+            &cluster.kubernetes_version,
+            &template(&deployed, &cluster, "controlPlaneConfiguration"),
+        ),
         kube_vip: None,
     });
     for group in &cluster.worker_groups {
         let Ok(group_name) = group.name.parse() else { continue };
-        let template = group.machine_config.clone().unwrap_or_default();
+        let template = group.machine_config.as_deref().map(|config| template_of(&deployed, config)).unwrap_or_default();
         found.push(DesiredObject::Workers {
             group: group_name,
             machines: machines(
@@ -181,6 +188,25 @@ fn machines(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory
     let specification = deployed.below(ComponentName::Cluster.directory());
     found.extend(objects(&specification));
     found
+}
+
+/// The template that follows from a part's machine configuration.
+fn template(deployed: &RenderedTree, cluster: &ClusterSpec, part: &str) -> String {
+    let config = text(&cluster.node, &["spec", part, "machineGroupRef", "name"]);
+    config.map(|config| template_of(deployed, config)).unwrap_or_default()
+}
+
+/// Templates are never changed: EKS Anywhere makes a new one, with a name of its own, for each content of the configuration.
+fn template_of(deployed: &RenderedTree, config: &str) -> String {
+    let files = deployed.below(ComponentName::Cluster.directory());
+    let content: String = (files.files.values())
+        .flat_map(|bytes| overlays::objects_of(bytes))
+        .filter(|node| text(node, &["kind"]).is_some_and(|kind| kind.ends_with("MachineConfig")))
+        .filter(|node| text(node, &["metadata", "name"]) == Some(config))
+        .map(|node| kustomize_rs::yaml::emit(&node))
+        .collect();
+    let digest = TreeDigest::of([content.as_bytes()]).to_string();
+    format!("{config}-{}", digest.trim_start_matches("sha256:").get(..8).unwrap_or_default())
 }
 
 /// A full version for a minor: machines always have one.

@@ -9,6 +9,7 @@ use crate::verdict::Reason;
 
 use super::findings::{Findings, object};
 use super::machines::{self, MachineRule};
+use super::topology;
 use super::workload;
 
 pub(super) fn check(expectation: &ControlPlaneExpectation, observation: &Observation, findings: &mut Findings) {
@@ -65,13 +66,14 @@ fn check_cluster(
     if cluster.deleting {
         findings.fail(Reason::on(&subject, "is being deleted").field("metadata.deletionTimestamp"));
     }
+    let help = format!("kubectl get clusters.cluster.x-k8s.io {name} -n {namespace} -o yaml");
     if let Some(topology) = &cluster.topology_version
         && !version.is_met_by_declared(topology)
     {
-        let help = format!("kubectl get clusters.cluster.x-k8s.io {name} -n {namespace} -o yaml");
         let message = format!("{topology}, {} expected", expectation.version);
-        findings.wait(Reason::on(&subject, message).field("spec.topology.version").help(help));
+        findings.wait(Reason::on(&subject, message).field("spec.topology.version").help(&help));
     }
+    topology::check(&subject, cluster, &help, findings);
 }
 
 fn check_control_plane(
@@ -102,6 +104,14 @@ fn check_control_plane(
             findings.wait(Reason::on(&subject, message).field("status.version").help(&help));
         }
     }
+    machines::check_template(
+        &subject,
+        "spec.machineTemplate.spec.infrastructureRef.name",
+        control_plane.infrastructure_template.as_deref(),
+        expectation.infrastructure_template.as_deref(),
+        &help,
+        findings,
+    );
     check_replicas(&subject, control_plane, expectation, &help, findings);
     let generation = Some(control_plane.generation);
     for name in ["RollingOut", "ScalingUp", "ScalingDown", "Remediating", "Deleting"] {
@@ -176,7 +186,7 @@ fn check_machines(
         version,
         version_text: &expectation.version,
         kubelet_versions: expectation.kubelet_versions,
-        infrastructure_template: None,
+        infrastructure_template: control_plane.infrastructure_template.as_deref(),
     };
     machines::check(&machines, &rule, observation, findings);
     if expectation.stacked_etcd {

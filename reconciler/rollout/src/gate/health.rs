@@ -1,6 +1,8 @@
 //! The cluster as a whole: healthy as it is, saved, and verified at the end.
 
-use crate::expectation::{ControlPlaneExpectation, KubeletVersions, VerifiedExpectation, WorkersExpectation};
+use crate::expectation::{
+    ControlPlaneExpectation, EtcdExpectation, KubeletVersions, VerifiedExpectation, WorkersExpectation,
+};
 use crate::identifier::RolloutId;
 use crate::kubernetes::KubernetesVersion;
 use crate::observation::{ConditionStatus, Observation};
@@ -39,7 +41,13 @@ fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Fi
     }
     let external: Vec<_> = observation.etcd_clusters.iter().filter(|known| known.cluster == cluster).collect();
     for known in &external {
-        etcd::check(&known.namespace, &known.name, known.spec_replicas.unwrap_or(0), observation, findings);
+        let expectation = EtcdExpectation {
+            namespace: known.namespace.clone(),
+            name: known.name.clone(),
+            replicas: known.spec_replicas.unwrap_or(0),
+            infrastructure_template: None,
+        };
+        etcd::check(&expectation, observation, findings);
     }
     for known in control_planes {
         let expectation = ControlPlaneExpectation {
@@ -47,6 +55,7 @@ fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Fi
             cluster: cluster.to_owned(),
             version: known.spec_version.clone(),
             replicas: None,
+            infrastructure_template: None,
             stacked_etcd: external.is_empty(),
             kubelet_versions: KubeletVersions::WhenReported,
             kube_vip: None,
@@ -66,6 +75,8 @@ fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Fi
             group: group.clone(),
             version: version.clone(),
             replicas: None,
+            infrastructure_template: None,
+            bootstrap_template: None,
             kubelet_versions: KubeletVersions::WhenReported,
         };
         workers::check(&expectation, observation, findings);

@@ -45,12 +45,7 @@ fn check_one(machine: &Machine, rule: &MachineRule<'_>, observation: &Observatio
     if machine.deleting {
         findings.wait(Reason::on(&subject, "is still being deleted").field("metadata.deletionTimestamp").help(&help));
     }
-    if let (Some(expected), Some(seen)) = (rule.infrastructure_template, &machine.infrastructure_template)
-        && expected != seen
-    {
-        let field = "metadata.annotations[cluster.x-k8s.io/cloned-from-name]";
-        findings.wait(Reason::on(&subject, format!("made from {seen}, {expected} expected")).field(field).help(&help));
-    }
+    check_cloned_from(&subject, machine, rule.infrastructure_template, &help, findings);
     for condition in ["UpToDate", "NodeHealthy", "Ready"] {
         findings.condition(&subject, &machine.conditions, condition, ConditionStatus::True, machine.generation, &help);
     }
@@ -58,6 +53,39 @@ fn check_one(machine: &Machine, rule: &MachineRule<'_>, observation: &Observatio
         findings.condition_if_reported(&subject, &machine.conditions, condition, ConditionStatus::False, &help);
     }
     check_node(&subject, machine, rule, observation, &help, findings);
+}
+
+/// Waits if the machine is made from another infrastructure template than its owner's; says nothing where one of them is not known.
+pub(super) fn check_cloned_from(
+    subject: &str,
+    machine: &Machine,
+    expected: Option<&str>,
+    help: &str,
+    findings: &mut Findings,
+) {
+    if let (Some(expected), Some(seen)) = (expected, &machine.infrastructure_template)
+        && expected != seen
+    {
+        let field = "metadata.annotations[cluster.x-k8s.io/cloned-from-name]";
+        findings.wait(Reason::on(subject, format!("made from {seen}, {expected} expected")).field(field).help(help));
+    }
+}
+
+/// Waits unless an owner's template is the one that the deploy tree holds, where it holds one.
+pub(super) fn check_template(
+    subject: &str,
+    field: &str,
+    seen: Option<&str>,
+    expected: Option<&str>,
+    help: &str,
+    findings: &mut Findings,
+) {
+    if let Some(expected) = expected
+        && seen != Some(expected)
+    {
+        let message = format!("{}, {expected} expected", seen.unwrap_or("not set"));
+        findings.wait(Reason::on(subject, message).field(field).help(help));
+    }
 }
 
 fn check_node(

@@ -4,6 +4,7 @@
 //! images of the rendered digest, over at least two confirmed reads.
 
 mod control_plane;
+mod eks_anywhere;
 mod etcd;
 mod extension;
 mod findings;
@@ -11,6 +12,7 @@ mod flux;
 mod health;
 mod machines;
 mod replay;
+mod topology;
 mod workers;
 mod workload;
 
@@ -228,9 +230,8 @@ impl Gate<'_> {
             Expectation::Flux { namespace, kustomizations } => {
                 flux::check(namespace, kustomizations, self.binding, observation, findings);
             }
-            Expectation::Etcd { namespace, name, replicas } => {
-                etcd::check(namespace, name, *replicas, observation, findings);
-            }
+            Expectation::EksaCluster(expectation) => eks_anywhere::check(expectation, observation, findings),
+            Expectation::Etcd(expectation) => etcd::check(expectation, observation, findings),
             Expectation::ControlPlane(expectation) => control_plane::check(expectation, observation, findings),
             Expectation::Workers(expectation) => workers::check(expectation, observation, findings),
             Expectation::Verified(expectation) => health::check_verified(expectation, observation, findings),

@@ -12,6 +12,7 @@ use crate::verdict::Reason;
 
 use super::findings::{Findings, object};
 use super::machines::{self, MachineRule};
+use super::topology;
 
 pub(super) fn check(expectation: &WorkersExpectation, observation: &Observation, findings: &mut Findings) {
     let kinds = ["MachineDeployment", "MachineSet", "Machine", "Cluster", "Node"];
@@ -53,11 +54,15 @@ pub(super) fn check(expectation: &WorkersExpectation, observation: &Observation,
 fn check_cluster(expectation: &WorkersExpectation, observation: &Observation, findings: &mut Findings) {
     let (namespace, name) = (&expectation.namespace, &expectation.cluster);
     let found = observation.clusters.iter().find(|known| &known.namespace == namespace && &known.name == name);
-    if found.is_some_and(|cluster| cluster.paused) {
+    let Some(cluster) = found else { return };
+    let subject = object("Cluster", namespace, name);
+    let help = format!("kubectl get clusters.cluster.x-k8s.io {name} -n {namespace} -o yaml");
+    topology::check(&subject, cluster, &help, findings);
+    if cluster.paused {
         let help = format!(
             "kubectl patch clusters.cluster.x-k8s.io {name} -n {namespace} --type merge -p '{{\"spec\":{{\"paused\":false}}}}'"
         );
-        findings.wait(Reason::on(object("Cluster", namespace, name), "paused").field("spec.paused").help(help));
+        findings.wait(Reason::on(subject, "paused").field("spec.paused").help(help));
     }
 }
 
@@ -110,6 +115,13 @@ fn check_machine_deployment(
             findings.wait(Reason::on(&subject, message).field("spec.template.spec.version").help(&help));
         }
     }
+    for (field, seen, expected) in [
+        ("infrastructureRef", &deployment.infrastructure_template, &expectation.infrastructure_template),
+        ("bootstrap.configRef", &deployment.bootstrap_template, &expectation.bootstrap_template),
+    ] {
+        let field = format!("spec.template.spec.{field}.name");
+        machines::check_template(&subject, &field, seen.as_deref(), expected.as_deref(), &help, findings);
+    }
     findings.observed(&subject, deployment.generation, deployment.observed_generation, &help);
     let Some(replicas) = deployment.spec_replicas else {
         findings.wait(Reason::on(&subject, "not set").field("spec.replicas").help(&help));
@@ -151,10 +163,12 @@ fn check_machine_sets(
     };
     for set in observation.machine_sets.iter().filter(owned) {
         let same_version = set.spec_version.as_deref().is_some_and(|declared| version.is_met_by_declared(declared));
-        let same_template = match (&deployment.infrastructure_template, &set.infrastructure_template) {
-            (Some(expected), Some(seen)) => expected == seen,
-            _ => true,
-        };
+        let same_template = [
+            (&deployment.infrastructure_template, &set.infrastructure_template),
+            (&deployment.bootstrap_template, &set.bootstrap_template),
+        ]
+        .into_iter()
+        .all(|(expected, seen)| expected.is_none() || seen.is_none() || expected == seen);
         let machines = set.replicas.unwrap_or(0).max(set.spec_replicas.unwrap_or(0));
         if !(same_version && same_template) && machines > 0 {
             let subject = object("MachineSet", &set.namespace, &set.name);

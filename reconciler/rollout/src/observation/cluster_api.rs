@@ -54,6 +54,9 @@ pub struct ControlPlane {
     /// Conditions by type.
     #[serde(default)]
     pub conditions: BTreeMap<String, Condition>,
+    /// Name of the infrastructure template that its machines are made from.
+    #[serde(default)]
+    pub infrastructure_template: Option<String>,
 }
 
 /// A MachineDeployment.
@@ -104,6 +107,9 @@ pub struct MachineDeployment {
     /// Name of the infrastructure template that its machines are made from.
     #[serde(default)]
     pub infrastructure_template: Option<String>,
+    /// Name of the bootstrap template that its machines are made from.
+    #[serde(default)]
+    pub bootstrap_template: Option<String>,
 }
 
 /// A `MachineSet`.
@@ -123,6 +129,9 @@ pub struct MachineSet {
     /// Name of the infrastructure template of its machines.
     #[serde(default)]
     pub infrastructure_template: Option<String>,
+    /// Name of the bootstrap template of its machines.
+    #[serde(default)]
+    pub bootstrap_template: Option<String>,
     /// `spec.replicas`.
     #[serde(default)]
     pub spec_replicas: Option<u32>,
@@ -147,7 +156,7 @@ pub struct Machine {
     /// Whether it has the label `cluster.x-k8s.io/control-plane`.
     #[serde(default)]
     pub control_plane: bool,
-    /// Name of the KubeadmControlPlane or MachineDeployment (through its `MachineSet`) that owns it.
+    /// Name of the KubeadmControlPlane, the MachineDeployment (through its `MachineSet`) or the `EtcdadmCluster` that owns it.
     #[serde(default)]
     pub owner: Option<String>,
     /// Whether `metadata.deletionTimestamp` is set.
@@ -156,7 +165,8 @@ pub struct Machine {
     /// `spec.version`.
     #[serde(default)]
     pub spec_version: Option<String>,
-    /// Name of the template its infrastructure was cloned from (annotation `cluster.x-k8s.io/cloned-from-name`).
+    /// Name of the template its infrastructure was cloned from: that of its `MachineSet`, else the annotation
+    /// `cluster.x-k8s.io/cloned-from-name` of the infrastructure machine.
     #[serde(default)]
     pub infrastructure_template: Option<String>,
     /// `status.nodeRef.name`.
@@ -209,6 +219,9 @@ pub struct EtcdadmCluster {
     /// Conditions by type.
     #[serde(default)]
     pub conditions: BTreeMap<String, Condition>,
+    /// Name of the infrastructure template that its members are made from.
+    #[serde(default)]
+    pub infrastructure_template: Option<String>,
 }
 
 /// A Cluster API `Cluster`.
@@ -219,6 +232,9 @@ pub struct MachineTopology {
     pub namespace: String,
     /// Name.
     pub name: String,
+    /// `metadata.generation`; none where it was not read, and conditions are then not compared with it.
+    #[serde(default)]
+    pub generation: Option<i64>,
     /// `spec.paused` or annotation `cluster.x-k8s.io/paused`.
     #[serde(default)]
     pub paused: bool,

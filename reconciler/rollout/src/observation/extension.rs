@@ -72,6 +72,9 @@ pub struct ObjectPresence {
     pub reference: ObjectReference,
     /// Whether the API server found it; an object that was not asked for has no entry at all.
     pub present: bool,
+    /// `metadata.generation`; none where the object is absent or its kind keeps none.
+    #[serde(default)]
+    pub generation: Option<i64>,
     /// Whether it is being deleted.
     #[serde(default)]
     pub deleting: bool,

@@ -3,6 +3,7 @@
 //! Absent is never the same as false: a field that the API server did not report is `None`, and a gate that needs it waits.
 
 mod cluster_api;
+mod eks_anywhere;
 mod extension;
 mod flux;
 mod node;
@@ -15,6 +16,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use cluster_api::{ControlPlane, EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
+pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
 pub use extension::{CustomResourceDefinition, ObjectPresence, WebhookOutcome, WebhookProbe};
 pub use flux::{FluxKustomization, FluxObservation, FluxSource};
 pub use node::{BackupReport, Node, VirtualAddress};
@@ -31,7 +33,8 @@ pub struct Observation {
     /// Whether every object in it comes from a fresh GET or LIST of the API server, not from a watch's cache.
     #[serde(default)]
     pub confirmed: bool,
-    /// Kinds whose reading failed, with the reason; what they hold is unknown, not absent. Keys are Kubernetes kinds.
+    /// Kinds whose reading failed, with the reason; what they hold is unknown, not absent. Keys are Kubernetes kinds, and
+    /// [`EKSA_CLUSTERS`] for the one that has its name in common with another.
     #[serde(default)]
     pub unread: BTreeMap<String, String>,
     /// Flux sources and Kustomizations.
@@ -70,6 +73,9 @@ pub struct Observation {
     /// Cluster API `Cluster` objects: their own pause and topology version.
     #[serde(default)]
     pub clusters: Vec<MachineTopology>,
+    /// EKS Anywhere's `Cluster` objects.
+    #[serde(default)]
+    pub eksa_clusters: Vec<EksaCluster>,
     /// Nodes of the cluster itself.
     #[serde(default)]
     pub nodes: Vec<Node>,
@@ -105,6 +111,7 @@ impl Observation {
             machines: Vec::new(),
             etcd_clusters: Vec::new(),
             clusters: Vec::new(),
+            eksa_clusters: Vec::new(),
             nodes: Vec::new(),
             pods: Vec::new(),
             virtual_address: None,

@@ -345,7 +345,7 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
     }
     let preflight = StagePlan {
         state: StageState::Pending,
-        expectations: vec![Expectation::ClusterHealthy { cluster: None }],
+        expectations: vec![Expectation::ClusterHealthy { cluster: cluster_of(input) }],
         reasons: Vec::new(),
         ..absent(&StageName::Preflight, "")
     };
@@ -356,7 +356,7 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
         ..absent(&StageName::Backup, "")
     };
     let verified = VerifiedExpectation {
-        cluster: None,
+        cluster: cluster_of(input),
         version: None,
         kubelet_versions: KubeletVersions::WhenReported,
         leftovers: Vec::new(),
@@ -370,6 +370,17 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
     add(preflight);
     add(backup);
     add(verify);
+}
+
+/// The Cluster API `Cluster` whose machines the plan's stages look at; none where no stage looks at any.
+fn cluster_of(input: &PlanInput) -> Option<String> {
+    let expectations =
+        input.stages.iter().flat_map(|stage| stage.deployed_expectations.iter().chain(&stage.expectations));
+    expectations.into_iter().find_map(|expectation| match expectation {
+        Expectation::ControlPlane(control_plane) => Some(control_plane.cluster.clone()),
+        Expectation::Workers(workers) => Some(workers.cluster.clone()),
+        _ => None,
+    })
 }
 
 fn settle_stages_without_commit(stages: &mut [StagePlan], has_differences: bool, running: bool) {

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use rollout::{
     BackupReport, CommitId, Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation,
-    CustomResourceDefinition, DaemonSet, Deployment, EtcdadmCluster, Expectation, FluxKustomization, FluxSource,
-    KubeVipExpectation, KubeletVersions, Machine, MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence,
-    ObjectReference, Observation, PlanDigest, Pod, RolloutId, RunningImage, VerifiedExpectation, VirtualAddress,
-    WebhookOutcome, WebhookProbe, WorkersExpectation, conditions,
+    CustomResourceDefinition, DaemonSet, Deployment, EksaCluster, EksaClusterExpectation, EtcdExpectation,
+    EtcdadmCluster, Expectation, FluxKustomization, FluxSource, KubeVipExpectation, KubeletVersions, Machine,
+    MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, PlanDigest,
+    Pod, RolloutId, RunningImage, VerifiedExpectation, VirtualAddress, WebhookOutcome, WebhookProbe,
+    WorkersExpectation, conditions,
 };
 
 pub const VERSION: &str = "v1.35.0-eks-1-35-4";
@@ -72,6 +73,27 @@ pub fn machine(name: &str, owner: &str, control_plane: bool) -> Machine {
             &["UpToDate", "NodeHealthy", "Ready", "EtcdMemberHealthy"],
             &["Updating", "Deleting"],
         ),
+    }
+}
+
+/// A member of the external etcd: no Kubernetes runs on it.
+pub fn member(name: &str) -> Machine {
+    Machine {
+        spec_version: None,
+        infrastructure_template: Some("etcd-template-2".into()),
+        node: None,
+        kubelet_version: None,
+        ..machine(name, "prod-etcd", false)
+    }
+}
+
+/// A machine configuration that EKS Anywhere's Cluster refers to.
+pub fn machine_config() -> ObjectReference {
+    ObjectReference {
+        api_version: "anywhere.eks.amazonaws.com/v1alpha1".into(),
+        kind: "VSphereMachineConfig".into(),
+        namespace: Some("default".into()),
+        name: "prod-etcd".into(),
     }
 }
 
@@ -170,8 +192,20 @@ pub fn healthy() -> Observation {
         probed_at: second(-2),
         outcome: WebhookOutcome::Answered,
     });
-    healthy.objects.push(ObjectPresence { reference: bundle(), present: true, deleting: false });
-    healthy.objects.push(ObjectPresence { reference: leftover(), present: false, deleting: false });
+    for (reference, generation) in [(bundle(), Some(1)), (leftover(), None), (machine_config(), Some(3))] {
+        let present = generation.is_some();
+        healthy.objects.push(ObjectPresence { reference, present, generation, deleting: false });
+    }
+    healthy.eksa_clusters.push(EksaCluster {
+        namespace: "default".into(),
+        name: "prod".into(),
+        generation: 4,
+        observed_generation: Some(4),
+        reconciled_generation: Some(4),
+        // A child that nobody here knows of is at generation 2.
+        children_reconciled_generation: Some(5),
+        ..EksaCluster::default()
+    });
     healthy.control_planes.push(ControlPlane {
         namespace: "eksa-system".into(),
         name: "prod".into(),
@@ -198,6 +232,7 @@ pub fn healthy() -> Observation {
             ],
             &["RollingOut", "ScalingUp", "ScalingDown", "Remediating", "Deleting", "Paused"],
         ),
+        infrastructure_template: Some("template-2".into()),
     });
     healthy.machine_deployments.push(MachineDeployment {
         namespace: "eksa-system".into(),
@@ -219,16 +254,20 @@ pub fn healthy() -> Observation {
             &["RollingOut", "ScalingUp", "ScalingDown", "Remediating", "Deleting", "Paused"],
         ),
         infrastructure_template: Some("template-2".into()),
+        bootstrap_template: Some("bootstrap-2".into()),
     });
-    for (name, template, version, machines) in
-        [("prod-md-0-new", "template-2", VERSION, 2), ("prod-md-0-old", "template-1", "v1.34.0-eks-1-34-9", 0)]
-    {
+    for (name, template, bootstrap, version, machines) in [
+        ("prod-md-0-new", "template-2", "bootstrap-2", VERSION, 2),
+        ("prod-md-0-old", "template-1", "bootstrap-1", "v1.34.0-eks-1-34-9", 0),
+        ("prod-md-0-older", "template-2", "bootstrap-1", VERSION, 0),
+    ] {
         healthy.machine_sets.push(MachineSet {
             namespace: "eksa-system".into(),
             name: name.into(),
             machine_deployment: Some("prod-md-0".into()),
             spec_version: Some(version.into()),
             infrastructure_template: Some(template.into()),
+            bootstrap_template: Some(bootstrap.into()),
             spec_replicas: Some(machines),
             replicas: Some(machines),
         });
@@ -238,6 +277,9 @@ pub fn healthy() -> Observation {
     }
     for name in ["md-0-0", "md-0-1"] {
         healthy.machines.push(machine(name, "prod-md-0", false));
+    }
+    for name in ["etcd-0", "etcd-1", "etcd-2"] {
+        healthy.machines.push(member(name));
     }
     healthy.etcd_clusters.push(EtcdadmCluster {
         namespace: "eksa-system".into(),
@@ -252,13 +294,17 @@ pub fn healthy() -> Observation {
         ready: Some(true),
         creation_complete: Some(true),
         conditions: BTreeMap::new(),
+        infrastructure_template: Some("etcd-template-2".into()),
     });
     healthy.clusters.push(MachineTopology {
         namespace: "eksa-system".into(),
         name: "prod".into(),
+        generation: Some(2),
+        topology_version: Some(VERSION.into()),
+        conditions: healthy_conditions(&["TopologyReconciled"], &[]),
         ..MachineTopology::default()
     });
-    for machine in healthy.machines.clone() {
+    for machine in healthy.machines.clone().into_iter().filter(|machine| machine.node.is_some()) {
         healthy.nodes.push(Node {
             name: machine.node.clone().unwrap(),
             ready: ConditionStatus::True,
@@ -307,12 +353,23 @@ pub fn expectations() -> Vec<Expectation> {
             storage: "v1beta2".into(),
         },
         Expectation::Webhook { name: "capi".into() },
-        Expectation::Etcd { namespace: "eksa-system".into(), name: "prod-etcd".into(), replicas: 3 },
+        Expectation::EksaCluster(EksaClusterExpectation {
+            namespace: "default".into(),
+            name: "prod".into(),
+            children: vec![machine_config()],
+        }),
+        Expectation::Etcd(EtcdExpectation {
+            namespace: "eksa-system".into(),
+            name: "prod-etcd".into(),
+            replicas: 3,
+            infrastructure_template: Some("etcd-template-2".into()),
+        }),
         Expectation::ControlPlane(ControlPlaneExpectation {
             namespace: "eksa-system".into(),
             cluster: "prod".into(),
             version: VERSION.into(),
             replicas: Some(3),
+            infrastructure_template: Some("template-2".into()),
             stacked_etcd: true,
             kubelet_versions: KubeletVersions::Required,
             kube_vip: Some(KubeVipExpectation { image: image() }),
@@ -323,6 +380,8 @@ pub fn expectations() -> Vec<Expectation> {
             group: "md-0".parse().unwrap(),
             version: VERSION.into(),
             replicas: Some(2),
+            infrastructure_template: Some("template-2".into()),
+            bootstrap_template: Some("bootstrap-2".into()),
             kubelet_versions: KubeletVersions::Required,
         }),
         Expectation::Verified(VerifiedExpectation {

@@ -134,6 +134,7 @@ fn only_deletions_dropped_versions_and_deadlines_fail_at_once() {
         "stored at a dropped version",
         "object deleted",
         "etcd deleted",
+        "EKS Anywhere's cluster deleted",
         "cluster deleted",
         "control plane deleted",
         "group deleted",

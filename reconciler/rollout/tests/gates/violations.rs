@@ -159,6 +159,73 @@ pub const VIOLATIONS: &[Violation] = &[
     ("a member missing", |o| o.etcd_clusters[0].ready_replicas = Some(2), "status.replicas"),
     ("another member count", |o| o.etcd_clusters[0].spec_replicas = Some(5), "spec.replicas"),
     ("etcd being created", |o| o.etcd_clusters[0].creation_complete = Some(false), "creationComplete"),
+    (
+        "a member of the old template",
+        |o| o.machines[5].infrastructure_template = Some("etcd-template-1".into()),
+        "made from",
+    ),
+    ("a member being deleted", |o| o.machines[6].deleting = true, "Machine eksa-system/etcd-1"),
+    ("a member gone", |o| drop(o.machines.pop()), "EtcdadmCluster eksa-system/prod-etcd: machines: 2, 3 expected"),
+    ("a member without owner", |o| o.machines[7].owner = None, "EtcdadmCluster eksa-system/prod-etcd: machines: 2"),
+    (
+        "etcd of another template",
+        |o| {
+            o.etcd_clusters[0].infrastructure_template = Some("etcd-template-1".into());
+            o.machines[5..].iter_mut().for_each(|m| m.infrastructure_template = Some("etcd-template-1".into()));
+        },
+        "spec.infrastructureTemplate.name: etcd-template-1",
+    ),
+    (
+        "EKS Anywhere not read",
+        |o| drop(o.unread.insert("clusters.anywhere.eks.amazonaws.com".into(), "forbidden".into())),
+        "forbidden",
+    ),
+    (
+        "machine configurations not read",
+        |o| drop(o.unread.insert("VSphereMachineConfig".into(), "forbidden".into())),
+        "forbidden",
+    ),
+    ("EKS Anywhere's cluster gone", |o| o.eksa_clusters.clear(), "EKS Anywhere Cluster default/prod: not found"),
+    ("EKS Anywhere's cluster deleted", |o| o.eksa_clusters[0].deleting = true, "deleted"),
+    ("EKS Anywhere's cluster paused", |o| o.eksa_clusters[0].paused = true, "anywhere.eks.amazonaws.com/paused"),
+    (
+        "EKS Anywhere refuses the cluster",
+        |o| o.eksa_clusters[0].failure = Some("machine config invalid".into()),
+        "status.failureMessage: machine config invalid",
+    ),
+    ("EKS Anywhere has not begun", |o| o.eksa_clusters[0].observed_generation = Some(3), "stale"),
+    ("EKS Anywhere has never begun", |o| o.eksa_clusters[0].observed_generation = None, "not set"),
+    (
+        "EKS Anywhere has not finished",
+        |o| o.eksa_clusters[0].reconciled_generation = Some(3),
+        "has not carried out generation 4",
+    ),
+    ("EKS Anywhere has never finished", |o| o.eksa_clusters[0].reconciled_generation = None, "reconciledGeneration"),
+    (
+        "EKS Anywhere has not seen the machine configuration",
+        |o| o.eksa_clusters[0].children_reconciled_generation = Some(2),
+        "2, at least 3 expected",
+    ),
+    (
+        "EKS Anywhere counts no children",
+        |o| o.eksa_clusters[0].children_reconciled_generation = None,
+        "childrenReconciledGeneration",
+    ),
+    ("a machine configuration gone", |o| o.objects[2].present = false, "VSphereMachineConfig default/prod-etcd"),
+    (
+        "topology of an earlier generation",
+        |o| o.clusters[0].conditions.get_mut("TopologyReconciled").unwrap().observed_generation = Some(1),
+        "TopologyReconciled]: of generation 1",
+    ),
+    (
+        "topology not written",
+        |o| {
+            let condition = o.clusters[0].conditions.get_mut("TopologyReconciled").unwrap();
+            (condition.status, condition.reason) = (ConditionStatus::False, "ReconcileFailed".into());
+        },
+        "ReconcileFailed",
+    ),
+    ("topology not reported", |o| o.clusters[0].conditions.clear(), "TopologyReconciled"),
     ("cluster paused", |o| o.clusters[0].paused = true, "paused"),
     ("cluster deleted", |o| o.clusters[0].deleting = true, "deleted"),
     ("topology elsewhere", |o| o.clusters[0].topology_version = Some("v1.36.0".into()), "topology"),
@@ -224,6 +291,16 @@ pub const VIOLATIONS: &[Violation] = &[
             o.control_planes[0].conditions.get_mut("MachinesUpToDate").unwrap().observed_generation = Some(1);
         },
         "of generation 1",
+    ),
+    (
+        "control plane of another template",
+        |o| o.control_planes[0].infrastructure_template = Some("template-1".into()),
+        "infrastructureRef.name: template-1, template-2 expected",
+    ),
+    (
+        "a control-plane machine of the old template",
+        |o| o.machines[1].infrastructure_template = Some("template-1".into()),
+        "Machine eksa-system/cp-1",
     ),
     ("a machine gone", |o| drop(o.machines.remove(0)), "machines"),
     (
@@ -310,7 +387,18 @@ pub const VIOLATIONS: &[Violation] = &[
         |o| o.machines[4].infrastructure_template = Some("template-1".into()),
         "made from template-1",
     ),
-    ("a worker gone", |o| drop(o.machines.pop()), "machines"),
+    ("a worker gone", |o| drop(o.machines.remove(4)), "machines"),
+    (
+        "group of another template",
+        |o| o.machine_deployments[0].infrastructure_template = Some("template-1".into()),
+        "infrastructureRef.name: template-1, template-2 expected",
+    ),
+    (
+        "group of another bootstrap template",
+        |o| o.machine_deployments[0].bootstrap_template = Some("bootstrap-1".into()),
+        "bootstrap.configRef.name: bootstrap-1, bootstrap-2 expected",
+    ),
+    ("machines of the old bootstrap template", |o| o.machine_sets[2].replicas = Some(1), "prod-md-0-older"),
     ("an earlier set has machines", |o| o.machine_sets[1].replicas = Some(1), "an earlier set"),
     ("an earlier set wants machines", |o| o.machine_sets[1].spec_replicas = Some(1), "an earlier set"),
     ("a control plane behind its workers", |o| o.machines[0].spec_version = Some("v1.34.0".into()), "before workers"),

@@ -32,6 +32,7 @@ impl ControlPlane {
             generation: 1,
             spec_version: spec.version.clone(),
             spec_replicas: Some(spec.replicas),
+            infrastructure_template: Some(spec.template.clone()),
             ..rollout::ControlPlane::default()
         };
         Self { spec, kube_vip, published }
@@ -62,6 +63,7 @@ impl State {
         control_plane.published.generation += 1;
         control_plane.published.spec_version.clone_from(&spec.version);
         control_plane.published.spec_replicas = Some(spec.replicas);
+        control_plane.published.infrastructure_template = Some(spec.template.clone());
         control_plane.spec = spec;
         control_plane.kube_vip = kube_vip;
         // The only moment in which status of the generation before stands beside the new spec.

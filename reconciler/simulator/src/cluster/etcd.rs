@@ -30,6 +30,7 @@ impl EtcdadmCluster {
             cluster: cluster.to_owned(),
             generation: 1,
             spec_replicas: Some(spec.replicas),
+            infrastructure_template: Some(spec.template.clone()),
             ..rollout::EtcdadmCluster::default()
         };
         Self { spec, published }
@@ -55,6 +56,7 @@ impl State {
         }
         etcd.published.generation += 1;
         etcd.published.spec_replicas = Some(spec.replicas);
+        etcd.published.infrastructure_template = Some(spec.template.clone());
         etcd.spec = spec;
         let notices_in = self.random.between(Duration::from_millis(200), Duration::from_millis(1000));
         self.plan_in(notices_in, Event::Etcd);

@@ -43,6 +43,7 @@ impl State {
             | Fault::ControlPlanePaused
             | Fault::MachineStuck
             | Fault::DrainBlocked
+            | Fault::ControllerSlow
             | Fault::EtcdStuck
             | Fault::WebhookDown
             | Fault::FluxError
@@ -71,6 +72,7 @@ impl State {
             | Fault::PartialReads
             | Fault::ApiOutage
             | Fault::ClockSkew
+            | Fault::ControllerSlow
             | Fault::WebhookDown
             | Fault::FluxError
             | Fault::SourceError

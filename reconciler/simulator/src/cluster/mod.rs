@@ -3,6 +3,7 @@
 mod control_plane;
 mod daemon_set;
 mod deployment;
+mod eks_anywhere;
 mod etcd;
 mod fault;
 mod flux;
@@ -67,6 +68,7 @@ impl SimulatedCluster {
         let at = self.state.now;
         self.state.push(at, commit);
         self.state.install_head();
+        self.state.settle_specification();
         self.state.elect_address_holder();
         self.state.known_images = self.state.live_images();
     }
@@ -196,9 +198,13 @@ struct State {
     daemon_sets: Vec<daemon_set::DaemonSet>,
     definitions: Vec<CustomResourceDefinition>,
     webhooks: Vec<object::Webhook>,
-    objects: BTreeSet<ObjectReference>,
+    objects: BTreeMap<ObjectReference, eks_anywhere::PlainObject>,
     /// Objects whose presence is observed: all that the branch has ever named, and those that were asked for.
     named: BTreeSet<ObjectReference>,
+    /// EKS Anywhere's own Cluster; none where Cluster API's objects are applied without it.
+    eksa: Option<eks_anywhere::EksaCluster>,
+    /// When the controller that writes Cluster API's objects takes its next turn; an event of another moment is out of date.
+    controller_due: Option<Moment>,
     control_plane: Option<control_plane::ControlPlane>,
     workers: Vec<workers::Workers>,
     etcd: Option<etcd::EtcdadmCluster>,
@@ -227,8 +233,10 @@ impl State {
             daemon_sets: Vec::new(),
             definitions: Vec::new(),
             webhooks: Vec::new(),
-            objects: BTreeSet::new(),
+            objects: BTreeMap::new(),
             named: BTreeSet::new(),
+            eksa: None,
+            controller_due: None,
             control_plane: None,
             workers: Vec::new(),
             etcd: None,

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use rollout::{CustomResourceDefinition, WebhookOutcome, WebhookProbe};
+use rollout::{CustomResourceDefinition, GroupName, WebhookOutcome, WebhookProbe};
 
 use super::{
     Event, State,
@@ -17,7 +17,7 @@ use super::{
     workers::Workers,
 };
 use crate::{
-    desired::{DesiredDefinition, DesiredObject, DesiredWebhook},
+    desired::{DesiredDefinition, DesiredMachines, DesiredObject, DesiredWebhook},
     fault::Fault,
 };
 
@@ -64,12 +64,9 @@ impl State {
             DesiredObject::Webhook(spec) => self.apply_webhook(spec, false),
             DesiredObject::ControlPlane { .. } | DesiredObject::Workers { .. } | DesiredObject::Etcd(_) => {
                 // Another controller writes these objects from what Flux has applied.
-                let written_in = self.random.between(Duration::from_millis(500), Duration::from_secs(3));
-                self.plan_in(written_in, Event::MachineObjects);
+                self.notice_specification();
             }
-            DesiredObject::Object(spec) => {
-                self.objects.insert(reference(spec));
-            }
+            DesiredObject::Object(spec) => self.put(spec),
         }
     }
 
@@ -124,9 +121,7 @@ impl State {
                 self.etcd = Some(EtcdadmCluster::settled(spec.clone(), &self.cluster));
                 self.reconcile_etcd();
             }
-            DesiredObject::Object(spec) => {
-                self.objects.insert(reference(spec));
-            }
+            DesiredObject::Object(spec) => self.put(spec),
         }
     }
 
@@ -144,36 +139,13 @@ impl State {
         }
     }
 
-    /// EKS-A's or ClusterClass' controllers write what follows from the applied objects.
-    pub(super) fn write_machine_objects(&mut self) {
-        let applied: Vec<DesiredObject> = self
-            .flux
-            .kustomizations
-            .iter()
-            .filter(|kustomization| !kustomization.deleted)
-            .flat_map(|kustomization| &kustomization.spec.objects)
-            .filter(|object| {
-                matches!(
-                    object,
-                    DesiredObject::ControlPlane { .. } | DesiredObject::Workers { .. } | DesiredObject::Etcd(_)
-                )
-            })
-            .cloned()
-            .collect();
-        for object in applied {
-            match object {
-                DesiredObject::ControlPlane { machines, kube_vip } => self.change_control_plane(machines, kube_vip),
-                DesiredObject::Workers { group, machines } => {
-                    match self.workers.iter().position(|workers| workers.group == group) {
-                        Some(index) => self.change_workers(index, machines),
-                        None => {
-                            self.workers.push(Workers::settled(group, machines, &self.cluster));
-                            self.plan_soon(Event::Workers(self.workers.len() - 1));
-                        }
-                    }
-                }
-                DesiredObject::Etcd(machines) => self.change_etcd(machines),
-                _ => {}
+    /// A worker group's object is written.
+    pub(super) fn write_workers(&mut self, group: GroupName, machines: DesiredMachines) {
+        match self.workers.iter().position(|workers| workers.group == group) {
+            Some(index) => self.change_workers(index, machines),
+            None => {
+                self.workers.push(Workers::settled(group, machines, &self.cluster));
+                self.plan_soon(Event::Workers(self.workers.len() - 1));
             }
         }
     }

@@ -10,6 +10,7 @@ impl State {
     pub(super) fn observed_objects(&self) -> Vec<ObjectPresence> {
         let presence = |reference: &ObjectReference| ObjectPresence {
             present: self.is_present(reference),
+            generation: self.objects.get(reference).map(|known| known.generation),
             reference: reference.clone(),
             deleting: false,
         };
@@ -36,7 +37,7 @@ impl State {
             "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
                 self.webhooks.iter().any(|known| known.spec.kind == reference.kind && known.spec.name == reference.name)
             }
-            _ => self.objects.contains(reference),
+            _ => self.objects.contains_key(reference),
         }
     }
 }

@@ -53,7 +53,7 @@ impl State {
             DesiredObject::Webhook(wanted) => {
                 !self.webhooks.iter().any(|known| known.spec == *wanted && known.injected)
             }
-            DesiredObject::Object(wanted) => !self.objects.iter().any(|known| {
+            DesiredObject::Object(wanted) => !self.objects.keys().any(|known| {
                 known.kind == wanted.kind && known.namespace == wanted.namespace && known.name == wanted.name
             }),
         }

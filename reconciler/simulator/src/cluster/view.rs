@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rollout::{FluxObservation, MachineTopology, Observation, Reachability, VirtualAddress};
+use rollout::{EKSA_CLUSTERS, FluxObservation, MachineTopology, Observation, Reachability, VirtualAddress};
 
 use super::{Conditions, State, condition};
 use crate::{clock::Moment, fault::Fault, random::Random};
@@ -16,7 +16,7 @@ const LIST_INTERVAL: Duration = Duration::from_secs(300);
 const SKEW: Duration = Duration::from_secs(600);
 
 /// Kinds that are read apart from each other.
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 12] = [
     "Kustomization",
     "Deployment",
     "DaemonSet",
@@ -28,6 +28,7 @@ const KINDS: [&str; 11] = [
     "EtcdadmCluster",
     "Node",
     "Pod",
+    EKSA_CLUSTERS,
 ];
 
 /// The reader's side: what it remembers of earlier reads, and the dice of its faults.
@@ -128,6 +129,7 @@ fn mix_kind(observation: &mut Observation, other: &Observation, kind: &str) {
         "Machine" => observation.machines.clone_from(&other.machines),
         "EtcdadmCluster" => observation.etcd_clusters.clone_from(&other.etcd_clusters),
         "Node" => observation.nodes.clone_from(&other.nodes),
+        EKSA_CLUSTERS => observation.eksa_clusters.clone_from(&other.eksa_clusters),
         _ => observation.pods.clone_from(&other.pods),
     }
 }
@@ -179,6 +181,7 @@ impl State {
                 .collect(),
             etcd_clusters: self.etcd.iter().map(|etcd| etcd.observed()).collect(),
             clusters: self.control_plane.iter().map(|_| self.observed_cluster()).collect(),
+            eksa_clusters: self.observed_eksa_cluster().into_iter().collect(),
             nodes: self.machines.iter().filter_map(|machine| machine.observed_node()).collect(),
             pods: self.machines.iter().filter_map(|machine| machine.observed_kube_vip()).collect(),
             virtual_address: self

@@ -215,6 +215,7 @@ impl Workers {
                     replicas: Some(number(of_set().count())),
                     spec_version: Some(version.clone()),
                     infrastructure_template: Some(template.clone()),
+                    bootstrap_template: None,
                 }
             })
             .collect();

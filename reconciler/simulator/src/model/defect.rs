@@ -1,7 +1,7 @@
 //! Wrong controllers: a harness that finds nothing wrong with them would prove nothing.
 
 use jiff::{SignedDuration, Timestamp};
-use rollout::{ApprovalScope, ApprovalState, Effect, World, record};
+use rollout::{ApprovalScope, ApprovalState, Effect, StagePolicy, World, record};
 
 use super::fleet::ModelCluster;
 
@@ -16,24 +16,28 @@ pub enum Defect {
     RebasesItsCommits,
     /// Goes on with the world it saw first (it never ends).
     TrustsItsMemory,
-    /// Does not look at `observedGeneration`, nor at machines one by one, and one read is enough (a gate opens early).
+    /// Does not look at any generation, nor at machines one by one, and one read is enough (a gate opens early).
     JudgesByCounts,
     /// Takes whatever Flux has applied for the newest commit, and one read is enough: argo-cd#29410, kargo#1411 (a gate opens
     /// early).
     TakesAnyRevision,
+    /// Does not ask whether EKS Anywhere's controller has carried out what Flux applied, nor what machines are made from, and one read is
+    /// enough (a gate opens early).
+    TrustsMachineObjects,
     /// Says nothing while it waits (I9).
     WaitsInSilence,
 }
 
 impl Defect {
     /// Every defect.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::IgnoresPause,
         Self::IgnoresApprovals,
         Self::RebasesItsCommits,
         Self::TrustsItsMemory,
         Self::JudgesByCounts,
         Self::TakesAnyRevision,
+        Self::TrustsMachineObjects,
         Self::WaitsInSilence,
     ];
 
@@ -50,6 +54,10 @@ impl Defect {
                 take_any_revision(world);
                 one_read_is_enough(world, cluster, now, read);
             }
+            Self::TrustsMachineObjects => {
+                trust_machine_objects(world);
+                one_read_is_enough(world, cluster, now, read);
+            }
             Self::RebasesItsCommits | Self::TrustsItsMemory | Self::WaitsInSilence => {}
         }
     }
@@ -60,7 +68,7 @@ impl Defect {
             match (self, effect) {
                 (Self::WaitsInSilence, Effect::Wait { reason, .. }) => reason.message.clear(),
                 // A moment in which everything looks finished is short: whoever reads twice a second sees it.
-                (Self::JudgesByCounts, Effect::Observe { at, .. }) => {
+                (Self::JudgesByCounts | Self::TrustsMachineObjects, Effect::Observe { at, .. }) => {
                     *at = (*at).min(now + SignedDuration::from_millis(500));
                 }
                 _ => {}
@@ -85,6 +93,7 @@ fn approve_everything(world: &mut World) {
 }
 
 fn judge_by_counts(world: &mut World) {
+    trust_machine_objects(world);
     let Some(observation) = &mut world.observation else { return };
     for control_plane in &mut observation.control_planes {
         control_plane.observed_generation = Some(control_plane.generation);
@@ -131,6 +140,18 @@ fn judge_by_counts(world: &mut World) {
     }
 }
 
+fn trust_machine_objects(world: &mut World) {
+    let Some(observation) = &mut world.observation else { return };
+    for cluster in &mut observation.eksa_clusters {
+        cluster.observed_generation = Some(cluster.generation);
+        cluster.reconciled_generation = Some(cluster.generation);
+        cluster.children_reconciled_generation = Some(i64::MAX);
+    }
+    for machine in &mut observation.machines {
+        machine.infrastructure_template = None;
+    }
+}
+
 fn take_any_revision(world: &mut World) {
     let head = world.deploy.commit().map(|commit| commit.id.clone());
     let Some(observation) = &mut world.observation else { return };
@@ -146,7 +167,9 @@ fn take_any_revision(world: &mut World) {
 /// Counts the reading as if one had held ever since the soak began.
 fn one_read_is_enough(world: &mut World, cluster: &ModelCluster, now: Timestamp, read: bool) {
     let Some(observation) = world.observation.clone().filter(|_| read) else { return };
-    let soak = SignedDuration::try_from(cluster.policy.soak).unwrap_or(SignedDuration::ZERO);
+    // The gates before the first commit have the usual soak, whatever the cluster's policy says.
+    let longest = cluster.policy.soak.max(StagePolicy::default().soak);
+    let soak = SignedDuration::try_from(longest).unwrap_or(SignedDuration::ZERO);
     let committed_at = world.deploy.commit().map_or(now, |commit| commit.committed_at);
     let earlier = (observation.read_at - soak).max(committed_at + SignedDuration::from_millis(1));
     let mut past = observation.clone();

@@ -6,9 +6,9 @@ use std::{
 };
 
 use rollout::{
-    ClusterName, ClusterRole, CommitId, ControlPlaneExpectation, Expectation, GroupName, GroupVersions,
-    KubeVipExpectation, KubeletVersions, Ledger, ObjectReference, Pause, PlanInput, PlanPolicy, SkewFacts, StageId,
-    StageInput, StageName, StagePolicy, VersionStep, WorkersExpectation,
+    ClusterName, ClusterRole, CommitId, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation,
+    GroupName, GroupVersions, KubeVipExpectation, KubeletVersions, Ledger, ObjectReference, Pause, PlanInput,
+    PlanPolicy, SkewFacts, StageId, StageInput, StageName, StagePolicy, VersionStep, WorkersExpectation,
 };
 
 use super::branch::{Parts, is_of_the_specification, part_digest, tree_digest};
@@ -22,6 +22,7 @@ use crate::{
 };
 
 const FLUX_NAMESPACE: &str = "flux-system";
+const EKSA_NAMESPACE: &str = "default";
 const CAPI_NAMESPACE: &str = "eksa-system";
 
 /// One cluster of the model.
@@ -150,6 +151,13 @@ impl ModelCluster {
             kustomizations: vec![self.kustomization_name(stage)],
         };
         let mut expectations = vec![flux];
+        if is_of_the_specification(stage) {
+            expectations.push(Expectation::EksaCluster(EksaClusterExpectation {
+                namespace: EKSA_NAMESPACE.to_owned(),
+                name: self.name().to_string(),
+                children: self.machine_config(parts).into_iter().map(reference).collect(),
+            }));
+        }
         for object in self.objects(stage, parts) {
             expectations.push(match object {
                 DesiredObject::Deployment(DesiredWorkload { namespace, name, images, .. }) => {
@@ -174,25 +182,20 @@ impl ModelCluster {
                     name: definition.name,
                 },
                 DesiredObject::Webhook(webhook) => Expectation::Webhook { name: webhook.name },
-                DesiredObject::Object(object) => Expectation::Object {
-                    object: ObjectReference {
-                        api_version: object.api_version,
-                        kind: object.kind,
-                        namespace: object.namespace,
-                        name: object.name,
-                    },
-                },
-                DesiredObject::Etcd(machines) => Expectation::Etcd {
+                DesiredObject::Object(object) => Expectation::Object { object: reference(object) },
+                DesiredObject::Etcd(machines) => Expectation::Etcd(EtcdExpectation {
                     namespace: machines.namespace,
                     name: machines.name,
                     replicas: machines.replicas,
-                },
+                    infrastructure_template: None,
+                }),
                 DesiredObject::ControlPlane { machines, kube_vip } => {
                     Expectation::ControlPlane(ControlPlaneExpectation {
                         namespace: machines.namespace,
                         cluster: self.name().to_string(),
                         version: machines.version,
                         replicas: Some(machines.replicas),
+                        infrastructure_template: None,
                         stacked_etcd: self.shape.etcd == Etcd::Stacked,
                         kubelet_versions: KubeletVersions::Required,
                         kube_vip: kube_vip.map(|image| KubeVipExpectation { image }),
@@ -204,6 +207,8 @@ impl ModelCluster {
                     group,
                     version: machines.version,
                     replicas: Some(machines.replicas),
+                    infrastructure_template: None,
+                    bootstrap_template: None,
                     kubelet_versions: KubeletVersions::Required,
                 }),
             });
@@ -217,10 +222,13 @@ impl ModelCluster {
         let mut kustomizations: Vec<DesiredKustomization> = Vec::new();
         for stage in self.stages() {
             let name = self.kustomization_name(&stage);
-            let objects = self.objects(&stage, parts);
+            let mut objects = self.objects(&stage, parts);
             if let Some(known) = kustomizations.iter_mut().find(|known| known.name == name) {
                 known.objects.extend(objects);
                 continue;
+            }
+            if is_of_the_specification(&stage) {
+                objects.extend(self.specification(parts));
             }
             // Machines come from controllers that a component brings.
             let capi = self.components.contains(&StageName::Capi) && is_of_the_specification(&stage);
@@ -258,6 +266,21 @@ impl ModelCluster {
         } else {
             format!("{}-{stage}", self.name())
         }
+    }
+
+    /// What EKS Anywhere's controller works from: the Cluster, and the machine configuration of an external etcd, whose change leaves the
+    /// Cluster alone.
+    fn specification(&self, parts: &Parts) -> Vec<DesiredObject> {
+        let versions = parts.iter().filter(|(part, _)| matches!(part, StageName::ControlPlane | StageName::Workers(_)));
+        let content = versions.map(|(part, version)| format!("{part}: {version}\n")).collect();
+        let cluster = eksa_object("Cluster", self.name().to_string(), content);
+        [cluster].into_iter().chain(self.machine_config(parts)).map(DesiredObject::Object).collect()
+    }
+
+    fn machine_config(&self, parts: &Parts) -> Option<DesiredPlainObject> {
+        let Etcd::External { .. } = self.shape.etcd else { return None };
+        let content = format!("{:?}", parts.get(&StageName::Etcd));
+        Some(eksa_object("VSphereMachineConfig", format!("{}-etcd", self.name()), content))
     }
 
     fn objects(&self, stage: &StageName, parts: &Parts) -> Vec<DesiredObject> {
@@ -331,6 +354,21 @@ fn image(name: &str, version: u32) -> String {
         !seed,
         !mix(seed)
     )
+}
+
+fn eksa_object(kind: &str, name: String, content: String) -> DesiredPlainObject {
+    DesiredPlainObject {
+        api_version: "anywhere.eks.amazonaws.com/v1alpha1".to_owned(),
+        kind: kind.to_owned(),
+        namespace: Some(EKSA_NAMESPACE.to_owned()),
+        name,
+        content,
+    }
+}
+
+fn reference(object: DesiredPlainObject) -> ObjectReference {
+    let DesiredPlainObject { api_version, kind, namespace, name, .. } = object;
+    ObjectReference { api_version, kind, namespace, name }
 }
 
 fn workload(namespace: &str, name: &str, replicas: u32, version: u32) -> DesiredWorkload {

@@ -21,6 +21,11 @@ impl Kind {
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(self.group, version, self.kind), self.plural)
     }
 
+    /// What it goes by where a reading says that it failed: gates ask by this name.
+    pub(crate) fn unread_name(&self) -> &'static str {
+        if *self == EKSA_CLUSTER { rollout::EKSA_CLUSTERS } else { self.kind }
+    }
+
     /// Whether the kind is part of Kubernetes itself and hence always served.
     pub(crate) fn is_built_in(&self) -> bool {
         matches!(
@@ -67,6 +72,8 @@ kinds! {
     MACHINE: "cluster.x-k8s.io" "Machine" "machines" ["v1beta2", "v1beta1"];
     /// External etcd of EKS Anywhere.
     ETCDADM_CLUSTER: "etcdcluster.cluster.x-k8s.io" "EtcdadmCluster" "etcdadmclusters" ["v1beta2", "v1beta1"];
+    /// EKS Anywhere's clusters, which Cluster API's objects follow from.
+    EKSA_CLUSTER: "anywhere.eks.amazonaws.com" "Cluster" "clusters" ["v1alpha1"];
     /// Flux: git sources.
     GIT_REPOSITORY: "source.toolkit.fluxcd.io" "GitRepository" "gitrepositories" ["v1", "v1beta2"];
     /// Flux: OCI sources.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt as _};
-use kube::core::DynamicObject;
+use kube::core::{DynamicObject, TypeMeta};
 use rollout::{
     Condition, ConditionStatus, Expectation, FluxKustomization, ObjectPresence, ObjectReference, Observation,
     Reachability,
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::{
-    CLUSTER, CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, DEPLOYMENT, ETCDADM_CLUSTER, GIT_REPOSITORY,
+    CLUSTER, CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, DEPLOYMENT, EKSA_CLUSTER, ETCDADM_CLUSTER, GIT_REPOSITORY,
     KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind, LEASE, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, NODE, OCI_REPOSITORY,
     POD,
 };
@@ -44,6 +44,7 @@ struct Reads<'a> {
     objects: BTreeSet<&'a ObjectReference>,
     kustomizations: BTreeSet<FluxReference>,
     clusters: BTreeSet<&'a str>,
+    eksa_clusters: BTreeSet<(&'a str, &'a str)>,
     nodes: bool,
     kube_vip: bool,
     backup: bool,
@@ -88,8 +89,12 @@ impl<'a> Reads<'a> {
                         .map(|name| FluxReference { namespace: namespace.clone(), name: name.clone() }),
                 );
             }
+            Expectation::EksaCluster(expected) => {
+                self.eksa_clusters.insert((&expected.namespace, &expected.name));
+                self.objects.extend(&expected.children);
+            }
             // The etcd cluster carries its Cluster's name in a label that the expectation does not know: all of them are read.
-            Expectation::Etcd { .. } => {
+            Expectation::Etcd(_) => {
                 self.clusters.insert("");
             }
             Expectation::ControlPlane(expected) => {
@@ -111,7 +116,7 @@ impl<'a> Reads<'a> {
 
     fn needs_management(&self) -> bool {
         !self.kustomizations.is_empty()
-            || !self.clusters.is_empty()
+            || !(self.clusters.is_empty() && self.eksa_clusters.is_empty())
             || self.objects.iter().any(|reference| lives_in_management(reference))
     }
 
@@ -186,7 +191,7 @@ impl Reading<'_> {
     fn refuse_unknown_versions(&mut self, kind: &Kind, served: &ServedVersions) {
         if let Some(versions) = served.not_understood(kind) {
             let reason = format!("served in {versions}, which this version of stepgate does not understand; update it");
-            self.observation.unread.insert(kind.kind.to_owned(), reason);
+            self.observation.unread.insert(kind.unread_name().to_owned(), reason);
         }
     }
 
@@ -198,13 +203,31 @@ impl Reading<'_> {
                 return;
             }
         };
-        if !reads.clusters.is_empty() {
-            self.cluster_api(connection, &served, reads).await;
-        }
-        if !reads.kustomizations.is_empty() && self.unreachable.is_none() {
+        // What causes something is read before what it causes: whoever says "done" is then followed by what was done, never by what was
+        // there before.
+        if !reads.kustomizations.is_empty() {
             self.flux(connection, &served, reads).await;
         }
+        if !reads.eksa_clusters.is_empty() && self.unreachable.is_none() {
+            self.eksa_clusters(connection, &served, reads).await;
+        }
+        if !reads.clusters.is_empty() && self.unreachable.is_none() {
+            self.cluster_api(connection, &served, reads).await;
+        }
         self.objects(connection, reads, lives_in_management).await;
+    }
+
+    async fn eksa_clusters(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
+        self.refuse_unknown_versions(&EKSA_CLUSTER, served);
+        let Some(version) = served.version_of(&EKSA_CLUSTER) else { return };
+        for (namespace, name) in &reads.eksa_clusters {
+            if self.unreachable.is_some() {
+                return;
+            }
+            let found = connection.get(&EKSA_CLUSTER.resource(version), Some(namespace), name).await;
+            let found = self.took(EKSA_CLUSTER.unread_name(), found);
+            self.observation.eksa_clusters.extend(found.iter().map(objects::eksa_cluster));
+        }
     }
 
     async fn cluster_api(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
@@ -218,9 +241,9 @@ impl Reading<'_> {
             self.refuse_unknown_versions(kind, served);
         }
         let contract = |kind: &Kind| served.version_of(kind).map_or(Contract::V1Beta2, Contract::of);
-        let (clusters, control_planes, deployments, sets, machines, etcd) = futures::join!(
-            // A Cluster does not carry the label of its own name.
-            connection.list(&CLUSTER, served.version_of(&CLUSTER), None, None),
+        // A Cluster does not carry the label of its own name.
+        let clusters = connection.list(&CLUSTER, served.version_of(&CLUSTER), None, None).await;
+        let (control_planes, deployments, sets, machines, etcd) = futures::join!(
             connection.list(&KUBEADM_CONTROL_PLANE, served.version_of(&KUBEADM_CONTROL_PLANE), None, labels),
             connection.list(&MACHINE_DEPLOYMENT, served.version_of(&MACHINE_DEPLOYMENT), None, labels),
             connection.list(&MACHINE_SET, served.version_of(&MACHINE_SET), None, labels),
@@ -246,10 +269,11 @@ impl Reading<'_> {
             .collect();
         self.observation.machine_sets = self.took(MACHINE_SET.kind, sets).iter().map(objects::machine_set).collect();
         let machines = self.took(MACHINE.kind, machines);
+        let infrastructure = self.infrastructure(connection, served, &machines, labels).await;
         let observation = &mut *self.observation;
         observation.machines = machines
             .iter()
-            .map(|object| objects::machine(object, contract(&MACHINE), &observation.machine_sets))
+            .map(|object| objects::machine(object, contract(&MACHINE), &observation.machine_sets, &infrastructure))
             .collect();
         objects::fill_in_legacy_machines(
             &mut observation.machines,
@@ -258,6 +282,39 @@ impl Reading<'_> {
         );
         self.observation.etcd_clusters =
             self.took(ETCDADM_CLUSTER.kind, etcd).iter().map(objects::etcdadm_cluster).collect();
+    }
+
+    /// The infrastructure machines of those Machines that have no `MachineSet` to say which template they are made from.
+    async fn infrastructure(
+        &mut self,
+        connection: &Connection,
+        served: &ServedVersions,
+        machines: &[DynamicObject],
+        labels: Option<&str>,
+    ) -> Vec<DynamicObject> {
+        let kinds: BTreeSet<(String, String)> = machines
+            .iter()
+            .filter_map(objects::infrastructure_of_owner)
+            .map(|reference| (reference.group, reference.kind))
+            .collect();
+        let mut found = Vec::new();
+        for (group, kind) in kinds {
+            if self.unreachable.is_some() {
+                return found;
+            }
+            let Some(api_version) = served.api_version(&group) else { continue };
+            let address = connection.address(&api_version, &kind).await;
+            // A template that is not known proves nothing: these Machines count as not read.
+            let Some(address) = self.took(MACHINE.kind, address) else { continue };
+            let attempt = format!("list {}", address.resource.plural);
+            let listed = connection.list_resource(&address.resource, None, labels, None, &attempt).await;
+            found.extend(self.took(MACHINE.kind, listed).into_iter().map(|mut object| {
+                // Items of a list do not repeat their type.
+                object.types = Some(TypeMeta { api_version: api_version.clone(), kind: kind.clone() });
+                object
+            }));
+        }
+        found
     }
 
     async fn flux(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
@@ -411,6 +468,7 @@ async fn presence<'a>(
     let presence = found.map(|object| ObjectPresence {
         reference: reference.clone(),
         present: object.is_some(),
+        generation: object.as_ref().and_then(|object| object.metadata.generation),
         deleting: object.is_some_and(|object| object.metadata.deletion_timestamp.is_some()),
     });
     (&reference.kind, presence)

@@ -44,6 +44,11 @@ impl ServedVersions {
         Some(served.join(", "))
     }
 
+    /// A group with the version that the server prefers; none where it is not served.
+    pub(super) fn api_version(&self, group: &str) -> Option<String> {
+        self.0.get(group).and_then(|versions| versions.first()).map(|version| format!("{group}/{version}"))
+    }
+
     /// Group and version of each group that `wanted` accepts, in the version that the server prefers.
     pub(super) fn preferred(&self, wanted: fn(&str) -> bool) -> Vec<String> {
         let groups = self.0.iter().filter(|(group, _)| wanted(group));

@@ -80,6 +80,8 @@ pub(crate) fn control_plane(object: &DynamicObject, contract: Contract) -> Contr
         status_version: text(data, &["status", "version"]),
         spec_replicas: count(data, &["spec", "replicas"]),
         replicas: count(data, &["status", "replicas"]),
+        infrastructure_template: text(data, &["spec", "machineTemplate", "spec", "infrastructureRef", "name"])
+            .or_else(|| text(data, &["spec", "machineTemplate", "infrastructureRef", "name"])),
         ..ControlPlane::default()
     };
     match status(data, contract) {
@@ -110,6 +112,7 @@ pub(crate) fn machine_deployment(object: &DynamicObject, contract: Contract) -> 
         spec_replicas: count(data, &["spec", "replicas"]),
         replicas: count(data, &["status", "replicas"]),
         infrastructure_template: infrastructure_template(data),
+        bootstrap_template: bootstrap_template(data),
         ..MachineDeployment::default()
     };
     match status(data, contract) {
@@ -135,13 +138,57 @@ pub(crate) fn machine_set(object: &DynamicObject) -> MachineSet {
             .or_else(|| owner(object, "MachineDeployment")),
         spec_version: text(data, &["spec", "template", "spec", "version"]),
         infrastructure_template: infrastructure_template(data),
+        bootstrap_template: bootstrap_template(data),
         spec_replicas: count(data, &["spec", "replicas"]),
         replicas: count(data, &["status", "replicas"]),
     }
 }
 
-/// A Machine. `machine_sets` are those of its namespace: they lead from a worker to its MachineDeployment and template.
-pub(crate) fn machine(object: &DynamicObject, contract: Contract, machine_sets: &[MachineSet]) -> Machine {
+/// The object that a Machine is carried by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InfrastructureReference {
+    /// API group.
+    pub(crate) group: String,
+    /// Kind.
+    pub(crate) kind: String,
+    /// Name; the namespace is the Machine's.
+    name: String,
+}
+
+fn infrastructure_reference(object: &DynamicObject) -> Option<InfrastructureReference> {
+    let field = |name: &str| text(&object.data, &["spec", "infrastructureRef", name]);
+    // v1beta1 has a whole apiVersion.
+    let group = field("apiGroup").or_else(|| Some(field("apiVersion")?.split_once('/')?.0.to_owned()))?;
+    Some(InfrastructureReference { group, kind: field("kind")?, name: field("name")? })
+}
+
+/// The same for a Machine that is owned without a `MachineSet` in between: only its infrastructure machine tells its template.
+pub(crate) fn infrastructure_of_owner(machine: &DynamicObject) -> Option<InfrastructureReference> {
+    let direct = ["KubeadmControlPlane", "EtcdadmCluster"].iter().any(|kind| owner(machine, kind).is_some());
+    infrastructure_reference(machine).filter(|_| direct)
+}
+
+fn cloned_from(machine: &DynamicObject, infrastructure: &[DynamicObject]) -> Option<String> {
+    let reference = infrastructure_reference(machine)?;
+    let carries = |object: &&DynamicObject| {
+        let types = object.types.as_ref();
+        object.metadata.name.as_ref() == Some(&reference.name)
+            && object.metadata.namespace == machine.metadata.namespace
+            && types.is_some_and(|types| {
+                types.kind == reference.kind && types.api_version.split('/').next() == Some(&reference.group)
+            })
+    };
+    annotation(infrastructure.iter().find(carries)?, CLONED_FROM).map(str::to_owned)
+}
+
+/// A Machine. `machine_sets` are those of its namespace: they lead from a worker to its MachineDeployment and template. `infrastructure`
+/// are infrastructure machines with their types: they lead from any other to its template.
+pub(crate) fn machine(
+    object: &DynamicObject,
+    contract: Contract,
+    machine_sets: &[MachineSet],
+    infrastructure: &[DynamicObject],
+) -> Machine {
     let data = &object.data;
     let namespace = namespace(object);
     let machine_set = owner(object, "MachineSet")
@@ -160,9 +207,9 @@ pub(crate) fn machine(object: &DynamicObject, contract: Contract, machine_sets: 
         generation: object.metadata.generation,
         deleting: deleting(object),
         spec_version: text(data, &["spec", "version"]),
-        infrastructure_template: annotation(object, CLONED_FROM)
-            .map(str::to_owned)
-            .or_else(|| machine_set.and_then(|set| set.infrastructure_template.clone())),
+        infrastructure_template: machine_set
+            .and_then(|set| set.infrastructure_template.clone())
+            .or_else(|| cloned_from(object, infrastructure)),
         node: text(data, &["status", "nodeRef", "name"]),
         kubelet_version: text(data, &["status", "nodeInfo", "kubeletVersion"]),
         phase: text(data, &["status", "phase"]),
@@ -213,6 +260,7 @@ pub(crate) fn etcdadm_cluster(object: &DynamicObject) -> EtcdadmCluster {
         ready: at(data, &["status"]).map(|status| flag(status, &["ready"]).unwrap_or_default()),
         creation_complete: flag(data, &["status", "creationComplete"]),
         conditions: conditions(data, &["status", "conditions"]),
+        infrastructure_template: text(data, &["spec", "infrastructureTemplate", "name"]),
     }
 }
 
@@ -222,6 +270,7 @@ pub(crate) fn cluster(object: &DynamicObject, contract: Contract) -> MachineTopo
     MachineTopology {
         namespace: namespace(object),
         name: name(object),
+        generation: object.metadata.generation,
         paused: is_paused(object),
         deleting: deleting(object),
         topology_version: text(data, &["spec", "topology", "version"]),
@@ -246,6 +295,10 @@ fn is_paused(object: &DynamicObject) -> bool {
 
 fn infrastructure_template(data: &Value) -> Option<String> {
     text(data, &["spec", "template", "spec", "infrastructureRef", "name"])
+}
+
+fn bootstrap_template(data: &Value) -> Option<String> {
+    text(data, &["spec", "template", "spec", "bootstrap", "configRef", "name"])
 }
 
 /// The worker group of a MachineDeployment: its name in the topology; in EKS Anywhere, which names it `<cluster>-<group>`, that

@@ -118,7 +118,7 @@ fn an_owner_speaks_for_machines_that_do_not_know_whether_they_are_up_to_date() {
     let machine = |name: &str, contract, conditions: Value| {
         let data = json!({"metadata": {"name": name, "namespace": "b", "ownerReferences": [
             {"apiVersion": "x", "kind": "KubeadmControlPlane", "name": "cp", "uid": "u", "controller": true}]}, "status": {"conditions": conditions}});
-        machine(&object(data), contract, &[])
+        machine(&object(data), contract, &[], &[])
     };
     let mut machines = [
         machine("old", Contract::V1Beta1, json!([condition("Ready", "True")])),
@@ -174,7 +174,7 @@ fn a_worker_is_led_to_its_deployment_through_its_machine_set() {
         "ownerReferences": [{"apiVersion": "x", "kind": "MachineSet", "name": "md-x", "uid": "u", "controller": true}]},
         "spec": {"clusterName": "c", "version": "v1.34.1"},
         "status": {"phase": "Deleting", "nodeRef": {"name": "n"}, "nodeInfo": {"kubeletVersion": ""}}});
-    let read = machine(&object(data), Contract::V1Beta2, &[set]);
+    let read = machine(&object(data), Contract::V1Beta2, &[set], &[]);
     assert_eq!((read.owner.as_deref(), read.infrastructure_template.as_deref()), (Some("md"), Some("template-2")));
     assert_eq!((read.cluster.as_str(), read.node.as_deref(), read.kubelet_version), ("c", Some("n"), None));
     assert!(read.deleting && !read.control_plane && read.generation == Some(7));
@@ -204,4 +204,48 @@ fn a_cluster_is_paused_by_field_or_annotation() {
         let read = cluster(&object(json!({"metadata": metadata, "spec": spec})), Contract::V1Beta2);
         assert_eq!(read.paused, paused, "{metadata} {spec}");
     }
+}
+
+#[test]
+fn a_machine_without_a_set_is_led_to_its_template_by_its_infrastructure() {
+    let infrastructure = |kind: &str, name: &str, template: &str| {
+        object(json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": kind,
+            "metadata": {"name": name, "namespace": "b", "annotations": {"cluster.x-k8s.io/cloned-from-name": template}}}))
+    };
+    let known = [infrastructure("DevMachine", "m", "old"), infrastructure("VSphereMachine", "m", "new")];
+    for (reference, expected) in [
+        (json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "VSphereMachine", "name": "m"}), Some("new")),
+        (
+            json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "DevMachine", "name": "m"}),
+            Some("old"),
+        ),
+        (json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachine", "name": "n"}), None),
+        (json!({"apiGroup": "example.com", "kind": "DevMachine", "name": "m"}), None),
+        (Value::Null, None),
+    ] {
+        let data = json!({"metadata": {"name": "m", "namespace": "b"}, "spec": {"infrastructureRef": reference}});
+        let read = machine(&object(data), Contract::V1Beta2, &[], &known);
+        assert_eq!(read.infrastructure_template.as_deref(), expected, "{reference}");
+    }
+}
+
+#[test]
+fn owners_name_the_templates_that_their_machines_are_made_from() {
+    for (spec, contract) in [
+        (json!({"machineTemplate": {"spec": {"infrastructureRef": {"name": "t"}}}}), Contract::V1Beta2),
+        (json!({"machineTemplate": {"infrastructureRef": {"name": "t"}}}), Contract::V1Beta1),
+    ] {
+        let read = control_plane(&object(json!({"metadata": {"name": "a"}, "spec": spec})), contract);
+        assert_eq!(read.infrastructure_template.as_deref(), Some("t"));
+    }
+    let etcd =
+        etcdadm_cluster(&object(json!({"metadata": {"name": "a"}, "spec": {"infrastructureTemplate": {"name": "t"}}})));
+    assert_eq!(etcd.infrastructure_template.as_deref(), Some("t"));
+    let template =
+        json!({"template": {"spec": {"infrastructureRef": {"name": "t"}, "bootstrap": {"configRef": {"name": "b"}}}}});
+    let workers = machine_deployment(&object(json!({"metadata": {"name": "a"}, "spec": template})), Contract::V1Beta2);
+    assert_eq!(
+        (workers.infrastructure_template.as_deref(), workers.bootstrap_template.as_deref()),
+        (Some("t"), Some("b"))
+    );
 }

@@ -3,6 +3,7 @@
 //! The same projection serves the API server's answers and folders of dumped objects. Everything else of an object is dropped at once.
 
 mod cluster_api;
+mod eks_anywhere;
 mod extension;
 mod fields;
 mod flux;
@@ -13,9 +14,10 @@ mod selector;
 mod workload;
 
 pub(crate) use cluster_api::{
-    Contract, cluster, control_plane, etcdadm_cluster, fill_in_legacy_machines, machine, machine_deployment,
-    machine_set,
+    Contract, cluster, control_plane, etcdadm_cluster, fill_in_legacy_machines, infrastructure_of_owner, machine,
+    machine_deployment, machine_set,
 };
+pub(crate) use eks_anywhere::eksa_cluster;
 pub(crate) use extension::custom_resource_definition;
 pub(crate) use fields::status;
 pub(crate) use flux::{kustomization, source};

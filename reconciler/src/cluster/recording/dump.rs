@@ -222,14 +222,21 @@ fn observe(objects: &Objects) -> Observation {
         .collect();
     observation.machine_sets =
         of("MachineSet.cluster.x-k8s.io").map(|(_, object)| objects::machine_set(object)).collect();
+    let infrastructure: Vec<DynamicObject> = objects
+        .iter()
+        .filter(|((kind, _, _), _)| kind.ends_with(".infrastructure.cluster.x-k8s.io"))
+        .map(|(_, (_, object))| object.clone())
+        .collect();
     observation.machines = of("Machine.cluster.x-k8s.io")
-        .map(|(contract, object)| objects::machine(object, contract, &observation.machine_sets))
+        .map(|(contract, object)| objects::machine(object, contract, &observation.machine_sets, &infrastructure))
         .collect();
     objects::fill_in_legacy_machines(
         &mut observation.machines,
         &observation.control_planes,
         &observation.machine_deployments,
     );
+    observation.eksa_clusters =
+        of("Cluster.anywhere.eks.amazonaws.com").map(|(_, object)| objects::eksa_cluster(object)).collect();
     observation.etcd_clusters =
         of("EtcdadmCluster.etcdcluster.cluster.x-k8s.io").map(|(_, object)| objects::etcdadm_cluster(object)).collect();
     observation

@@ -77,6 +77,7 @@ impl RecordedClusters {
             ready_replicas: count(owner.ready_replicas),
             available_replicas: count(owner.available_replicas),
             conditions: conditions(&owner.conditions, &owner.messages),
+            infrastructure_template: None,
         }
     }
 
@@ -98,6 +99,7 @@ impl RecordedClusters {
             available_replicas: count(owner.available_replicas),
             conditions: conditions(&owner.conditions, &owner.messages),
             infrastructure_template: None,
+            bootstrap_template: None,
         }
     }
 
@@ -145,6 +147,7 @@ fn topology(cluster: &RecordedCluster) -> MachineTopology {
     MachineTopology {
         namespace: RECORDED_NAMESPACE.to_owned(),
         name: cluster.name.clone(),
+        generation: cluster.generation,
         paused: cluster.paused || cluster.conditions.get("Paused").is_some_and(|paused| paused.starts_with("True")),
         deleting: cluster.deleting,
         topology_version: cluster.topology_version.clone(),

@@ -192,6 +192,8 @@ impl GateReplay {
                     group: group.clone(),
                     version,
                     replicas: None,
+                    infrastructure_template: None,
+                    bootstrap_template: None,
                     kubelet_versions,
                 };
                 workers_gate(&expectation, observation, &self.policy, &history)
@@ -205,6 +207,7 @@ impl GateReplay {
                     cluster: name,
                     version,
                     replicas: None,
+                    infrastructure_template: None,
                     stacked_etcd,
                     kubelet_versions,
                     kube_vip: None,

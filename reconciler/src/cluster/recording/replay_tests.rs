@@ -212,12 +212,12 @@ fn a_gate_waits_when_a_field_that_it_needs_is_lost() {
         (
             "control-plane",
             "Available CertificatesAvailable ControlPlaneComponentsHealthy Deleting EtcdClusterHealthy MachinesReady \
-             MachinesUpToDate NodeHealthy Ready Remediating RollingOut ScalingDown ScalingUp UpToDate availableReplicas \
+             MachinesUpToDate NodeHealthy Ready Remediating RollingOut ScalingDown ScalingUp TopologyReconciled UpToDate availableReplicas \
              gen node obs readyReplicas replicas specrep specver upToDateReplicas ver",
         ),
         (
             "workers/blue-pool",
-            "Available MachinesReady MachinesUpToDate NodeHealthy Ready Remediating RollingOut ScalingDown ScalingUp UpToDate \
+            "Available MachinesReady MachinesUpToDate NodeHealthy Ready Remediating RollingOut ScalingDown ScalingUp TopologyReconciled UpToDate \
              availableReplicas gen node obs readyReplicas replicas specrep specver upToDateReplicas",
         ),
     ] {

@@ -66,8 +66,8 @@ fn every_fault_shows_and_heals() {
             Fault::NodeNotReady => {
                 broken.nodes.iter().filter(|node| node.ready == ConditionStatus::Unknown).count() == 1
             }
-            // Nothing here has an external etcd, and nothing takes a backup.
-            Fault::EtcdStuck | Fault::BackupFailed => is_complete(&broken),
+            // Nothing here has an external etcd, nothing takes a backup, and the slowest controller has come round by now.
+            Fault::EtcdStuck | Fault::BackupFailed | Fault::ControllerSlow => is_complete(&broken),
             Fault::WebhookDown => matches!(broken.webhooks[0].outcome, WebhookOutcome::Unreachable { .. }),
             Fault::FluxSuspended => {
                 broken.flux.kustomizations.iter().all(|known| known.suspended && known.suspended_by.is_some())

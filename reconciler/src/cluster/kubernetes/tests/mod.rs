@@ -72,6 +72,7 @@ fn control_plane() -> ControlPlaneExpectation {
         cluster: String::from("prod"),
         version: String::from("v1.34.1"),
         replicas: Some(1),
+        infrastructure_template: None,
         stacked_etcd: true,
         kubelet_versions: KubeletVersions::Required,
         kube_vip: None,
@@ -85,6 +86,8 @@ fn workers() -> WorkersExpectation {
         group: "md-0".parse().unwrap(),
         version: String::from("v1.34.1"),
         replicas: Some(1),
+        infrastructure_template: None,
+        bootstrap_template: None,
         kubelet_versions: KubeletVersions::Required,
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rollout::{
-    CommitId, GateHistory, KubeVipExpectation, ObjectReference, StagePolicy, control_plane_gate, workers_gate,
+    CommitId, EksaClusterExpectation, EtcdExpectation, GateHistory, KubeVipExpectation, ObjectReference, StagePolicy,
+    control_plane_gate, workers_gate,
 };
 
 use super::super::server::Answer;
@@ -301,4 +302,87 @@ async fn credentials_that_cannot_be_read_are_said_so() {
     assert!(open(path.clone(), Some(String::from("other"))).await.is_err());
     let connection = open(path, Some(String::from("c"))).await.unwrap();
     assert_eq!(connection.server(), "http://127.0.0.1:1");
+}
+
+/// Whoever says "done" is read first, so that what was done is never older than that word.
+#[tokio::test]
+async fn causes_are_read_before_what_they_cause() {
+    const EKSA: &str = "/apis/anywhere.eks.amazonaws.com/v1alpha1";
+    const ETCD: &str = "/apis/etcdcluster.cluster.x-k8s.io/v1beta1";
+    const INFRASTRUCTURE: &str = "/apis/infrastructure.cluster.x-k8s.io/v1beta1";
+    let member = json!({"metadata": {"name": "m", "namespace": "eksa-system", "labels": {"cluster.x-k8s.io/cluster-name": "prod"},
+        "ownerReferences": [{"apiVersion": "x", "kind": "EtcdadmCluster", "name": "prod-etcd", "uid": "u", "controller": true}]},
+        "spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "VSphereMachine", "name": "m"}}});
+    let machine = json!({"metadata": {"name": "m", "namespace": "eksa-system",
+        "annotations": {"cluster.x-k8s.io/cloned-from-name": "etcd-2"}}});
+    let cluster = json!({"metadata": {"name": "prod", "namespace": "default", "generation": 4},
+        "status": {"observedGeneration": 4, "reconciledGeneration": 3, "childrenReconciledGeneration": 9}});
+    let script = Script::default()
+        .serves(&[
+            ("anywhere.eks.amazonaws.com/v1alpha1", &[("vspheremachineconfigs", "VSphereMachineConfig", true)]),
+            ("cluster.x-k8s.io/v1beta2", &[]),
+            ("etcdcluster.cluster.x-k8s.io/v1beta1", &[]),
+            ("infrastructure.cluster.x-k8s.io/v1beta1", &[("vspheremachines", "VSphereMachine", true)]),
+            ("kustomize.toolkit.fluxcd.io/v1", &[]),
+        ])
+        .object(&format!("{EKSA}/namespaces/default/clusters/prod"), cluster)
+        .object(
+            &format!("{EKSA}/namespaces/default/vspheremachineconfigs/etcd"),
+            json!({"metadata": {"name": "etcd", "namespace": "default", "generation": 6}}),
+        )
+        .list(&format!("{ETCD}/etcdadmclusters"), &[])
+        .list(&format!("{INFRASTRUCTURE}/vspheremachines"), &[machine])
+        .list(&format!("{CAPI}/machines"), &[member]);
+    let child = ObjectReference {
+        api_version: String::from("anywhere.eks.amazonaws.com/v1alpha1"),
+        kind: String::from("VSphereMachineConfig"),
+        namespace: Some(String::from("default")),
+        name: String::from("etcd"),
+    };
+    let expectations = vec![
+        Expectation::Flux {
+            namespace: String::from("flux-system"),
+            kustomizations: vec![String::from("prod-cluster")],
+        },
+        Expectation::EksaCluster(EksaClusterExpectation {
+            namespace: String::from("default"),
+            name: String::from("prod"),
+            children: vec![child],
+        }),
+        Expectation::Etcd(EtcdExpectation {
+            namespace: String::from("eksa-system"),
+            name: String::from("prod-etcd"),
+            replicas: 3,
+            infrastructure_template: None,
+        }),
+    ];
+    let (observation, server) = observe(script, expectations).await;
+    assert_eq!(observation.unread, BTreeMap::new());
+    let [cluster] = observation.eksa_clusters.as_slice() else { panic!("{observation:?}") };
+    assert_eq!((cluster.generation, cluster.reconciled_generation), (4, Some(3)));
+    assert_eq!(observation.objects[0].generation, Some(6));
+    assert_eq!(observation.machines[0].infrastructure_template.as_deref(), Some("etcd-2"));
+    assert_eq!(observation.machines[0].owner.as_deref(), Some("prod-etcd"));
+    let place =
+        |part: &str| server.lines().iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}"));
+    let order = ["kustomizations/prod-cluster", "clusters/prod", "/clusters", "/etcdadmclusters", "/vspheremachines"];
+    let places = order.map(place);
+    assert!(places.is_sorted(), "{order:?} {places:?} {:?}", server.lines());
+}
+
+#[tokio::test]
+async fn machines_whose_infrastructure_cannot_be_read_are_not_read() {
+    let member = json!({"metadata": {"name": "m", "namespace": "n", "ownerReferences": [
+        {"apiVersion": "x", "kind": "KubeadmControlPlane", "name": "cp", "uid": "u", "controller": true}]},
+        "spec": {"infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachine", "name": "m"}}});
+    let script = Script::default()
+        .serves(&[
+            ("cluster.x-k8s.io/v1beta2", &[]),
+            ("infrastructure.cluster.x-k8s.io/v1beta2", &[("devmachines", "DevMachine", true)]),
+        ])
+        .list(&format!("{CAPI}/machines"), &[member])
+        .on("GET /apis/infrastructure.cluster.x-k8s.io/v1beta2/devmachines", Answer::Error(403, "forbidden"))
+        .list("/api/v1/nodes", &[]);
+    let (observation, _server) = observe(script, vec![Expectation::ControlPlane(control_plane())]).await;
+    assert!(observation.unread["Machine"].contains("could not list devmachines"), "{:?}", observation.unread);
 }
