@@ -4,63 +4,11 @@ use std::collections::BTreeMap;
 
 use kustomize_rs::yaml::{Entry, Node};
 
-use super::read::{DAYS, Reader, known};
-use super::types::{ClusterPolicy, EnvironmentPolicy, Wave, Window};
+use super::read::{Reader, known};
+use super::types::{ClusterPolicy, EnvironmentPolicy, Wave};
 use crate::nearest::nearest;
 
 impl Reader<'_> {
-    pub(super) fn windows(&mut self, node: &Node) -> Vec<Window> {
-        let mut windows = Vec::new();
-        let Some(items) = node.as_sequence() else {
-            if !node.is_null() {
-                self.problem(node.span, "windows must be a list", None);
-            }
-            return windows;
-        };
-        for item in items {
-            let mut window = Window { days: Vec::new(), from: 0, to: 0, time_zone: "UTC".to_owned() };
-            for entry in self.mapping(item, "windows").into_iter().flatten() {
-                match entry.key.as_str() {
-                    "days" => {
-                        for day in self.texts(&entry.value, "windows.days") {
-                            match DAYS.iter().zip(1u8..).find(|(name, _)| **name == day.to_ascii_lowercase()) {
-                                Some((_, number)) => window.days.push(number),
-                                None => self.problem(
-                                    entry.value.span,
-                                    format!("{day:?} is no day"),
-                                    Some(format!("days are {}", DAYS.join(", "))),
-                                ),
-                            }
-                        }
-                    }
-                    "from" => window.from = self.time_of_day(&entry.value, "windows.from").unwrap_or(window.from),
-                    "to" => window.to = self.time_of_day(&entry.value, "windows.to").unwrap_or(window.to),
-                    "timeZone" => {
-                        window.time_zone = self.text(&entry.value, "windows.timeZone").unwrap_or(window.time_zone);
-                    }
-                    _ => self.unknown(entry, "windows", &["days", "from", "to", "timeZone"]),
-                }
-            }
-            windows.push(window);
-        }
-        windows
-    }
-
-    pub(super) fn time_of_day(&mut self, node: &Node, place: &str) -> Option<u16> {
-        let text = self.text(node, place)?;
-        let minutes = text.split_once(':').and_then(|(hours, minutes)| {
-            let two_digits = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
-            (two_digits(hours) && two_digits(minutes)).then_some(())?;
-            let (hours, minutes): (u16, u16) = (hours.parse().ok()?, minutes.parse().ok()?);
-            (hours < 24 && minutes < 60 || (hours, minutes) == (24, 0)).then_some(hours * 60 + minutes)
-        });
-        if minutes.is_none() {
-            let hint = "quote it, as in \"22:00\"".to_owned();
-            self.problem(node.span, format!("{place} must be a time of day such as \"22:00\""), Some(hint));
-        }
-        minutes
-    }
-
     pub(super) fn waves(&mut self, node: &Node) -> Vec<Wave> {
         let mut waves = Vec::new();
         let Some(items) = node.as_sequence() else {

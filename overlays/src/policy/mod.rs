@@ -10,11 +10,13 @@ mod read;
 mod sources;
 mod template;
 mod types;
+mod window;
 
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use read::read_policy;
 pub use template::commented_policy;
 pub use types::{
     Apply, Approval, Author, BundleSelection, ClusterPolicy, Deploy, EnvironmentPolicy, FluxPolicy, FluxSource,
-    OnFailure, Policy, ProviderSecrets, Signing, SigningFormat, StagePolicy, StageSettings, Wave, Window,
+    OnFailure, Policy, ProviderSecrets, Signing, SigningFormat, StagePolicy, StageSettings, Wave, Week, Window,
+    WindowDay,
 };

@@ -46,12 +46,18 @@ deploy:
 #     soak: 5m
 #     timeout: 2h
 
-# When stages may begin. None: at any time.
+# When stages may begin. None: at any time. What has begun goes on to the end of its stage. Days are those on which a window
+# opens, every one, or one of the month ("first tuesday", "last sunday"); `to` at or before `from` is on the next day.
+# Times are those on the wall of timeZone (IANA name, UTC where it is left out), whenever its clocks change.
 # windows:
 #   - days: [monday, tuesday, wednesday, thursday]
 #     from: "09:00"
 #     to: "16:00"
 #     timeZone: Europe/Berlin
+#   - days: [last sunday]
+#     from: "22:00"
+#     to: "04:00"
+#     timeZone: America/New_York
 
 # Order of clusters: a wave begins when the one before is done. A management cluster goes before its workload clusters.
 # waves:

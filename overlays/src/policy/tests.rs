@@ -1,6 +1,6 @@
 use super::*;
-use crate::Scope;
 use crate::policy::commented_policy;
+use crate::{Scope, Week, WindowDay};
 
 fn read(text: &str) -> (Policy, Vec<Problem>) {
     read_policy(&RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes())
@@ -39,7 +39,7 @@ fn the_commented_policy_is_valid_with_its_examples_switched_on() {
     let policy = good(&text);
     assert_eq!(policy.waves.len(), 2, "{text}");
     assert_eq!(policy.environment_of("prod-1"), Some("production"));
-    assert_eq!(policy.windows[0].days, [1, 2, 3, 4]);
+    assert_eq!(policy.windows[0].days.iter().map(|day| day.weekday).collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert!(policy.signing.is_some() && !policy.fetch_allow.is_empty() && policy.cilium.is_some());
 }
 
@@ -90,6 +90,10 @@ fn every_mistake_has_a_place_and_advice() {
             "name the path",
         ),
         ("fetch: {allow: ['https://a/b']}", 1, 16, "fetch.allow: \"https://a/b\" is an address", "without https"),
+        ("windows: [{days: [lastsunday]}]", 1, 18, "\"lastsunday\" is no day", "\"last sunday\""),
+        ("windows: [{days: [fifth monday]}]", 1, 18, "\"fifth monday\" is no day", "monday"),
+        ("windows: [{timeZone: Europe/Berln}]", 1, 22, "\"Europe/Berln\" is no time zone", "\"Europe/Berlin\"?"),
+        ("windows: [{timeZone: local}]", 1, 22, "\"local\" is no time zone", "IANA"),
         ("windows: [{from: 25:00}]", 1, 18, "windows.from must be a time of day", "quote it"),
         ("variables: {A: }", 1, 0, "variables.A must be a text", "empty value"),
         ("a: 1\na: 2", 2, 1, "", "stepgate init"),
@@ -120,7 +124,7 @@ fn waves_windows_and_orders() {
     let policy = good(
         "waves: [{clusters: ['canary-*']}, {environments: [prod], concurrency: 3}]\n\
          environments: {prod: {clusters: ['*-prod-*', exact]}}\n\
-         windows: [{days: [Saturday], from: '22:00', to: '04:00', timeZone: Europe/Berlin}]\n\
+         windows: [{days: [Saturday, last sunday], from: '22:00', to: '04:00', timeZone: Europe/Berlin}]\n\
          clusters: {c: {workerOrder: [b, nowhere, a], windows: [{from: '00:00', to: '24:00'}]}}",
     );
     for (cluster, wave) in
@@ -131,5 +135,8 @@ fn waves_windows_and_orders() {
     let groups = ["a".to_owned(), "b".to_owned(), "z".to_owned()];
     assert_eq!(policy.worker_order("c", &groups), ["b", "a", "z"]);
     assert_eq!(policy.windows("c")[0].to, 24 * 60);
-    assert_eq!((policy.windows("x")[0].days.as_slice(), policy.windows("x")[0].from), (&[6u8][..], 22 * 60));
+    let window = &policy.windows("x")[0];
+    let days = [WindowDay { week: Week::Every, weekday: 6 }, WindowDay { week: Week::Last, weekday: 7 }];
+    assert_eq!((window.days.as_slice(), window.from), (days.as_slice(), 22 * 60));
+    assert_eq!(window.time_zone, "Europe/Berlin");
 }

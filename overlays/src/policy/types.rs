@@ -103,17 +103,41 @@ impl StageSettings {
     }
 }
 
+/// Which of a month's days with one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs)]
+pub enum Week {
+    #[default]
+    Every,
+    First,
+    Second,
+    Third,
+    Fourth,
+    Last,
+}
+
+/// A day on which a window opens: `monday`, `last sunday`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WindowDay {
+    /// Which of the month's.
+    pub week: Week,
+    /// ISO number of the day, Monday = 1 to Sunday = 7.
+    pub weekday: u8,
+}
+
 /// A time in which stages may begin. Outside of every window of its level a stage waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Window {
-    /// Days as ISO numbers, Monday = 1 to Sunday = 7; every day when empty.
-    pub days: Vec<u8>,
+    /// Days on which it opens; every day when empty.
+    pub days: Vec<WindowDay>,
     /// Begin, in minutes since midnight.
     pub from: u16,
     /// End, in minutes since midnight; at or before `from` means on the next day.
     pub to: u16,
-    /// IANA time zone name such as `Europe/Berlin`.
+    /// Time zone of the IANA database, such as `Europe/Berlin`.
     pub time_zone: String,
 }
 

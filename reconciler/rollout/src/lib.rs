@@ -21,6 +21,7 @@ mod policy;
 mod stage;
 mod step;
 mod verdict;
+mod window;
 mod world;
 
 pub use change::{ArtifactChange, ChangeClass, ComponentChange};
@@ -43,10 +44,11 @@ pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,
     RULES, SkewFacts, SkewRule, StageInput, StagePlan, StageState, VersionStep, hops, plan,
 };
-pub use policy::{Approval, MaintenanceWindow, OnFailure, PlanPolicy, StagePolicy, Weekday};
+pub use policy::{Approval, OnFailure, PlanPolicy, StagePolicy};
 pub use stage::{InvalidStage, StageId, StageName};
 pub use step::{record, step};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
+pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay};
 pub use world::{
     ApprovalRecord, ApprovalScope, ApprovalState, DeployCommit, DeployHead, ForeignChange, Pause, Prerequisite,
     StageTrailer, World,

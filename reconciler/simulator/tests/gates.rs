@@ -109,7 +109,7 @@ mod every_event {
                 (DesiredObject::ControlPlane { machines, .. }, StageName::ControlPlane)
                 | (DesiredObject::Etcd(machines), StageName::Etcd)
                 | (DesiredObject::Workers { machines, .. }, StageName::Workers(_)) => {
-                    machines.template.push_str("-larger")
+                    machines.template.push_str("-larger");
                 }
                 // For etcd it is the machine configuration that changes, and the Cluster stays as it is.
                 (DesiredObject::Object(object), _) if (object.kind == "Cluster") == (*stage != StageName::Etcd) => {

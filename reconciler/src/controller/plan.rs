@@ -6,7 +6,8 @@ use kustomize_rs::yaml::Node;
 use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, Policy, RenderedTree, Weight};
 use rollout::{
     Block, ClusterName, ClusterRole, CommitId, ComponentChange, Expectation, GroupVersions, MaintenanceWindow,
-    PlanInput, PlanPolicy, ProviderContracts, SkewFacts, StageInput, StageName, StagePolicy, VersionStep, Weekday,
+    PlanInput, PlanPolicy, ProviderContracts, SkewFacts, StageInput, StageName, StagePolicy, UnknownTimeZone,
+    VersionStep, Week, Weekday, WindowDay,
 };
 
 use super::directory::{ClusterDirectory, tree_digest};
@@ -51,7 +52,7 @@ pub struct Facts<'a> {
 pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
     let policy = &facts.fleet.policy;
     let mut blocked = facts.blocked.clone();
-    blocked.extend(policy.windows(&facts.cluster.name).iter().filter_map(unsupported_window));
+    blocked.extend(policy.windows(&facts.cluster.name).iter().filter_map(unusable_window));
     let mut stages = Vec::new();
     for part in facts.parts {
         if part.skipped.is_some() {
@@ -86,14 +87,14 @@ pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
     })
 }
 
-/// A window in a zone whose offset is not known would open at the wrong time: better not at all, and said.
-fn unsupported_window(window: &overlays::Window) -> Option<Block> {
-    let known = matches!(window.time_zone.as_str(), "UTC" | "Etc/UTC" | "Z");
-    (!known).then(|| Block {
+/// A window in a zone that is not known would open at the wrong time: better not at all, and said.
+fn unusable_window(window: &overlays::Window) -> Option<Block> {
+    let error = self::window(window).err()?;
+    Some(Block {
         code: "window-time-zone".to_owned(),
         stage: None,
-        message: format!("maintenance windows in time zone {} are not supported yet", window.time_zone),
-        help: "write the window's hours in UTC, with timeZone: UTC".to_owned(),
+        message: error.to_string(),
+        help: "correct windows.timeZone in stepgate.yaml; without it, times are UTC".to_owned(),
     })
 }
 
@@ -213,7 +214,8 @@ fn machine_expectations(facts: &Facts<'_>, part: &Part, side: Side) -> Vec<Expec
         StageName::Workers(group) => Some(specification.workers(group)),
         _ => None,
     };
-    specification.carried_out().into_iter().chain(own).collect()
+    // What is wrong with the machines themselves helps more than that the controller is still at it.
+    own.into_iter().chain(specification.carried_out()).collect()
 }
 
 /// How many machines a stage replaces, as far as the specification tells.
@@ -248,12 +250,13 @@ pub fn stage_policy(policy: &Policy, cluster: &str, stage: &str) -> StagePolicy 
             overlays::OnFailure::Revert => rollout::OnFailure::Revert,
         },
         retries: effective.retries,
-        windows: policy.windows(cluster).iter().map(window).collect(),
+        // One that cannot be used blocks the plan.
+        windows: policy.windows(cluster).iter().filter_map(|known| window(known).ok()).collect(),
         ..StagePolicy::default()
     }
 }
 
-fn window(window: &overlays::Window) -> MaintenanceWindow {
+fn window(window: &overlays::Window) -> Result<MaintenanceWindow, UnknownTimeZone> {
     const DAYS: [Weekday; 7] = [
         Weekday::Monday,
         Weekday::Tuesday,
@@ -263,14 +266,24 @@ fn window(window: &overlays::Window) -> MaintenanceWindow {
         Weekday::Saturday,
         Weekday::Sunday,
     ];
-    let minutes_of_day = 24 * 60;
-    let length = (u32::from(window.to) + minutes_of_day - u32::from(window.from)) % minutes_of_day;
-    MaintenanceWindow {
-        days: window.days.iter().filter_map(|day| DAYS.get(usize::from(*day)).copied()).collect(),
-        start_minute: window.from,
-        minutes: if length == 0 { minutes_of_day } else { length },
-        offset_minutes: 0,
-    }
+    let day = |day: &overlays::WindowDay| {
+        let week = match day.week {
+            overlays::Week::Every => Week::Every,
+            overlays::Week::First => Week::First,
+            overlays::Week::Second => Week::Second,
+            overlays::Week::Third => Week::Third,
+            overlays::Week::Fourth => Week::Fourth,
+            overlays::Week::Last => Week::Last,
+        };
+        let weekday = DAYS.get(usize::from(day.weekday).checked_sub(1)?)?;
+        Some(WindowDay { week, weekday: *weekday })
+    };
+    Ok(MaintenanceWindow {
+        days: window.days.iter().filter_map(day).collect(),
+        from: window.from,
+        to: window.to,
+        time_zone: window.time_zone.parse()?,
+    })
 }
 
 fn skew(facts: &Facts<'_>) -> SkewFacts {

@@ -5,7 +5,8 @@ use jiff::SignedDuration;
 use super::laboratory::Laboratory;
 use super::*;
 use crate::observation::Reachability;
-use crate::policy::{Approval, MaintenanceWindow, OnFailure};
+use crate::policy::{Approval, OnFailure};
+use crate::window::MaintenanceWindow;
 use crate::world::{ApprovalScope, ApprovalState, ForeignChange, Pause, Prerequisite};
 fn is_done(effects: &[Effect]) -> bool {
     matches!(effects, [Effect::Done])
@@ -277,7 +278,7 @@ fn another_cluster_comes_first_and_windows_are_kept() {
     let opens = laboratory.now + SignedDuration::from_hours(2);
     let minute = u16::try_from(opens.as_second().rem_euclid(86_400) / 60).unwrap();
     laboratory.policy.windows =
-        vec![MaintenanceWindow { days: Vec::new(), start_minute: minute, minutes: 60, offset_minutes: 0 }];
+        vec![MaintenanceWindow { days: Vec::new(), from: minute, to: minute + 60, time_zone: "UTC".parse().unwrap() }];
     let effects = laboratory.turns(5);
     assert_eq!(waits_for(&effects), "outside of the maintenance windows");
     laboratory.now = opens;
