@@ -115,8 +115,7 @@ impl<'a> Reads<'a> {
     }
 
     fn needs_management(&self) -> bool {
-        !self.kustomizations.is_empty()
-            || !(self.clusters.is_empty() && self.eksa_clusters.is_empty())
+        !(self.kustomizations.is_empty() && self.clusters.is_empty() && self.eksa_clusters.is_empty())
             || self.objects.iter().any(|reference| lives_in_management(reference))
     }
 
