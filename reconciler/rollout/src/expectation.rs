@@ -81,7 +81,7 @@ pub enum Expectation {
 }
 
 /// EKS Anywhere's `Cluster` carried out: Cluster API's objects are what follows from it, and not from the specification before
-/// (`facts/eks-anywhere.md` 3.5).
+/// (`aws/eks-anywhere`, `controllers/cluster_controller.go`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EksaClusterExpectation {

@@ -18,7 +18,7 @@ const WRITTEN: [&str; 7] = [
 ];
 
 /// `status.observedGeneration` of a Cluster moves without any progress of its topology; the condition's own does not
-/// (`facts/cluster-api.md` 2.4 e).
+/// (`kubernetes-sigs/cluster-api` #11292).
 pub(super) fn check(subject: &str, cluster: &MachineTopology, help: &str, findings: &mut Findings) {
     if cluster.topology_version.is_none() {
         return;

@@ -1,4 +1,4 @@
-//! EKS Anywhere's own `Cluster`, as far as gates read it (`facts/eks-anywhere.md` 3.5).
+//! EKS Anywhere's own `Cluster`, as far as gates read it (`aws/eks-anywhere`, `controllers/cluster_controller.go`).
 
 use serde::{Deserialize, Serialize};
 

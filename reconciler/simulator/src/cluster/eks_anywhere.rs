@@ -1,7 +1,7 @@
 //! EKS Anywhere's controller: it writes Cluster API's objects from the `Cluster` that Flux applies, in its own time and order.
 //!
 //! External etcd first, then the control plane once etcd is ready, then the workers once the control plane is; only then does its status
-//! say that the generation is carried out (`facts/eks-anywhere.md` 3.5 and 7). Without such a `Cluster` the objects are written at once.
+//! say that the generation is carried out (`aws/eks-anywhere`, `controllers/cluster_controller.go`). Without such a `Cluster` the objects are written at once.
 
 use std::time::Duration;
 
