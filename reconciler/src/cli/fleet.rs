@@ -67,7 +67,8 @@ pub fn planner(arguments: &FleetArguments) -> Result<Planner, CommandError> {
     let location: RepositoryLocation = arguments.repo.parse()?;
     let repository = Repository::open(&location).map_err(explain)?;
     let branch = arguments.source_branch.parse()?;
-    Ok(Planner::new(repository, branch, Arc::new(FetchSources::new(arguments.mirrors.clone()))))
+    let sources = FetchSources::new(arguments.mirrors.clone()).with_private_hosts(arguments.private_hosts.clone());
+    Ok(Planner::new(repository, branch, Arc::new(sources)))
 }
 
 /// Opens the repository and reads both branches.

@@ -71,6 +71,9 @@ pub struct FleetArguments {
     /// A folder of manifests, addressed by host and path of their URI. May be given several times: the first hit wins.
     #[arg(long = "mirror", env = "STEPGATE_MIRROR", value_delimiter = ':', value_name = "DIR")]
     mirrors: Vec<PathBuf>,
+    /// A host under `fetch.allow` that may have a loopback, link-local or private address. May be given several times.
+    #[arg(long = "private-host", env = "STEPGATE_PRIVATE_HOSTS", value_delimiter = ',', value_name = "HOST")]
+    private_hosts: Vec<String>,
 }
 
 /// How clusters are reached.

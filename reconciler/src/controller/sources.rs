@@ -14,6 +14,7 @@ const REMEMBERED_BYTES: usize = 256 << 20;
 /// Sources made from folders and a policy. The same policy gives the same sources, with what they have cached.
 pub struct FetchSources {
     mirrors: Vec<PathBuf>,
+    private_hosts: Vec<String>,
     made: Mutex<Option<Made>>,
 }
 
@@ -28,7 +29,14 @@ struct Made {
 impl FetchSources {
     /// Sources that look into these folders first.
     pub fn new(mirrors: Vec<PathBuf>) -> Self {
-        Self { mirrors, made: Mutex::default() }
+        Self { mirrors, private_hosts: Vec::new(), made: Mutex::default() }
+    }
+
+    /// Lets these hosts have loopback, link-local and private addresses. Whoever runs the program says so and never the
+    /// fleet repository: those who write there must not choose what is asked inside of the network.
+    #[must_use]
+    pub fn with_private_hosts(self, private_hosts: Vec<String>) -> Self {
+        Self { private_hosts, ..self }
     }
 
     fn of(&self, fleet: &Fleet) -> Made {
@@ -39,20 +47,21 @@ impl FetchSources {
         if let Some(made) = made.as_ref().filter(|made| made.mirrors == mirrors && made.allow == allow) {
             return made.clone();
         }
-        let new = make(mirrors, allow);
+        let new = make(mirrors, allow, self.private_hosts.clone());
         *made = Some(new.clone());
         new
     }
 }
 
-fn make(mirrors: Vec<PathBuf>, allow: Vec<String>) -> Made {
+fn make(mirrors: Vec<PathBuf>, allow: Vec<String>, private_hosts: Vec<String>) -> Made {
     let unusable = |error: String| -> Box<dyn Manifests> { Box::new(Unusable(error)) };
     let mut sources: Vec<Box<dyn Manifests>> = vec![match Mirror::open(mirrors.iter().cloned()) {
         Ok(mirror) => Box::new(mirror),
         Err(error) => unusable(error.to_string()),
     }];
     if !allow.is_empty() {
-        let options = FetchOptions { allow: AllowList::new(allow.iter().cloned()), ..FetchOptions::default() };
+        let allow = AllowList::new(allow.iter().cloned());
+        let options = FetchOptions { allow, private_hosts, ..FetchOptions::default() };
         sources.push(match Remote::new(options) {
             Ok(remote) => Box::new(remote),
             Err(error) => unusable(error.to_string()),

@@ -142,9 +142,7 @@ fn private_allowed(private_hosts: &[String], host: &str) -> bool {
 }
 
 fn refused_address(address: IpAddr) -> String {
-    format!(
-        "{address} is a loopback, link-local or private address; add the host to the private hosts if that is meant"
-    )
+    format!("{address} is a loopback, link-local or private address; give the host as --private-host if that is meant")
 }
 
 /// Resolves a name once and gives public addresses alone.

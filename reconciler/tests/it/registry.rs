@@ -91,7 +91,7 @@ impl Scene {
         for file in ["Chart.yaml", "values.yaml", "templates/agent.yaml"] {
             std::fs::copy(fixture.join(file), source.join(file)).unwrap();
         }
-        std::fs::write(source.join("templates/remark.txt"), remark).unwrap();
+        std::fs::write(source.join("README.md"), remark).unwrap();
         self.helm(&["package", "source"]);
         self.path("cilium-1.0.0.tgz")
     }
@@ -118,7 +118,8 @@ impl Scene {
     /// `stepgate bundle fetch` into the folder `mirror`, allowed to ask `hosts` on loopback.
     fn fetch(&self, mirror: &str, hosts: &[&str], more: &[&str]) -> Run {
         let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_stepgate"));
-        command.env_remove("STEPGATE_MIRROR").env("SSL_CERT_FILE", self.path("registry/ca.pem"));
+        command.env_remove("STEPGATE_MIRROR").env_remove("STEPGATE_PRIVATE_HOSTS");
+        command.env("SSL_CERT_FILE", self.path("registry/ca.pem"));
         command.env("DOCKER_CONFIG", self.path("docker")).current_dir(self.folder.path());
         command.args(["bundle", "fetch", "bundle.yaml", "-o", "json", "--to", mirror, "--private-host", "127.0.0.1"]);
         hosts.iter().for_each(|host| {
@@ -267,6 +268,67 @@ fn a_registry_with_a_token_server_is_shown_its_token() {
     }
     scene.log_in(&registry.address, r#"{"identitytoken": "ended"}"#);
     check(&fetch("ended", &both), 2, "refused", "log in");
+}
+
+/// A fleet repository with one workload cluster on Cilium, its chart in a registry.
+fn fleet(scene: &Scene, registry: &Registry, digest: &str, lock: &str) {
+    let place = scene.path("fleet.git");
+    let _ = std::fs::remove_dir_all(&place);
+    let repository = git2::Repository::init_bare(place).unwrap();
+    let image =
+        |name: &str| format!("{{name: i, uri: 'r.example.org/{name}:v1.0.0', imageDigest: sha256:{}}}", "1".repeat(64));
+    let bundle = format!(
+        "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Bundles\nmetadata: {{name: bundles-1}}\nspec:\n  number: 1\n  \
+         versionsBundles:\n  - kubeVersion: \"1.33\"\n    cilium:\n      version: v1.0.0\n      cilium: {}\n      operator: {}\n      \
+         helmChart: {{name: c, uri: '{}/eks/cilium:1.0.0', imageDigest: {digest}}}\n",
+        image("cilium"),
+        image("operator-generic"),
+        registry.address,
+    );
+    let cluster = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {kubernetesVersion: \
+                   \"1.33\", managementCluster: {name: m}, clusterNetwork: {cniConfig: {cilium: {}}}}\n";
+    let policy = format!("fetch:\n  allow: [\"{}\"]\n", registry.address);
+    let mut tree = git2::build::TreeUpdateBuilder::new();
+    for (path, text) in [
+        ("stepgate.yaml", policy.as_str()),
+        ("bundles/1.yaml", &bundle),
+        ("clusters/a.yaml", cluster),
+        ("bundles.lock", lock),
+    ] {
+        tree.upsert(path, repository.blob(text.as_bytes()).unwrap(), git2::FileMode::Blob);
+    }
+    let empty = repository.find_tree(repository.treebuilder(None).unwrap().write().unwrap()).unwrap();
+    let tree = repository.find_tree(tree.create_updated(&repository, &empty).unwrap()).unwrap();
+    let person = git2::Signature::now("A Person", "person@example.com").unwrap();
+    repository.commit(Some("refs/heads/main"), &person, &person, "Begin", &tree, &[]).unwrap();
+}
+
+#[test]
+fn a_chart_of_a_registry_is_rendered_without_a_mirror() {
+    let Some(scene) = Scene::new() else { return };
+    let registry = scene.serve("open");
+    let archive = scene.pack("first");
+    let digest = scene.push(&registry, &archive, "eks");
+    let render = |more: &[&str]| {
+        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_stepgate"));
+        command.env_remove("STEPGATE_MIRROR").env_remove("STEPGATE_PRIVATE_HOSTS");
+        command.env("SSL_CERT_FILE", scene.path("registry/ca.pem")).env("DOCKER_CONFIG", scene.path("docker"));
+        command.args(["render", "--cluster", "a", "--component", "cilium", "--repo"]).arg(scene.path("fleet.git"));
+        let output = command.args(more).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    };
+    fleet(&scene, &registry, &digest, "");
+    let run = render(&["--private-host", "127.0.0.1"]);
+    let image = format!("image: r.example.org/cilium:v1.0.0@sha256:{}", "1".repeat(64));
+    assert!(run.code == 0 && run.stdout.contains(&image), "{}", run.text());
+    // Who writes to the fleet repository cannot choose what is asked on loopback.
+    let run = render(&[]);
+    assert!(run.code == 2 && run.text().contains("127.0.0.1 is a loopback"), "{}", run.text());
+    let lock = format!("{}  oci://{}/eks/cilium:1.0.0\n", bundles::Digest::of(b"another chart"), registry.address);
+    fleet(&scene, &registry, &digest, &lock);
+    let run = render(&["--private-host", "127.0.0.1"]);
+    assert!(run.code == 2 && run.text().contains("but bundles.lock says"), "{}", run.text());
 }
 
 /// Cilium's published chart, where it is present.

@@ -30,7 +30,7 @@ pub struct FetchArguments {
     #[arg(long = "allow", value_name = "HOST")]
     allow: Vec<String>,
     /// A host that may have a loopback, link-local or private address.
-    #[arg(long = "private-host", value_name = "HOST")]
+    #[arg(long = "private-host", env = "STEPGATE_PRIVATE_HOSTS", value_delimiter = ',', value_name = "HOST")]
     private_hosts: Vec<String>,
     /// The policy whose `fetch.allow` counts.
     #[arg(long, value_name = "FILE", default_value = "stepgate.yaml")]
