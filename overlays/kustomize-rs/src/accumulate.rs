@@ -54,6 +54,20 @@ pub(crate) struct Build {
 
 /// Reads the kustomization of a directory.
 pub(crate) fn load(loader: &Loader<'_>) -> Result<Kustomization, BuildError> {
+    let Some((content, path)) = find(loader)? else {
+        let place = if loader.root().is_empty() { "." } else { loader.root() };
+        let message = format!("no kustomization file in `{place}`");
+        return Err(BuildError::new(BuildErrorKind::File, message).hint(format!("add a {}", FILE_NAMES[0])));
+    };
+    loader.charge(&content)?;
+    Kustomization::parse(&content, &path, &loader.limits)
+}
+
+/// The content of a file and its path.
+type Found = (Arc<[u8]>, String);
+
+/// Finds the one kustomization file of a directory.
+pub(crate) fn find(loader: &Loader<'_>) -> Result<Option<Found>, BuildError> {
     let mut found = None;
     for name in FILE_NAMES {
         let path = join(loader.root(), name).unwrap_or_default();
@@ -72,13 +86,7 @@ pub(crate) fn load(loader: &Loader<'_>) -> Result<Kustomization, BuildError> {
             }
         }
     }
-    let Some((content, path)) = found else {
-        let place = if loader.root().is_empty() { "." } else { loader.root() };
-        let message = format!("no kustomization file in `{place}`");
-        return Err(BuildError::new(BuildErrorKind::File, message).hint(format!("add a {}", FILE_NAMES[0])));
-    };
-    loader.charge(&content)?;
-    Kustomization::parse(&content, &path, &loader.limits)
+    Ok(found)
 }
 
 impl Build {

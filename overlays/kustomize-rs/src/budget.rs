@@ -42,6 +42,13 @@ impl Budget {
         take(&self.0.growth, bytes, "more bytes read and made than the limit `growth` allows")
     }
 
+    /// Takes what a file costs: opening it, and its bytes.
+    pub(crate) fn read(&self, content: &[u8]) -> Result<(), BuildError> {
+        const OPENING: usize = 5_000;
+        self.spend(OPENING + content.len() / 8)?;
+        self.grow(content.len())
+    }
+
     /// Takes what one more copy of a node costs.
     pub(crate) fn copy(&self, node: &Node) -> Result<(), BuildError> {
         self.spend(node.count())?;

@@ -20,6 +20,7 @@ mod budget;
 mod builtin;
 mod configuration_file;
 mod error;
+pub mod flux;
 pub mod fs;
 mod generate;
 mod id;
@@ -57,7 +58,7 @@ pub use transform::order::Order;
 
 use accumulate::{Accumulator, Build};
 use budget::Budget;
-use kustomization::SortOptions;
+use kustomization::{Kustomization, SortOptions};
 use loader::{Files, Loader};
 use transform::{names, order, variables};
 
@@ -136,6 +137,17 @@ pub fn build_with(
     options: &Options,
     outside: Outside<'_>,
 ) -> Result<Resources, BuildError> {
+    build_loaded(files, root, options, outside, accumulate::load)
+}
+
+/// As [`build_with`], with the kustomization of `root` from elsewhere.
+fn build_loaded(
+    files: &dyn FileSystem,
+    root: &str,
+    options: &Options,
+    outside: Outside<'_>,
+    load: impl FnOnce(&Loader<'_>) -> Result<Kustomization, BuildError>,
+) -> Result<Resources, BuildError> {
     let start = fs::join("", root).ok_or_else(|| {
         BuildError::new(BuildErrorKind::File, format!("the path `{root}` leads out of the file tree"))
     })?;
@@ -155,7 +167,7 @@ pub fn build_with(
         chain: vec![start],
         budget: Budget::new(options.steps, options.growth),
     };
-    let kustomization = accumulate::load(&loader)?;
+    let kustomization = load(&loader)?;
     let mut build = Build {
         schema: Arc::new(schema::Schema::builtin().clone()),
         schema_is_set: false,
@@ -173,7 +185,7 @@ pub fn build_with(
 /// What happens once, at the root: hashes, references, variables, order, annotations.
 fn finish(
     accumulator: Accumulator,
-    kustomization: &kustomization::Kustomization,
+    kustomization: &Kustomization,
     options: &Options,
     build: Build,
 ) -> Result<Resources, BuildError> {

@@ -97,11 +97,9 @@ impl<'b> Loader<'b> {
         Ok(content)
     }
 
-    /// Takes what a file costs: opening it, and its bytes.
+    /// Takes what a file costs.
     pub(crate) fn charge(&self, content: &[u8]) -> Result<(), BuildError> {
-        const OPENING: usize = 5_000;
-        self.budget.spend(OPENING + content.len() / 8)?;
-        self.budget.grow(content.len())
+        self.budget.read(content)
     }
 
     /// Says whether there is nothing at all at the path; what is there may still not be read.

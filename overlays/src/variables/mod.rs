@@ -1,21 +1,19 @@
 //! Variables of provider manifests: `${VAR}`, `${VAR:=default}` and the other forms that clusterctl understands.
 //!
 //! The rules are clusterctl's (`cmd/clusterctl/client/yamlprocessor` of `kubernetes-sigs/cluster-api`, which uses
-//! `drone/envsubst`), so that a manifest means here what it means there:
-//! - only `${…}` is a variable; a bare `$VAR` is text; `$$` is one `$` and keeps a following `{…}` from being read;
-//! - `=`, `:=`, `:-`, `:?` and `:+` all mean the same: what follows is used when the variable is unset **or empty**,
-//!   and may hold variables itself;
+//! `drone/envsubst`), so that a manifest means here what it means there. What stands in `${…}` is the dialect that Flux has
+//! too, [`kustomize_rs::flux::Template`]; clusterctl adds that
 //! - white space inside the braces is dropped, as in `${ VAR }`;
 //! - a variable without a value whose **first** occurrence has no default (or an empty one, `${VAR:=}`) is missing, and
-//!   that is an error for the whole manifest.
+//!   that is an error for the whole manifest. Arguments of every operation count as a default there.
 //!
 //! Only provider manifests are substituted. Flux's custom resource definitions hold `${var:=default}` as text.
 
-mod parse;
+mod spaces;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parse::{Part, Reference};
+use kustomize_rs::flux::{Expression, Missing, Part, Template, TemplateError};
 
 /// Why the variables of a manifest could not be replaced. Lines and columns count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,21 +80,15 @@ pub struct ChangedDefault {
 /// # Errors
 /// [`VariableError::Malformed`] for a `${…}` that cannot be read.
 pub fn variables(source: &str) -> Result<Vec<Variable>, VariableError> {
-    let source = parse::drop_white_space(source);
+    let template = read(source)?;
     let mut seen = BTreeSet::new();
-    let mut variables = Vec::new();
-    for part in parse::parse(&source)? {
-        if let Part::Reference(reference) = part
-            && seen.insert(reference.name.clone())
-        {
-            variables.push(Variable {
-                default: reference.has_default().then(|| reference.default_text()),
-                line: reference.line,
-                name: reference.name,
-            });
-        }
-    }
-    Ok(variables)
+    let first = expressions(&template).filter(|expression| seen.insert(expression.variable.as_str()));
+    let variable = |expression: &Expression| Variable {
+        name: expression.variable.clone(),
+        line: expression.line,
+        default: has_default(expression).then(|| default_text(expression)),
+    };
+    Ok(first.map(variable).collect())
 }
 
 /// `source` with every variable replaced by its value in `values`, its default or, when it is there and empty without a
@@ -105,28 +97,49 @@ pub fn variables(source: &str) -> Result<Vec<Variable>, VariableError> {
 /// # Errors
 /// [`VariableError`] when a value is missing or a `${…}` cannot be read; nothing is replaced then.
 pub fn substitute(source: &str, values: &BTreeMap<String, String>) -> Result<String, VariableError> {
-    let source = parse::drop_white_space(source);
-    let parts = parse::parse(&source)?;
+    let template = read(source)?;
     let mut seen = BTreeSet::new();
-    let mut missing = Vec::new();
-    for part in &parts {
-        if let Part::Reference(reference) = part
-            && seen.insert(reference.name.as_str())
-            && !values.contains_key(&reference.name)
-            && !reference.has_default()
-        {
-            missing.push(MissingVariable { name: reference.name.clone(), line: reference.line });
-        }
-    }
+    let mut missing: Vec<MissingVariable> = expressions(&template)
+        .filter(|expression| seen.insert(expression.variable.as_str()))
+        .filter(|expression| !values.contains_key(&expression.variable) && !has_default(expression))
+        .map(|expression| MissingVariable { name: expression.variable.clone(), line: expression.line })
+        .collect();
     if !missing.is_empty() {
         missing.sort();
         return Err(VariableError::Missing(missing));
     }
-    let mut text = String::with_capacity(source.len());
-    for part in &parts {
-        part.expand(values, &mut text);
-    }
-    Ok(text)
+    let value_of = |name: &str| values.get(name).map(String::as_str);
+    template.expand(&value_of, Missing::IsEmpty).map_err(malformed)
+}
+
+fn read(source: &str) -> Result<Template, VariableError> {
+    Template::parse(&spaces::without(source)).map_err(malformed)
+}
+
+fn malformed(error: TemplateError) -> VariableError {
+    let message = format!("{} in `{}`", error.kind, error.expression);
+    VariableError::Malformed { line: error.line, column: error.column, message }
+}
+
+/// The expressions that are not inside of others, in their order.
+fn expressions(template: &Template) -> impl Iterator<Item = &Expression> {
+    template.parts().iter().filter_map(|part| match part {
+        Part::Text(_) => None,
+        Part::Expression(expression) => Some(expression),
+    })
+}
+
+fn has_default(expression: &Expression) -> bool {
+    !expression.arguments.is_empty()
+}
+
+/// The default as text; a variable inside it stays as `${NAME}`.
+fn default_text(expression: &Expression) -> String {
+    let part = |part: &Part| match part {
+        Part::Text(text) => text.clone(),
+        Part::Expression(expression) => format!("${{{}}}", expression.variable),
+    };
+    expression.arguments.iter().map(part).collect()
 }
 
 /// The variables that both manifests have and whose defaults differ, by name: a change of behaviour without a change of
@@ -150,44 +163,6 @@ pub fn changed_defaults(old: &str, new: &str) -> Result<Vec<ChangedDefault>, Var
         .collect();
     changed.sort();
     Ok(changed)
-}
-
-impl Part {
-    fn expand(&self, values: &BTreeMap<String, String>, text: &mut String) {
-        match self {
-            Self::Text(literal) => text.push_str(literal),
-            Self::Reference(reference) => text.push_str(&reference.value(values)),
-        }
-    }
-}
-
-impl Reference {
-    fn value(&self, values: &BTreeMap<String, String>) -> String {
-        let value = values.get(&self.name).map(String::as_str).unwrap_or_default();
-        match self.function {
-            parse::Function::Default if value.is_empty() => {
-                let mut text = String::new();
-                for part in &self.arguments {
-                    part.expand(values, &mut text);
-                }
-                text
-            }
-            parse::Function::Default => value.to_owned(),
-            parse::Function::Length => value.len().to_string(),
-            parse::Function::Lower => value.to_lowercase(),
-            parse::Function::Upper => value.to_uppercase(),
-            parse::Function::LowerFirst => first(value, |character| character.to_lowercase().collect()),
-            parse::Function::UpperFirst => first(value, |character| character.to_uppercase().collect()),
-        }
-    }
-}
-
-fn first(value: &str, change: impl Fn(char) -> String) -> String {
-    let mut characters = value.chars();
-    match characters.next() {
-        Some(character) => change(character) + characters.as_str(),
-        None => String::new(),
-    }
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ impl Kustomization {
         let Some(document) = documents.first() else {
             return Err(BuildError::syntax("the kustomization is empty").in_file(file));
         };
-        let mut result = Self::read(&document.root, file).map_err(|error| error.in_file(file))?;
+        let mut result = Self::from_node(&document.root, file).map_err(|error| error.in_file(file))?;
         for (key, span) in &document.duplicates {
             let place = format!("{file}:{}:{}", span.line, span.column);
             result.warnings.push(format!("# Warning: {place}: `{key}` is given again below, this one is lost."));
@@ -77,7 +77,8 @@ impl Kustomization {
         Ok(result)
     }
 
-    fn read(root: &Node, file: &str) -> Result<Self, BuildError> {
+    /// As [`Self::parse`], of what was read already. Errors do not name the file.
+    pub(crate) fn from_node(root: &Node, file: &str) -> Result<Self, BuildError> {
         let fields = Fields::new(root, "", true)?;
         let mut result = Self { file: file.to_owned(), ..Self::default() };
         result.read_header(&fields)?;

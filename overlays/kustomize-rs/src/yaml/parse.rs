@@ -458,10 +458,9 @@ impl Builder<'_> {
         let key = match node.value {
             Value::String(text) => text,
             Value::Int(number) => number.to_string().into(),
-            Value::Uint(number) => number.to_string().into(),
+            Value::Uint(number) if self.rules != Rules::V2 => number.to_string().into(),
             Value::Bool(value) if self.rules == Rules::V2 => value.to_string().into(),
             Value::Float(number) if self.rules == Rules::V2 => super::float_text(number).into(),
-            Value::Null if self.rules == Rules::V2 => "null".into(),
             _ => {
                 let message = format!("the key `{text}` is no text; put it in quotes");
                 return Err(error_at(YamlErrorKind::KeyType, message, span));

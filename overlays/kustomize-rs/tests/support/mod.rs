@@ -16,20 +16,25 @@ use std::path::{Path, PathBuf};
 /// Reads all files below `directory`.
 pub fn tree(directory: &Path) -> MemoryFileSystem {
     let mut files = MemoryFileSystem::new();
-    add(&mut files, directory, "");
+    each_file(directory, &mut |path, content| files.insert(path, content));
     files
 }
 
-fn add(files: &mut MemoryFileSystem, directory: &Path, prefix: &str) {
+/// Hands out all files below `directory`, with their paths from there.
+pub fn each_file(directory: &Path, take: &mut dyn FnMut(&str, Vec<u8>)) {
+    add(directory, "", take);
+}
+
+fn add(directory: &Path, prefix: &str, take: &mut dyn FnMut(&str, Vec<u8>)) {
     let Ok(entries) = std::fs::read_dir(directory) else {
         return;
     };
     for entry in entries.map(Result::unwrap) {
         let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
         if entry.path().is_dir() {
-            add(files, &entry.path(), &format!("{path}/"));
+            add(&entry.path(), &format!("{path}/"), take);
         } else {
-            files.insert(&path, std::fs::read(entry.path()).unwrap());
+            take(&path, std::fs::read(entry.path()).unwrap());
         }
     }
 }
