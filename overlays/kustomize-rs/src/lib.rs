@@ -137,15 +137,17 @@ pub fn build_with(
     options: &Options,
     outside: Outside<'_>,
 ) -> Result<Resources, BuildError> {
-    build_loaded(files, root, options, outside, accumulate::load)
+    build_loaded(files, root, options, outside, false, accumulate::load)
 }
 
-/// As [`build_with`], with the kustomization of `root` from elsewhere.
+/// As [`build_with`], with the kustomization of `root` from elsewhere; `builtin_in_use` says that a custom schema comes on
+/// top of the built-in one in any case.
 fn build_loaded(
     files: &dyn FileSystem,
     root: &str,
     options: &Options,
     outside: Outside<'_>,
+    builtin_in_use: bool,
     load: impl FnOnce(&Loader<'_>) -> Result<Kustomization, BuildError>,
 ) -> Result<Resources, BuildError> {
     let start = fs::join("", root).ok_or_else(|| {
@@ -171,7 +173,7 @@ fn build_loaded(
     let mut build = Build {
         schema: Arc::new(schema::Schema::builtin().clone()),
         schema_is_set: false,
-        builtin_in_use: false,
+        builtin_in_use,
         chart_namespaces: Vec::new(),
         warnings: kustomization.warnings.clone(),
         tracks_origins: !kustomization.build_metadata.is_empty(),

@@ -109,14 +109,14 @@ pub fn substitute(source: &str, values: &BTreeMap<String, String>) -> Result<Str
         return Err(VariableError::Missing(missing));
     }
     let value_of = |name: &str| values.get(name).map(String::as_str);
-    template.expand(&value_of, Missing::IsEmpty).map_err(malformed)
+    template.expand(&value_of, Missing::IsEmpty).map_err(|error| malformed(&error))
 }
 
 fn read(source: &str) -> Result<Template, VariableError> {
-    Template::parse(&spaces::without(source)).map_err(malformed)
+    Template::parse(&spaces::without(source)).map_err(|error| malformed(&error))
 }
 
-fn malformed(error: TemplateError) -> VariableError {
+fn malformed(error: &TemplateError) -> VariableError {
     let message = format!("{} in `{}`", error.kind, error.expression);
     VariableError::Malformed { line: error.line, column: error.column, message }
 }

@@ -99,7 +99,8 @@ impl std::fmt::Debug for Sources {
 pub fn build(files: &dyn FileSystem, object: &Kustomization, options: &Options) -> Result<Resources, BuildError> {
     let generated = generate(files, object, &options.build)?;
     let build = crate::Options { order: Order::None, load_restrictor: LoadRestrictor::None, ..options.build.clone() };
-    let mut resources = crate::build_loaded(files, &generated.directory, &build, Outside::default(), |loader| {
+    // Flux has the built-in schema loaded before every build.
+    let mut resources = crate::build_loaded(files, &generated.directory, &build, Outside::default(), true, |loader| {
         // Several files are refused here as there.
         crate::accumulate::find(loader)?;
         let read = crate::kustomization::Kustomization::from_node(&generated.root, &generated.file);
