@@ -83,11 +83,12 @@ deploy:
 #     workerOrder: [md-1, md-0]
 #     paused: true
 
-# Folders on Stepgate's machine to look manifests up in by host and path of their address, and hosts (or host/path) that
-# may be fetched from. Whatever comes is checked against bundles.lock.
+# Folders on Stepgate's machine to look manifests and charts up in by host and path of their address, and hosts (or
+# host/path) that may be asked for the others: registries of charts too, and the hosts that these send on to. Whatever comes
+# is checked against bundles.lock.
 # mirrors: [/var/lib/stepgate/mirror]
 # fetch:
-#   allow: [anywhere-assets.eks.amazonaws.com, distro.eks.amazonaws.com, github.com/fluxcd]
+#   allow: [anywhere-assets.eks.amazonaws.com, distro.eks.amazonaws.com, github.com/fluxcd, public.ecr.aws/eks]
 
 # Values for ${VAR} in provider manifests. No secrets here: this file is in git.
 # variables:

@@ -276,9 +276,10 @@ pub struct Policy {
     pub environments: BTreeMap<String, EnvironmentPolicy>,
     /// Single clusters by name.
     pub clusters: BTreeMap<String, ClusterPolicy>,
-    /// Folders on Stepgate's machine to look manifests up in, first hit wins.
+    /// Folders on Stepgate's machine to look manifests and charts up in, first hit wins.
     pub mirrors: Vec<String>,
-    /// Hosts (or `host/path` prefixes) that manifests may be fetched from over HTTPS.
+    /// Hosts (or `host/path` prefixes) that manifests and charts may be fetched from over HTTPS: registries too, and the hosts
+    /// that these send on to for tokens and blobs.
     pub fetch_allow: Vec<String>,
     /// Values for `${VAR}` in provider manifests.
     pub variables: BTreeMap<String, String>,
