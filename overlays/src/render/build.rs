@@ -51,8 +51,7 @@ pub(super) fn build(
     base.insert(&format!("{BASE}/kustomization.yaml"), emit(&kustomization).into_bytes());
 
     if folders.is_empty() {
-        let resources = kustomize_rs::build(&base, BASE, &Options::default());
-        return resources.map(|resources| built(&resources)).map_err(|error| manifest_error(manifests, &error));
+        return run(&base, BASE).map(|resources| built(&resources)).map_err(|error| manifest_error(manifests, &error));
     }
     // Nearly always an overlay stays in its own folders; only one that reaches further costs the whole repository.
     let near =
@@ -91,7 +90,15 @@ fn layered(
         files.insert(path.as_str(), text.into_bytes());
         below = folder.to_string();
     }
-    Ok(kustomize_rs::build(&files, &below, &Options::default()))
+    Ok(run(&files, &below))
+}
+
+/// Charts and remote bases stay off: what a fleet repository says is not trusted.
+fn run(files: &MemoryFileSystem, directory: &str) -> Result<Resources, kustomize_rs::BuildError> {
+    let resources = kustomize_rs::build(files, directory, &Options::default());
+    #[cfg(test)]
+    super::tests::kustomize::note(files, directory, &resources);
+    resources
 }
 
 fn failed(path: &RepoPath, message: impl Into<String>) -> RenderError {

@@ -157,5 +157,6 @@ impl Manifests for One {
 }
 
 mod cilium;
+pub(super) mod kustomize;
 mod overlay;
 mod real;
