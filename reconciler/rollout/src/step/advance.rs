@@ -237,7 +237,7 @@ fn may_be_committed(
     {
         let attempts = ledger.attempts(&next.stage);
         if attempts > next.policy.retries {
-            return Err(vec![reverted_too_often(next, record, attempts)]);
+            return Err(vec![reverted_too_often(plan, next, ledger, record, attempts)]);
         }
     }
     approved(world, plan, next)?;
@@ -258,15 +258,20 @@ fn may_be_committed(
     Ok(())
 }
 
-fn reverted_too_often(next: &StagePlan, record: &StageRecord, attempts: u32) -> Effect {
+fn reverted_too_often(plan: &Plan, next: &StagePlan, ledger: &Ledger, record: &StageRecord, attempts: u32) -> Effect {
     let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
     let mut reasons = vec![Reason::new(format!("{} was committed {times} and reverted", next.stage))];
     reasons.extend(record.reasons.iter().cloned());
-    Effect::Hold {
-        stage: next.stage.clone(),
-        reasons,
-        help: "push a target that repairs it, or raise retries".to_owned(),
-    }
+    let help = if super::control_plane_has_started(ledger) {
+        let version = plan.kubernetes.as_ref().map_or("its version", |step| &step.target);
+        format!(
+            "raise retries, or push a target that repairs it and leaves Kubernetes at {version}: some machines are there already, so a \
+             target of another version waits until this rollout has ended"
+        )
+    } else {
+        "push a target that repairs it, or raise retries".to_owned()
+    };
+    Effect::Hold { stage: next.stage.clone(), reasons, help }
 }
 
 fn scope(next: &StagePlan) -> Option<ApprovalScope> {
@@ -297,6 +302,10 @@ fn request(plan: &Plan, scope: ApprovalScope) -> Effect {
     })
 }
 
+/// The one way on, as long as nothing carries answers back.
+const NOBODY_ANSWERS: &str =
+    "this version of Stepgate has no way to approve: set `approval: none` in stepgate.yaml to go on without";
+
 fn approved(world: &World, plan: &Plan, next: &StagePlan) -> Result<(), Stop> {
     let Some(scope) = scope(next) else { return Ok(()) };
     let what = match &scope {
@@ -308,8 +317,7 @@ fn approved(world: &World, plan: &Plan, next: &StagePlan) -> Result<(), Stop> {
     match record.map(|record| record.state) {
         Some(ApprovalState::Approved) => Ok(()),
         Some(ApprovalState::Pending) => {
-            let reason = Reason::new(format!("{what} waits for approval{place}"))
-                .help(format!("stepgate approve {}", plan.cluster));
+            let reason = Reason::new(format!("{what} waits for approval{place}")).help(NOBODY_ANSWERS);
             Err(vec![wait(next.stage.clone(), reason, None)])
         }
         Some(ApprovalState::Rejected) => {
@@ -319,7 +327,7 @@ fn approved(world: &World, plan: &Plan, next: &StagePlan) -> Result<(), Stop> {
             Err(vec![Effect::Hold { stage: next.stage.clone(), reasons, help }])
         }
         None => {
-            let reason = Reason::new(format!("{what} waits for approval"));
+            let reason = Reason::new(format!("{what} waits for approval")).help(NOBODY_ANSWERS);
             Err(vec![request(plan, scope), wait(next.stage.clone(), reason, None)])
         }
     }

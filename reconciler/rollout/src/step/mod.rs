@@ -140,18 +140,36 @@ fn finish_first(world: &World, ledger: &Ledger, own_plan: Option<&Plan>, now: Ti
             vec![Effect::Hold { stage, reasons: vec![reason], help }]
         }
     };
-    let held = effects.iter().find_map(|effect| match effect {
+    let Some((stage, reasons)) = effects.iter().find_map(|effect| match effect {
         Effect::Hold { stage, reasons, .. } => Some((stage, reasons)),
         _ => None,
-    });
-    let same_kubernetes =
-        world.plan.kubernetes.as_ref().is_none_or(|step| step.deployed.as_ref() == Some(&step.target));
-    match held {
-        Some((stage, reasons)) if same_kubernetes && repairs(&world.plan, stage) => {
-            advance::advance(world, &world.plan, &Opening::Repair(reasons.clone()), now)
-        }
-        _ => effects,
+    }) else {
+        return effects;
+    };
+    if !repairs(&world.plan, stage) {
+        return effects;
     }
+    match world.plan.kubernetes.as_ref().filter(|step| step.deployed.as_ref() != Some(&step.target)) {
+        None => advance::advance(world, &world.plan, &Opening::Repair(reasons.clone()), now),
+        Some(step) => {
+            let deployed = step.deployed.as_deref().unwrap_or("none");
+            let reason = Reason::new(format!(
+                "the newer target moves Kubernetes from {deployed} to {} and so is no repair: this rollout has to end first",
+                step.target
+            ));
+            with_reason(effects, &reason)
+        }
+    }
+}
+
+/// The same effects, with one more reason wherever something is held.
+fn with_reason(mut effects: Vec<Effect>, reason: &Reason) -> Vec<Effect> {
+    for effect in &mut effects {
+        if let Effect::Hold { reasons, .. } = effect {
+            reasons.push(reason.clone());
+        }
+    }
+    effects
 }
 
 /// A new target before the control plane has started: the running stage finishes, then the new plan takes over. Where the running stage has

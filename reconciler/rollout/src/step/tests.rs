@@ -115,6 +115,23 @@ fn a_failed_stage_is_reverted_retried_and_then_held() {
 }
 
 #[test]
+fn a_reverted_worker_stage_says_that_its_repair_has_to_keep_kubernetes() {
+    let help_of = |stages: &[(&'static str, u8, u8)], broken: &'static str| {
+        let mut laboratory = Laboratory::new(stages);
+        laboratory.policy.on_failure = OnFailure::Revert;
+        laboratory.broken = vec![(broken, 2)];
+        laboratory.until(&format!("revert {broken} 1"));
+        laboratory.turns(300);
+        let help = |effect: &Effect| if let Effect::Hold { help, .. } = effect { Some(help.clone()) } else { None };
+        laboratory.turn().iter().find_map(help).unwrap()
+    };
+    let late = help_of(&[("control-plane", 1, 2), ("workers/md-0", 1, 2)], "workers/md-0");
+    assert!(late.starts_with("raise retries, or push a target that repairs it and leaves Kubernetes at"), "{late}");
+    let early = help_of(&[("capi", 1, 2), ("control-plane", 1, 2)], "capi");
+    assert_eq!(early, "push a target that repairs it, or raise retries");
+}
+
+#[test]
 fn a_one_way_stage_is_held_and_never_reverted() {
     let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
     laboratory.policy.on_failure = OnFailure::Revert;
