@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::before::Before;
 use crate::identifier::GroupName;
 use crate::observation::ObjectReference;
 
@@ -17,6 +18,8 @@ pub enum Expectation {
         /// Name of the Cluster API `Cluster`; none where the cluster has no Cluster API objects.
         cluster: Option<String>,
     },
+    /// All workloads of the cluster were looked at: what is well before a rollout has to be well after it.
+    Surveyed,
     /// Cluster API objects were saved for this rollout and read back.
     BackupTaken,
     /// The object exists and is not being deleted.
@@ -197,4 +200,7 @@ pub struct VerifiedExpectation {
     /// Objects that must be gone.
     #[serde(default)]
     pub leftovers: Vec<ObjectReference>,
+    /// What the cluster was like before the rollout, where its ledger says: whatever was ready then has to be ready.
+    #[serde(default)]
+    pub before: Option<Before>,
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::before::Before;
 use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 use crate::stage::StageId;
 use crate::verdict::{Evidence, Reason};
@@ -85,6 +86,10 @@ pub struct Ledger {
     /// When it was closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
+    /// What the cluster was like before it, to be compared at the end; none in ledgers of versions that did not note it down, and where the
+    /// workloads were not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Before>,
     /// Its commits, oldest first.
     pub stages: Vec<StageRecord>,
     /// Evidence of the last gate; none until it is closed.

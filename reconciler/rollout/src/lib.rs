@@ -7,6 +7,7 @@
 //!
 //! Architecture Invariant: what is unknown, stale, unreachable or from the future makes a gate wait, with a reason.
 
+mod before;
 mod change;
 mod effect;
 mod expectation;
@@ -24,6 +25,7 @@ mod verdict;
 mod window;
 mod world;
 
+pub use before::Before;
 pub use change::{ArtifactChange, ChangeClass, ComponentChange};
 pub use effect::{ApprovalRequest, Effect, LedgerCommit, StageCommit};
 pub use expectation::{
@@ -38,7 +40,7 @@ pub use observation::{
     BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition, DaemonSet, Deployment,
     EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource, Machine,
     MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod,
-    Reachability, RunningImage, VirtualAddress, WebhookOutcome, WebhookProbe, conditions,
+    Reachability, RunningImage, Survey, VirtualAddress, WebhookOutcome, WebhookProbe, conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,

@@ -64,6 +64,7 @@ pub fn adopt(
         state: LedgerState::Done,
         started_at: now,
         finished_at: Some(now),
+        before: None,
         stages: Vec::new(),
         verified: None,
         components: versions(&view.parts),

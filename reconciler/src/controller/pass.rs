@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use overlays::{Apply, ClusterSpec, Management, RenderedTree};
-use rollout::{ClusterName, Effect, LedgerState, Pause, Prerequisite, StageCommit, World};
+use rollout::{ClusterName, Effect, LedgerState, Pause, Plan, Prerequisite, StageCommit, StageName, World};
 
 use super::access::Clusters;
 use super::commit::{self, Signature, StaleDecision};
@@ -243,7 +243,7 @@ impl Controller {
                 let signature = Signature::of(&reading.fleet.policy)?;
                 let draft = commit::close_draft(&close, &view.directory, &signature, now)?;
                 let evidence = close.ledger.verified.as_ref().map(evidence_lines).unwrap_or_default();
-                let stage = rollout::StageName::Verify.into();
+                let stage = StageName::Verify.into();
                 self.push(reading, view, draft, &signature, CommittedDraft { stage, reverted: false, evidence }, pass)
                     .await
             }
@@ -490,10 +490,22 @@ fn world(reading: &FleetReading, view: &ClusterView, memory: Memory, prerequisit
     }
 }
 
+/// Every workload of the cluster is looked at twice only: before the first commit of a plan and after its last.
+fn is_asked_for(plan: &Plan, stage: &StageName) -> bool {
+    match stage {
+        StageName::Preflight => !plan.running,
+        StageName::Verify => plan.next_stage().is_none(),
+        _ => true,
+    }
+}
+
 /// Asks for everything that the gates of this world look at.
 fn request(view: &ClusterView, world: &World, confirm: bool, at: jiff::Timestamp) -> ObserveRequest {
     let plans = [Some(&world.plan), world.running.as_ref()];
-    let stages = plans.into_iter().flatten().flat_map(|plan| &plan.stages);
+    let stages = plans
+        .into_iter()
+        .flatten()
+        .flat_map(|plan| plan.stages.iter().filter(|stage| is_asked_for(plan, &stage.stage.name)));
     let expectations =
         stages.flat_map(|stage| stage.expectations.iter().chain(&stage.deployed_expectations)).cloned().collect();
     ObserveRequest { expectations, kustomizations: view.flux_references(), confirm, at }

@@ -1,5 +1,6 @@
 //! The cluster as a whole: healthy as it is, saved, and verified at the end.
 
+use crate::before::Before;
 use crate::expectation::{
     ControlPlaneExpectation, EtcdExpectation, KubeletVersions, VerifiedExpectation, WorkersExpectation,
 };
@@ -102,11 +103,54 @@ pub(super) fn check_backup(rollout: &RolloutId, observation: &Observation, findi
     }
 }
 
-/// Healthy, every node at the version, nothing left over.
+/// Kinds that a survey counts.
+const SURVEYED: [&str; 3] = ["Deployment", "DaemonSet", "StatefulSet"];
+
+/// All workloads were looked at, whatever they are like.
+pub(super) fn check_survey(observation: &Observation, findings: &mut Findings) {
+    if !SURVEYED.iter().all(|kind| findings.was_read(kind, observation)) {
+        return;
+    }
+    let subject = "workloads";
+    match &observation.survey {
+        None => findings.wait(Reason::on(subject, "were not looked at yet")),
+        Some(survey) => {
+            findings.fact(subject, format!("{}, {} of them not ready", survey.workloads, survey.broken.len()));
+        }
+    }
+}
+
+/// Whatever was ready before is ready; what was not is remarked on.
+fn check_before(before: &Before, observation: &Observation, findings: &mut Findings) {
+    check_survey(observation, findings);
+    let Some(survey) = &observation.survey else { return };
+    let ready = observation.nodes.iter().filter(|node| node.ready == ConditionStatus::True).count();
+    findings.fact("nodes before", format!("{} ready, {ready} now", before.ready_nodes));
+    findings.fact("workloads before", format!("{}, {} now", before.workloads, survey.workloads));
+    for broken in &survey.broken {
+        if before.excuses(broken, survey) {
+            findings.fact(broken, "is not ready, as it was before the rollout");
+            continue;
+        }
+        let help = match broken.split_once(' ').and_then(|(kind, rest)| Some((kind, rest.split_once('/')?))) {
+            Some((kind, (namespace, name))) => {
+                format!("kubectl describe {} {name} -n {namespace}", kind.to_lowercase())
+            }
+            None => "kubectl get deployments,daemonsets,statefulsets -A".to_owned(),
+        };
+        let message = "is not ready, and was not among those that were broken before the rollout";
+        findings.wait(Reason::on(broken.clone(), message).help(help));
+    }
+}
+
+/// Healthy, every node at the version, nothing left over, nothing worse than before.
 pub(super) fn check_verified(expectation: &VerifiedExpectation, observation: &Observation, findings: &mut Findings) {
     check_cluster(expectation.cluster.as_deref(), observation, findings);
     for leftover in &expectation.leftovers {
         extension::check_absent(leftover, observation, findings);
+    }
+    if let Some(before) = &expectation.before {
+        check_before(before, observation, findings);
     }
     let Some(expected) = &expectation.version else { return };
     let Some(version) = KubernetesVersion::parse(expected) else {

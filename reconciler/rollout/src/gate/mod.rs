@@ -214,6 +214,7 @@ impl Gate<'_> {
         let committed_at = self.binding.map(|binding| binding.committed_at);
         match expectation {
             Expectation::ClusterHealthy { cluster } => health::check_cluster(cluster.as_deref(), observation, findings),
+            Expectation::Surveyed => health::check_survey(observation, findings),
             Expectation::BackupTaken => health::check_backup(self.rollout, observation, findings),
             Expectation::Object { object } => extension::check_object(object, observation, findings),
             Expectation::Absent { object } => extension::check_absent(object, observation, findings),

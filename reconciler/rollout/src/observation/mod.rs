@@ -19,7 +19,7 @@ pub use cluster_api::{ControlPlane, EtcdadmCluster, Machine, MachineDeployment, 
 pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
 pub use extension::{CustomResourceDefinition, ObjectPresence, WebhookOutcome, WebhookProbe};
 pub use flux::{FluxKustomization, FluxObservation, FluxSource};
-pub use node::{BackupReport, Node, VirtualAddress};
+pub use node::{BackupReport, Node, Survey, VirtualAddress};
 pub use workload::{DaemonSet, Deployment, Pod, RunningImage};
 
 /// One reading of a cluster (and, for Cluster API objects, of the cluster that manages it).
@@ -85,6 +85,9 @@ pub struct Observation {
     /// Who holds the control plane's virtual address; none where it is not known.
     #[serde(default)]
     pub virtual_address: Option<VirtualAddress>,
+    /// All workloads of the cluster; none where they were not asked for.
+    #[serde(default)]
+    pub survey: Option<Survey>,
     /// The newest backup of Cluster API objects; none where there is none.
     #[serde(default)]
     pub backup: Option<BackupReport>,
@@ -115,6 +118,7 @@ impl Observation {
             nodes: Vec::new(),
             pods: Vec::new(),
             virtual_address: None,
+            survey: None,
             backup: None,
         }
     }

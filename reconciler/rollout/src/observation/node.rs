@@ -25,6 +25,17 @@ pub struct Node {
     pub kubelet_version: Option<String>,
 }
 
+/// All workloads of the cluster in short.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Survey {
+    /// Deployments, `DaemonSets` and `StatefulSets` in all namespaces.
+    pub workloads: u32,
+    /// Those that have fewer ready pods than they want, as `Kind namespace/name`.
+    #[serde(default)]
+    pub broken: Vec<String>,
+}
+
 /// The control plane's virtual address (kube-vip).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

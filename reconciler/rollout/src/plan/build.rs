@@ -345,7 +345,7 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
     }
     let preflight = StagePlan {
         state: StageState::Pending,
-        expectations: vec![Expectation::ClusterHealthy { cluster: cluster_of(input) }],
+        expectations: vec![Expectation::ClusterHealthy { cluster: cluster_of(input) }, Expectation::Surveyed],
         reasons: Vec::new(),
         ..absent(&StageName::Preflight, "")
     };
@@ -360,10 +360,11 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
         version: None,
         kubelet_versions: KubeletVersions::WhenReported,
         leftovers: Vec::new(),
+        before: None,
     };
     let verify = StagePlan {
         state: StageState::Pending,
-        expectations: vec![Expectation::Verified(verified)],
+        expectations: vec![Expectation::Verified(verified), Expectation::Surveyed],
         reasons: Vec::new(),
         ..absent(&StageName::Verify, "")
     };

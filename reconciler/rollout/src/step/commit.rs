@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use crate::before::Before;
 use crate::effect::{Effect, StageCommit};
 use crate::identifier::CommitId;
 use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
@@ -80,9 +81,19 @@ fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
         state: LedgerState::Running,
         started_at: now,
         finished_at: None,
+        before: before(world),
         stages: Vec::new(),
         verified: None,
         components: world.ledger.as_ref().map_or_else(BTreeMap::new, |ledger| ledger.components.clone()),
+    }
+}
+
+/// A rollout that takes over from another is measured by what was there before both.
+fn before(world: &World) -> Option<Before> {
+    let running = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running);
+    match running {
+        Some(ledger) => ledger.before.clone(),
+        None => world.observation.as_ref().and_then(Before::of),
     }
 }
 

@@ -125,6 +125,11 @@ pub(super) fn verify(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Owne
     let stage = plan.stages.iter().find(|stage| stage.stage.name == StageName::Verify)?;
     let last = running(world, ledger, plan)?.ok()?;
     let mut gate = OwnedGate::of(plan, stage, last.binding);
+    for expectation in &mut gate.expectations {
+        if let Expectation::Verified(verified) = expectation {
+            verified.before.clone_from(&ledger.before);
+        }
+    }
     gate.expectations.extend(last.expectations);
     gate.policy.timeout = Duration::MAX;
     Some(gate)

@@ -12,7 +12,7 @@ use crate::history::GateHistory;
 use crate::identifier::{CommitId, TreeDigest};
 use crate::ledger::{Ledger, LedgerState};
 use crate::observation::{
-    BackupReport, ConditionStatus, Deployment, FluxKustomization, Observation, RunningImage, conditions,
+    BackupReport, ConditionStatus, Deployment, FluxKustomization, Observation, RunningImage, Survey, conditions,
 };
 use crate::plan::{ClusterRole, Plan, PlanInput, SkewFacts, StageInput, VersionStep, plan};
 use crate::policy::{PlanPolicy, StagePolicy};
@@ -190,6 +190,7 @@ impl Laboratory {
     /// What a cluster looks like in which Flux has applied the deploy head and everything that is not broken has come up.
     pub(super) fn read(&self) -> Observation {
         let mut observation = Observation::empty(self.now);
+        observation.survey = Some(Survey::default());
         let head = self.deploy.commit().map(|commit| commit.id.clone());
         for (name, deployed, _) in &self.stages {
             let healthy = !self.broken.contains(&(*name, *deployed));

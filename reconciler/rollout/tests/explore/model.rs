@@ -244,6 +244,7 @@ impl Model {
         ];
         all.extend(stages);
         let verified = VerifiedExpectation {
+            before: None,
             cluster: None,
             version: None,
             kubelet_versions: KubeletVersions::WhenReported,

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use rollout::{
-    BackupReport, CommitId, Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation,
+    BackupReport, Before, CommitId, Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation,
     CustomResourceDefinition, DaemonSet, Deployment, EksaCluster, EksaClusterExpectation, EtcdExpectation,
     EtcdadmCluster, Expectation, FluxKustomization, FluxSource, KubeVipExpectation, KubeletVersions, Machine,
     MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, PlanDigest,
-    Pod, RolloutId, RunningImage, VerifiedExpectation, VirtualAddress, WebhookOutcome, WebhookProbe,
+    Pod, RolloutId, RunningImage, Survey, VerifiedExpectation, VirtualAddress, WebhookOutcome, WebhookProbe,
     WorkersExpectation, conditions,
 };
 
@@ -73,6 +73,18 @@ pub fn machine(name: &str, owner: &str, control_plane: bool) -> Machine {
             &["UpToDate", "NodeHealthy", "Ready", "EtcdMemberHealthy"],
             &["Updating", "Deleting"],
         ),
+    }
+}
+
+/// One workload was broken before.
+pub fn before() -> Before {
+    Before {
+        observed_at: second(-600),
+        ready_nodes: 5,
+        kubelets: BTreeMap::new(),
+        workloads: 4,
+        broken: vec!["Deployment shop/long-broken".into()],
+        more_broken: 0,
     }
 }
 
@@ -323,6 +335,7 @@ pub fn healthy() -> Observation {
             });
         }
     }
+    healthy.survey = Some(Survey { workloads: 4, broken: vec!["Deployment shop/long-broken".into()] });
     healthy.virtual_address = Some(VirtualAddress { holder: Some("node-cp-1".into()), renewed_at: None });
     healthy.backup = Some(BackupReport {
         rollout: rollout_id(),
@@ -342,6 +355,7 @@ pub fn expectations() -> Vec<Expectation> {
     vec![
         flux(),
         Expectation::ClusterHealthy { cluster: Some("prod".into()) },
+        Expectation::Surveyed,
         Expectation::BackupTaken,
         Expectation::Object { object: bundle() },
         Expectation::Absent { object: leftover() },
@@ -389,6 +403,7 @@ pub fn expectations() -> Vec<Expectation> {
             version: Some("1.35".into()),
             kubelet_versions: KubeletVersions::Required,
             leftovers: vec![leftover()],
+            before: Some(before()),
         }),
     ]
 }

@@ -143,6 +143,13 @@ pub const VIOLATIONS: &[Violation] = &[
     ("object absent", |o| o.objects[0].present = false, "not found"),
     ("object deleted", |o| o.objects[0].deleting = true, "deleted"),
     ("leftover", |o| o.objects[1].present = true, "still there"),
+    ("workloads not surveyed", |o| o.survey = None, "were not looked at"),
+    ("stateful sets not read", |o| drop(o.unread.insert("StatefulSet".into(), "forbidden".into())), "forbidden"),
+    (
+        "a workload was well before",
+        |o| o.survey.as_mut().unwrap().broken.push("StatefulSet shop/orders".into()),
+        "StatefulSet shop/orders: is not ready",
+    ),
     ("no backup", |o| o.backup = None, "none yet"),
     (
         "another rollout's backup",

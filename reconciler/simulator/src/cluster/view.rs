@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rollout::{EKSA_CLUSTERS, FluxObservation, MachineTopology, Observation, Reachability, VirtualAddress};
+use rollout::{EKSA_CLUSTERS, FluxObservation, MachineTopology, Observation, Reachability, Survey, VirtualAddress};
 
 use super::{Conditions, State, condition};
 use crate::{clock::Moment, fault::Fault, random::Random};
@@ -189,8 +189,28 @@ impl State {
                 .iter()
                 .any(|machine| machine.kube_vip.is_some())
                 .then(|| VirtualAddress { holder: self.address_holder.clone(), renewed_at: Some(stamp) }),
+            survey: Some(self.survey()),
             backup: self.backup.clone(),
             ..Observation::empty(stamp)
+        }
+    }
+
+    /// Every workload: what is not settled is broken.
+    fn survey(&self) -> Survey {
+        let deployments = self
+            .deployments
+            .iter()
+            .filter(|known| !known.deleted)
+            .map(|known| (format!("Deployment {}/{}", known.spec.namespace, known.spec.name), known.is_settled()));
+        let daemon_sets = self
+            .daemon_sets
+            .iter()
+            .filter(|known| !known.deleted)
+            .map(|known| (format!("DaemonSet {}/{}", known.spec.namespace, known.spec.name), known.is_settled()));
+        let all: Vec<(String, bool)> = deployments.chain(daemon_sets).collect();
+        Survey {
+            workloads: super::deployment::number(all.len()),
+            broken: all.into_iter().filter(|(_, settled)| !settled).map(|(name, _)| name).collect(),
         }
     }
 

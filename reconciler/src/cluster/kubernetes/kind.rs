@@ -46,6 +46,8 @@ kinds! {
     DEPLOYMENT: "apps" "Deployment" "deployments" ["v1"];
     /// Workloads, one pod a node.
     DAEMON_SET: "apps" "DaemonSet" "daemonsets" ["v1"];
+    /// Workloads with pods that have names of their own.
+    STATEFUL_SET: "apps" "StatefulSet" "statefulsets" ["v1"];
     /// Pods: running image digests, kube-vip.
     POD: "" "Pod" "pods" ["v1"];
     /// Nodes.

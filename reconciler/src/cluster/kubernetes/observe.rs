@@ -6,7 +6,7 @@ use futures::stream::{self, StreamExt as _};
 use kube::core::{DynamicObject, TypeMeta};
 use rollout::{
     Condition, ConditionStatus, Expectation, FluxKustomization, ObjectPresence, ObjectReference, Observation,
-    Reachability,
+    Reachability, Survey,
 };
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use super::error::RequestError;
 use super::kind::{
     CLUSTER, CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, DEPLOYMENT, EKSA_CLUSTER, ETCDADM_CLUSTER, GIT_REPOSITORY,
     KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind, LEASE, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, NODE, OCI_REPOSITORY,
-    POD,
+    POD, STATEFUL_SET,
 };
 use super::request::{Address, ServedVersions};
 use super::{Applied, KubernetesCluster, probe};
@@ -48,6 +48,7 @@ struct Reads<'a> {
     nodes: bool,
     kube_vip: bool,
     backup: bool,
+    survey: bool,
 }
 
 impl<'a> Reads<'a> {
@@ -64,6 +65,10 @@ impl<'a> Reads<'a> {
             Expectation::ClusterHealthy { cluster } => {
                 self.nodes = true;
                 self.clusters.extend(cluster.as_deref());
+            }
+            Expectation::Surveyed => {
+                self.nodes = true;
+                self.survey = true;
             }
             Expectation::BackupTaken => self.backup = true,
             Expectation::Object { object } | Expectation::Absent { object } => {
@@ -351,6 +356,9 @@ impl Reading<'_> {
             return;
         }
         self.workloads(connection, reads).await;
+        if reads.survey {
+            self.survey(connection).await;
+        }
         if reads.kube_vip {
             self.kube_vip(connection).await;
         }
@@ -410,6 +418,23 @@ impl Reading<'_> {
                 .daemon_sets
                 .extend(found.iter().map(|object| objects::daemon_set(object, pods_of(namespace))));
         }
+    }
+
+    async fn survey(&mut self, connection: &Connection) {
+        let mut survey = Survey::default();
+        for kind in [&DEPLOYMENT, &DAEMON_SET, &STATEFUL_SET] {
+            if self.unreachable.is_some() {
+                return;
+            }
+            let listed = connection.list(kind, Some("v1"), None, None).await;
+            let listed = self.took(kind.kind, listed);
+            survey.workloads = survey.workloads.saturating_add(u32::try_from(listed.len()).unwrap_or(u32::MAX));
+            survey.broken.extend(listed.iter().filter(|object| !objects::is_complete(object)).map(|object| {
+                let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+                format!("{} {namespace}/{}", kind.kind, object.metadata.name.as_deref().unwrap_or_default())
+            }));
+        }
+        self.observation.survey = Some(survey);
     }
 
     async fn kube_vip(&mut self, connection: &Connection) {

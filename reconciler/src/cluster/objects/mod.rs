@@ -23,4 +23,4 @@ pub(crate) use fields::status;
 pub(crate) use flux::{kustomization, source};
 pub(crate) use manifest::from_yaml;
 pub(crate) use node::{node, virtual_address};
-pub(crate) use workload::{daemon_set, deployment, is_of_application, pod};
+pub(crate) use workload::{daemon_set, deployment, is_complete, is_of_application, pod};

@@ -51,6 +51,21 @@ pub(crate) fn daemon_set(object: &DynamicObject, pods: &[DynamicObject]) -> Daem
     }
 }
 
+/// Whether a Deployment, DaemonSet or StatefulSet has as many ready pods as it wants, by a status of its current generation. Zeros are left
+/// out of a status.
+pub(crate) fn is_complete(object: &DynamicObject) -> bool {
+    let data = &object.data;
+    let seen = |name: &str| count(data, &["status", name]).unwrap_or_default();
+    let observed = number(data, &["status", "observedGeneration"]);
+    let (wanted, ready) = if count(data, &["status", "desiredNumberScheduled"]).is_some() {
+        (seen("desiredNumberScheduled"), seen("numberReady"))
+    } else {
+        (count(data, &["spec", "replicas"]).unwrap_or(1), seen("readyReplicas"))
+    };
+    let paused = flag(data, &["spec", "paused"]).unwrap_or_default();
+    (paused || observed == object.metadata.generation) && ready >= wanted
+}
+
 /// A single pod of `application`.
 pub(crate) fn pod(object: &DynamicObject, application: &str) -> Pod {
     Pod {
