@@ -6,6 +6,7 @@
 mod allowance;
 mod glob;
 mod operations;
+mod read;
 pub(super) mod resources;
 mod template;
 #[cfg(test)]
