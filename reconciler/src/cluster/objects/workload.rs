@@ -51,7 +51,7 @@ pub(crate) fn daemon_set(object: &DynamicObject, pods: &[DynamicObject]) -> Daem
     }
 }
 
-/// Whether a Deployment, DaemonSet or StatefulSet has as many ready pods as it wants, by a status of its current generation. Zeros are left
+/// Whether a Deployment, `DaemonSet` or `StatefulSet` has as many ready pods as it wants, by a status of its current generation. Zeros are left
 /// out of a status.
 pub(crate) fn is_complete(object: &DynamicObject) -> bool {
     let data = &object.data;
