@@ -16,8 +16,9 @@ mod support;
 
 mod bounds;
 mod case;
-mod corpus;
+
 mod fixtures;
+mod given;
 mod random;
 mod random_sources;
 mod random_templates;
