@@ -19,6 +19,7 @@ use crate::steps::{self, Context};
 use crate::transform::names::End;
 use crate::transform::namespace::NamespaceTransformer;
 use crate::transform::variables::{self, Variables};
+use crate::yaml::write_folded_texts;
 
 /// What has come together so far.
 #[derive(Debug, Default)]
@@ -342,6 +343,8 @@ impl Build {
             }
         }
         self.read_resources(loader, &paths, &mut inline, origin)?;
+        // kustomize hands a plugin its configuration as text.
+        inline.resources.items.iter_mut().for_each(|object| write_folded_texts(&mut object.node));
         Ok(inline.resources.items)
     }
 
@@ -376,12 +379,12 @@ impl Build {
         Ok(())
     }
 
-    /// Validators may look, but not change.
+    /// Validators may look, but not change, except that they may label what they have seen.
     fn validate(
         &mut self,
         loader: &Loader<'_>,
         kustomization: &Kustomization,
-        accumulator: &Accumulator,
+        accumulator: &mut Accumulator,
         origin: &str,
     ) -> Result<(), BuildError> {
         if kustomization.validators.is_empty() {
@@ -391,12 +394,19 @@ impl Build {
         let schema = Arc::clone(&self.schema);
         let context = Context { loader, schema: &schema, file: &kustomization.file };
         for object in self.plugins(loader, &kustomization.validators, &file, origin)? {
-            let mut copy = accumulator.resources.clone();
-            for step in builtin::step(&object)? {
-                context.run(&context.prepare(step)?, &mut copy)?;
+            let before = accumulator.resources.clone();
+            for mut step in builtin::step(&object)? {
+                if let Step::Name(_, text, _) = &mut step
+                    && text.is_empty()
+                {
+                    // kustomize writes the names anew, which counts as a change.
+                    text.push('-');
+                }
+                context.run(&context.prepare(step)?, &mut accumulator.resources)?;
             }
-            let same = copy.items.len() == accumulator.resources.items.len()
-                && copy.items.iter().zip(&accumulator.resources.items).all(|(a, b)| steps::unchanged(a, b));
+            let after = &accumulator.resources;
+            let same = after.len() == before.len()
+                && after.items.iter().zip(&before.items).all(|(after, before)| steps::unchanged(after, before));
             if !same {
                 let message = format!("the validator `{}` changes the objects", object.name());
                 return Err(BuildError::transform(message).at(&object.origin.file, object.node.span));

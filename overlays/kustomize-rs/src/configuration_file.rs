@@ -35,6 +35,7 @@ pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Configur
         fields.finish()
     };
     fill().map_err(|error: BuildError| error.in_file(file))?;
+    configuration.sort();
     Ok(configuration)
 }
 

@@ -37,6 +37,7 @@ mod resource;
 mod resources;
 mod schema;
 mod selector;
+mod shared;
 mod steps;
 mod transform;
 pub mod yaml;
@@ -184,6 +185,9 @@ fn build_loaded(
     finish(accumulator, &kustomization, options, build)
 }
 
+const ORDER_GIVEN_TWICE: &str = "Warning: Sorting order is set both in 'kustomization.yaml' ('sortOptions') and in a CLI \
+                                 flag ('--reorder'). Using the kustomization file over the CLI flag.";
+
 /// What happens once, at the root: hashes, references, variables, order, annotations.
 fn finish(
     accumulator: Accumulator,
@@ -195,7 +199,11 @@ fn finish(
     let schema = &build.schema;
     names::add_hashes(&mut resources, schema)?;
     refs::fix(&mut resources, &configuration.name_reference, schema)?;
-    variables::resolve(&mut resources, &variables, &configuration.var_reference)?;
+    let unused = variables::resolve(&mut resources, &variables, &configuration.var_reference)?;
+    let mut warnings = build.warnings;
+    if !unused.is_empty() {
+        warnings.push(format!("well-defined vars that were never replaced: {}", unused.join(",")));
+    }
     if !options.include_local_config {
         const LOCAL: &str = "config.kubernetes.io/local-config";
         resources.items.retain(|resource| resource.annotation(LOCAL).is_none_or(|value| value == "false"));
@@ -204,6 +212,13 @@ fn finish(
         (Some(SortOptions::Legacy(legacy)), _) => order::sort_legacy(&mut resources, legacy.as_ref(), schema),
         (None, Order::Legacy) => order::sort_legacy(&mut resources, None, schema),
         (Some(SortOptions::Fifo), _) | (None, Order::None) => {}
+    }
+    if let Some(resource) = resources.items.iter().find(|resource| !resource.is_named()) {
+        let message = "an object has lost its `kind` or `metadata.name`";
+        return Err(BuildError::transform(message).at(&resource.origin.file.clone(), resource.node.span));
+    }
+    if kustomization.sort_options.is_some() && options.order != Order::Legacy {
+        warnings.push(ORDER_GIVEN_TWICE.to_owned());
     }
     let wants = |option: &str| kustomization.build_metadata.iter().any(|wanted| wanted == option);
     if options.managed_by_label || wants("managedByLabel") {
@@ -214,6 +229,13 @@ fn finish(
     for resource in &mut resources.items {
         resource.cluster_scoped = schema.is_cluster_scoped(&resource.gvk());
         provenance::finish(resource, wants("originAnnotations"), wants("transformerAnnotations"));
+        yaml::write_folded_texts(&mut resource.node);
+        if let Some(node) = resource.node.find_misfit() {
+            let text = node.scalar_text().unwrap_or_default();
+            let message = format!("`{text}` does not fit the type that its place had before");
+            let error = BuildError::transform(message).hint("put the value of the target in quotes to make it a text");
+            return Err(error.at(&resource.origin.file.clone(), node.span));
+        }
         if let Some(span) = resource.node.find_infinite() {
             let message = "a number that is infinite or none at all; JSON has no word for it";
             return Err(BuildError::transform(message).at(&resource.origin.file.clone(), span));
@@ -224,6 +246,6 @@ fn finish(
         let message = format!("the output is larger than {} bytes", options.output);
         return Err(BuildError::new(BuildErrorKind::Limit, message).hint("build fewer objects at once"));
     }
-    resources.warnings = build.warnings;
+    resources.warnings = warnings;
     Ok(resources)
 }

@@ -152,7 +152,7 @@ impl Scope<'_> {
         if let Some(found) = self.select(&old, |_| true, same)?
             && found.current.name != old
         {
-            *node = Node::with_span(Value::String(found.current.name.clone()), node.span);
+            node.replace_plainly(&found.current.name);
         }
         Ok(())
     }

@@ -2,7 +2,8 @@
 
 use crate::id::{Gvk, ResourceId};
 use crate::schema::Schema;
-use crate::yaml::{Mapping, Node, Text, Value};
+use crate::shared::SharedScalars;
+use crate::yaml::{Mapping, Node, Style, Text, Value};
 use std::sync::Arc;
 
 /// Where a resource was read: a file, and the object in it.
@@ -66,6 +67,8 @@ pub struct Resource {
     pub(crate) from_chart: bool,
     /// Set when the build ends.
     pub(crate) cluster_scoped: bool,
+    /// Scalars that are one in several places.
+    pub(crate) shared: SharedScalars,
 }
 
 impl Resource {
@@ -150,6 +153,70 @@ impl Resource {
         self.previous.push(PreviousId { name: id.name, namespace, kind: id.gvk.kind });
     }
 
+    /// Says whether the object has a kind, and a name unless it is a list.
+    pub(crate) fn is_named(&self) -> bool {
+        let kind = self.kind();
+        !kind.is_empty() && (kind.ends_with("List") || !self.name().is_empty())
+    }
+
+    /// Says whether kustomize would keep annotations of its own on the object.
+    fn has_state(&self) -> bool {
+        !self.previous.is_empty()
+            || !self.prefixes.is_empty()
+            || !self.suffixes.is_empty()
+            || self.behavior != Behavior::Unspecified
+            || self.needs_hash
+            || self.allow_name_change
+            || self.allow_kind_change
+            || self.origin.annotation.is_some()
+    }
+
+    /// Shows transformers that there are annotations, where kustomize keeps its own state in them.
+    pub(crate) fn show_state(&mut self) {
+        if !self.has_state() {
+            return;
+        }
+        let Some(metadata) = self.metadata_mut() else {
+            return;
+        };
+        let annotations = metadata.get_or_insert_with("annotations", || Mapping::new().into());
+        if annotations.is_null() {
+            *annotations = Mapping::new().into();
+        }
+        if let Some(annotations) = annotations.as_mapping_mut() {
+            annotations.insert(STATE, "");
+        }
+    }
+
+    /// Ends [`Self::show_state`]; `false` if the annotations were thrown away in between.
+    pub(crate) fn hide_state(&mut self) -> bool {
+        if !self.has_state() {
+            return true;
+        }
+        let Some(metadata) = self.node.get_mut("metadata").and_then(Node::as_mapping_mut) else {
+            return false;
+        };
+        let Some(annotations) = metadata.get_mut("annotations").and_then(Node::as_mapping_mut) else {
+            return false;
+        };
+        let kept = annotations.remove(STATE).is_some();
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+        kept
+    }
+
+    /// Forgets what kustomize keeps in annotations.
+    pub(crate) fn forget_state(&mut self) {
+        self.previous.clear();
+        self.prefixes.clear();
+        self.suffixes.clear();
+        self.behavior = Behavior::Unspecified;
+        (self.needs_hash, self.allow_name_change, self.allow_kind_change) = (false, false, false);
+        self.origin.annotation = None;
+        self.transformations.clear();
+    }
+
     pub(crate) fn metadata_mut(&mut self) -> Option<&mut Mapping> {
         self.node.as_mapping_mut()?.get_or_insert_with("metadata", || Mapping::new().into()).as_mapping_mut()
     }
@@ -157,10 +224,16 @@ impl Resource {
     /// Sets a text below `metadata`; an empty text removes the field.
     pub(crate) fn set_metadata(&mut self, field: &str, text: &str) {
         if let Some(metadata) = self.metadata_mut() {
-            if text.is_empty() {
-                metadata.remove(field);
-            } else {
-                metadata.insert(field, text);
+            match metadata.get_mut(field) {
+                _ if text.is_empty() => {
+                    metadata.remove(field);
+                }
+                Some(old) if old.is_scalar() && !old.is_null() => {
+                    old.replace_plainly(text);
+                }
+                _ => {
+                    metadata.insert(field, text);
+                }
             }
         }
     }
@@ -195,26 +268,48 @@ impl Resource {
         node.scalar_text().map(Text::from)
     }
 
-    /// What kustomize does to annotations when a build ends: values become texts, an empty map goes away.
+    /// What kustomize does to annotations when a build ends and after JSON patches: values become texts, an empty map
+    /// goes away.
     pub(crate) fn finish_annotations(&mut self) {
+        self.rewrite_annotations();
         let Some(metadata) = self.node.get_mut("metadata").and_then(Node::as_mapping_mut) else {
             return;
         };
-        let empty = match metadata.get_mut("annotations").map(|node| &mut node.value) {
-            Some(Value::Mapping(annotations)) => {
-                for entry in annotations.iter_mut() {
-                    if !matches!(entry.value.value, Value::String(_)) || entry.value.is_rewritten() {
-                        let text = entry.value.to_text();
-                        entry.value.value = Value::String(text);
-                    }
-                }
-                annotations.is_empty()
-            }
-            Some(_) => true,
-            None => false,
-        };
-        if empty {
+        let is_empty = |node: &Node| node.as_mapping().is_none_or(Mapping::is_empty);
+        if metadata.get("annotations").is_some_and(is_empty) {
             metadata.remove("annotations");
         }
+    }
+
+    /// What kustomize does to annotations whenever it keeps something in them: all values are texts of their own.
+    fn rewrite_annotations(&mut self) {
+        self.rewrite_map("annotations");
+    }
+
+    /// Makes labels and annotations texts of their own, as kustomize does with some patches.
+    pub(crate) fn rewrite_metadata(&mut self) {
+        self.rewrite_annotations();
+        self.rewrite_map("labels");
+    }
+
+    fn rewrite_map(&mut self, field: &str) {
+        let map = self.node.get_mut("metadata").and_then(|metadata| metadata.get_mut(field));
+        for entry in map.and_then(Node::as_mapping_mut).into_iter().flat_map(Mapping::iter_mut) {
+            to_own_text(&mut entry.value);
+        }
+    }
+}
+
+/// Stands for the state that kustomize keeps in annotations.
+const STATE: &str = "internal.config.kubernetes.io/previousNames";
+
+fn to_own_text(node: &mut Node) {
+    if !matches!(node.value, Value::String(_))
+        || node.is_rewritten()
+        || node.style() != Style::Plain
+        || node.shared != 0
+    {
+        let text = node.scalar_text().unwrap_or_default().into_owned();
+        *node = Node::with_span(Value::String(text.into()), node.span);
     }
 }

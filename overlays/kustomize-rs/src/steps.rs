@@ -17,7 +17,7 @@ use crate::transform::patches::{self, Content, Patch};
 use crate::transform::replacements::{self, Replacement};
 use crate::transform::value_add::{self, ValueAddTarget};
 use crate::transform::{annotations, labels, replicas};
-use crate::yaml::{Rules, Value, decode, parse_with};
+use crate::yaml::{Node, Rules, Value, decode, parse_with};
 
 /// A step that needs no more files.
 pub(crate) enum Prepared {
@@ -46,23 +46,30 @@ pub(crate) struct Context<'a, 'b> {
     pub(crate) file: &'a str,
 }
 
-/// Says whether a validator left the object alone, but for the label it may set.
+/// Says whether a validator left the object alone, but for the label it may set. As kustomize takes that label away by
+/// writing all labels anew, other labels must not come from a file.
 pub(crate) fn unchanged(after: &Resource, before: &Resource) -> bool {
     const VALIDATED_BY: &str = "validated-by";
     let mut after = after.node.clone();
-    let had = before.node.at(&["metadata", "labels", VALIDATED_BY]).is_some();
-    if !had && let Some(labels) = after.get_mut("metadata").and_then(|metadata| metadata.get_mut("labels")) {
-        if let Some(labels) = labels.as_mapping_mut() {
-            labels.remove(VALIDATED_BY);
-        }
-        if labels.as_mapping().is_some_and(crate::yaml::Mapping::is_empty)
-            && before.node.at(&["metadata", "labels"]).is_none()
-            && let Some(metadata) = after.get_mut("metadata").and_then(crate::yaml::Node::as_mapping_mut)
-        {
+    let labels = after.get_mut("metadata").and_then(Node::as_mapping_mut).and_then(|metadata| {
+        let labels = metadata.get_mut("labels")?.as_mapping_mut()?;
+        labels.remove(VALIDATED_BY).map(|_| labels.is_empty()).map(|empty| (metadata, empty))
+    });
+    if let Some((metadata, empty)) = labels {
+        if empty {
             metadata.remove("labels");
+        }
+        if before.node.at(&["metadata", "labels"]).is_some_and(is_from_file) {
+            return false;
         }
     }
     after == before.node
+}
+
+fn is_from_file(labels: &Node) -> bool {
+    let mapping = labels.as_mapping();
+    let from_label_transformer = |node: &Node| node.shared != 0 && node.as_str().is_some_and(|text| !text.is_empty());
+    labels.span.line != 0 || mapping.into_iter().flatten().any(|entry| !from_label_transformer(&entry.value))
 }
 
 impl Context<'_, '_> {
@@ -87,7 +94,7 @@ impl Context<'_, '_> {
     /// The text of a patch, and the file to blame.
     fn patch_text(&self, entry: &PatchEntry) -> Result<(String, String), BuildError> {
         let fail = |message: &str| Err(BuildError::syntax(message).at(self.file, entry.span));
-        let inline = entry.patch.trim();
+        let inline = entry.patch.as_str();
         match (inline.is_empty(), entry.path.is_empty()) {
             (true, true) => fail("a patch has neither `path` nor `patch`"),
             (false, false) => fail("a patch has both `path` and `patch`"),
@@ -102,7 +109,8 @@ impl Context<'_, '_> {
     }
 
     /// Objects or operations: which of the two a patch is shows in its text.
-    fn patch(&self, entry: PatchEntry) -> Result<Patch, BuildError> {
+    fn patch(&self, mut entry: PatchEntry) -> Result<Patch, BuildError> {
+        entry.patch = entry.patch.trim().to_owned();
         let (text, file) = self.patch_text(&entry)?;
         let limits = &self.loader.limits;
         let objects = objects::read(text.as_bytes(), &file, limits);
@@ -248,6 +256,22 @@ impl Context<'_, '_> {
 
     /// Runs a step on the objects.
     pub(crate) fn run(&self, step: &Prepared, resources: &mut Resources) -> Result<(), BuildError> {
+        let is_patch = matches!(step, Prepared::Patch(_) | Prepared::StrategicMerge(_) | Prepared::JsonPatch { .. });
+        let sees_annotations = !is_patch;
+        if sees_annotations {
+            resources.items.iter_mut().for_each(Resource::show_state);
+        }
+        self.run_alone(step, resources)?;
+        for resource in &mut resources.items {
+            if sees_annotations {
+                resource.hide_state();
+            }
+            resource.shared.settle(&mut resource.node);
+        }
+        Ok(())
+    }
+
+    fn run_alone(&self, step: &Prepared, resources: &mut Resources) -> Result<(), BuildError> {
         let schema = self.schema;
         let limits = &self.loader.limits;
         self.charge(step, resources)?;
@@ -258,7 +282,11 @@ impl Context<'_, '_> {
             Prepared::Annotations(pairs, fields) => annotations::add(resources, pairs, fields),
             Prepared::Patch(patch) => patch.apply(resources, schema, limits),
             Prepared::StrategicMerge(all) => {
-                all.iter().try_for_each(|(patch, file)| patches::apply_by_name(resources, patch, schema, file))
+                all.iter().try_for_each(|(patch, file)| {
+                    let mut patch = patch.clone();
+                    patch.rewrite_metadata();
+                    patches::apply_by_name(resources, patch, schema, file)
+                })
             }
             Prepared::JsonPatch { operations, entry, file } => {
                 let Some(target) = &entry.target else {

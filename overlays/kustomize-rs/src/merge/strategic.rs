@@ -185,7 +185,13 @@ impl<'s> Merger<'s> {
         }
         match dest_shape.or(patch_shape) {
             // A null of the patch clears.
-            Some("scalar") => Ok(patch.or(dest).filter(|node| !is_null(node))),
+            Some("scalar") => Ok(match (patch, dest) {
+                (Some(patch), Some(mut dest)) if !is_null(&patch) => {
+                    dest.replace_value(patch);
+                    Some(dest)
+                }
+                (patch, dest) => patch.or(dest).filter(|node| !is_null(node)),
+            }),
             Some("list") => match place.as_ref().and_then(Place::merge_keys) {
                 None => Ok(patch.or(dest).filter(|node| !is_null(node))),
                 Some(keys) => {
@@ -240,11 +246,15 @@ impl<'s> Merger<'s> {
         let Some(mut base) = base else {
             return Ok(None);
         };
+        let mut base_style = base.style();
         let Value::Mapping(mapping) = &mut base.value else {
             // A null of the patch where nothing was: it clears the field.
             return Ok(None);
         };
         let fields = std::mem::take(mapping);
+        if let (true, Some(patch)) = (fields.is_empty(), &patch) {
+            base_style = patch.style();
+        }
         let mut patch_fields = match patch {
             Some(Node { value: Value::Mapping(fields), .. }) => fields,
             _ => Mapping::new(),
@@ -262,6 +272,7 @@ impl<'s> Merger<'s> {
                 mapping.push_entry(crate::yaml::Entry { value, ..entry });
             }
         }
+        base.set_style(base_style);
         Ok(Some(base))
     }
 

@@ -105,22 +105,35 @@ pub(crate) fn set_value(node: &mut Node, value: Value) -> Result<(), BuildError>
     if !node.is_scalar() {
         return Err(BuildError::transform("expected a scalar, found a list or map"));
     }
-    *node = Node::with_span(value, node.span);
+    node.replace_value(Node::new(value));
     Ok(())
 }
 
-/// Sets a key of a map to a text. Lists and scalars are an error.
-pub(crate) fn set_entry(node: &mut Node, key: &str, text: &str) -> Result<(), BuildError> {
+/// Sets a scalar as if `text` stood there without quotes, unless there are quotes already.
+pub(crate) fn set_plain(node: &mut Node, text: &str) -> Result<(), BuildError> {
+    if !node.is_scalar() {
+        return Err(BuildError::transform("expected a scalar, found a list or map"));
+    }
+    node.replace_plainly(text);
+    Ok(())
+}
+
+/// Sets a key of a map to a text, and says whether the key is new; then the text is the one `shared` with other maps.
+/// Lists and scalars are an error.
+pub(crate) fn set_entry(node: &mut Node, key: &str, text: &str, shared: u32) -> Result<bool, BuildError> {
+    if node.is_null() {
+        *node = Node::from(Mapping::new());
+    }
     match &mut node.value {
         Value::Mapping(mapping) => {
-            mapping.insert(key, text);
-            Ok(())
-        }
-        Value::Null => {
-            let mut mapping = Mapping::new();
-            mapping.insert(key, text);
-            *node = Node::from(mapping);
-            Ok(())
+            if let Some(value) = mapping.get_mut(key) {
+                value.replace_value(Node::from(text));
+                return Ok(false);
+            }
+            let mut value = Node::from(text);
+            value.shared = shared;
+            mapping.insert(key, value);
+            Ok(true)
         }
         _ => Err(BuildError::transform("expected a map, found a list or scalar")),
     }
@@ -135,7 +148,7 @@ mod tests {
         let mut node = parse(source, &Limits::default()).unwrap().remove(0).root;
         let spec = FieldSpec::new(Gvk::default(), path, create);
         apply(&mut node, &Gvk::new("v1", "Pod"), &spec, end, &mut |node| match end {
-            Create::Mapping => set_entry(node, "k", "v"),
+            Create::Mapping => set_entry(node, "k", "v", 0).map(|_| ()),
             _ => set_text(node, "v"),
         })
         .unwrap();

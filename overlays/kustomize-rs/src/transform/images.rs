@@ -1,6 +1,6 @@
 //! `images`.
 
-use super::field::{Create, apply, set_text};
+use super::field::{Create, apply, set_plain};
 use crate::error::BuildError;
 use crate::resources::Resources;
 use crate::schema::FieldSpec;
@@ -47,7 +47,7 @@ fn set_image(node: &mut Node, image: &Image, pattern: &Regex) -> Result<(), Buil
         return Err(BuildError::transform("an image is a text, found a list or map"));
     };
     let text = if node.is_null() { String::new() } else { text.into_owned() };
-    if pattern.is_match(&text) { set_text(node, &image.apply(&text)) } else { Ok(()) }
+    if pattern.is_match(&text) { set_plain(node, &image.apply(&text)) } else { Ok(()) }
 }
 
 /// Changes the images of all lists called `containers` or `initContainers`, wherever they are.

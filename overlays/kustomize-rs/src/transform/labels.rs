@@ -19,9 +19,18 @@ pub(crate) fn add(
     for resource in &mut resources.items {
         let gvk = resource.gvk();
         for (key, value) in &pairs {
+            let number = resource.shared.next();
+            let mut added = 0;
             for spec in fields {
-                apply(&mut resource.node, &gvk, spec, Create::Mapping, &mut |node| set_entry(node, key, value))
+                let set = &mut |node: &mut _| {
+                    added += usize::from(set_entry(node, key, value, number)?);
+                    Ok(())
+                };
+                apply(&mut resource.node, &gvk, spec, Create::Mapping, set)
                     .map_err(|error| error.at(&resource.origin.file.clone(), resource.node.span))?;
+            }
+            if added > 1 {
+                resource.shared.remember(number, value);
             }
         }
     }

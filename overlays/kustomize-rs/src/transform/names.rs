@@ -1,6 +1,6 @@
 //! `namePrefix`, `nameSuffix` and the hash of generated objects.
 
-use super::field::{Create, apply, set_text};
+use super::field::{Create, apply, set_plain};
 use crate::error::BuildError;
 use crate::id::Gvk;
 use crate::resources::Resources;
@@ -42,7 +42,7 @@ pub(crate) fn add(
                     End::Prefix => format!("{text}{old}"),
                     End::Suffix => format!("{old}{text}"),
                 };
-                set_text(node, &name)
+                set_plain(node, &name)
             })?;
         }
     }

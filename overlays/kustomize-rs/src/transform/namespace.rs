@@ -58,7 +58,8 @@ impl NamespaceTransformer {
         Ok(())
     }
 
-    fn one(&self, resource: &mut Resource, schema: &Schema) -> Result<(), BuildError> {
+    /// Sets the namespace of one object.
+    pub(crate) fn one(&self, resource: &mut Resource, schema: &Schema) -> Result<(), BuildError> {
         let gvk = resource.gvk();
         let is_core = resource.node.get("apiVersion").and_then(Node::as_str) == Some("v1");
         if !schema.is_cluster_scoped(&gvk) {

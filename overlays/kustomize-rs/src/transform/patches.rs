@@ -6,7 +6,7 @@ use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::Schema;
 use crate::selector::Selector;
-use crate::yaml::Limits;
+use crate::yaml::{Limits, write_folded_texts};
 
 /// What a patch is, after reading its text.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ impl Patch {
     pub(crate) fn apply(&self, resources: &mut Resources, schema: &Schema, limits: &Limits) -> Result<(), BuildError> {
         let result = match (&self.content, &self.target) {
             (Content::Strategic(patches), None) => {
-                patches.iter().try_for_each(|patch| apply_by_name(resources, patch, schema, &self.file))
+                patches.iter().try_for_each(|patch| apply_by_name(resources, patch.clone(), schema, &self.file))
             }
             (Content::Strategic(patches), Some(target)) => match patches.as_slice() {
                 [] => Ok(()),
@@ -51,7 +51,7 @@ impl Patch {
 /// Merges a patch into the one object that has or had its name.
 pub(crate) fn apply_by_name(
     resources: &mut Resources,
-    patch: &Resource,
+    patch: Resource,
     schema: &Schema,
     file: &str,
 ) -> Result<(), BuildError> {
@@ -59,7 +59,7 @@ pub(crate) fn apply_by_name(
     let index = resources
         .unique(&id, schema)
         .map_err(|error| error.context("a patch finds no target").at(file, patch.node.span))?;
-    merge_into(resources, index, patch.clone(), schema)?;
+    merge_into(resources, index, patch, schema)?;
     drop_deleted(resources);
     Ok(())
 }
@@ -86,6 +86,7 @@ fn apply_to_target(
         };
         if selected.contains(&resource.id(schema).key()) {
             let mut patch = patch.clone();
+            patch.rewrite_metadata();
             let (gvk, kind) = (resource.gvk(), patch.kind());
             patch.set_top("apiVersion", &gvk.api_version());
             patch.set_top("kind", &kind);
@@ -106,13 +107,27 @@ fn merge_into(resources: &mut Resources, index: usize, patch: Resource, schema: 
     if patch.allow_name_change || patch.allow_kind_change {
         resource.store_previous_id(schema);
     }
+    resource.show_state();
     let object = std::mem::take(&mut resource.node);
     let span = object.span;
-    match strategic::merge(object, patch.node, schema)? {
+    // kustomize builds the replacement of a whole object, and forgets to use it.
+    let merged = match patch.node.get("$patch").and_then(crate::yaml::Node::as_str) {
+        Some("replace") => {
+            strategic::merge(object.clone(), patch.node, schema)?;
+            Some(object)
+        }
+        _ => strategic::merge(object, patch.node, schema)?,
+    };
+    match merged {
         None => resource.node = crate::yaml::Node::default(),
         Some(node) => {
             resource.node = node;
             resource.node.span = span;
+            if !resource.hide_state() {
+                resource.forget_state();
+            }
+            resource.allow_name_change |= patch.allow_name_change;
+            resource.allow_kind_change |= patch.allow_kind_change;
             if !patch.allow_kind_change {
                 resource.set_top("kind", &kind);
             }
@@ -149,10 +164,16 @@ pub(crate) fn apply_json(
         if remember {
             resource.store_previous_id(schema);
         }
+        resource.show_state();
+        // kustomize patches the object's JSON, and writes the object out for that.
+        write_folded_texts(&mut resource.node);
         resource.node.forget_writing();
         json6902::apply(&mut resource.node, operations, limits, &budget)
             .map_err(|error| error.context(format_args!("a JSON patch on {}", resource.id(schema))))?;
         resource.node.through_json();
+        // kustomize puts its own annotations back.
+        resource.hide_state();
+        resource.finish_annotations();
     }
     Ok(())
 }

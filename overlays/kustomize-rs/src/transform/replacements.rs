@@ -56,18 +56,38 @@ pub(crate) fn replace(
         let Some(targets) = &replacement.targets else {
             return Err(BuildError::syntax("a replacement has no `targets`"));
         };
-        let value = match (&replacement.source, &replacement.source_value) {
-            (Some(source), None) => source.value(resources, schema)?,
-            (None, Some(text)) => super::plain_scalar(text),
+        let mut value = match (&replacement.source, &replacement.source_value) {
+            (Some(source), None) => source.find(resources, schema)?,
+            (None, Some(text)) => Found { value: super::plain_scalar(text), place: None },
             (Some(_), Some(_)) => return Err(BuildError::syntax("a replacement has both `source` and `sourceValue`")),
             (None, None) => return Err(BuildError::syntax("a replacement has no `source`")),
         };
         resources.budget.spend((targets.len() + 2).saturating_mul(resources.len() * Resources::LOOK))?;
         for target in targets {
-            target.write(resources, &value, schema)?;
+            target.write(resources, &mut value, schema)?;
         }
     }
     Ok(())
+}
+
+/// A value to write.
+struct Found {
+    value: Node,
+    /// The object and the path it was read from, unless it is only a part of what is there. A target that writes there
+    /// changes the value for all that come later.
+    place: Option<(usize, Vec<String>)>,
+}
+
+impl Found {
+    fn read_again(&mut self, resources: &Resources) {
+        let Some((index, path)) = &self.place else {
+            return;
+        };
+        let found = resources.items.get(*index).and_then(|resource| look_up(&resource.node, path).ok().flatten());
+        if let Some(node) = found {
+            self.value = node.clone();
+        }
+    }
 }
 
 /// All names of an object with the namespaces as they are written.
@@ -80,34 +100,30 @@ fn names(resource: &Resource, schema: &Schema) -> Vec<ResourceId> {
 }
 
 impl Source {
-    fn value(&self, resources: &Resources, schema: &Schema) -> Result<Node, BuildError> {
-        let mut matches = resources
-            .items
-            .iter()
-            .filter(|resource| names(resource, schema).iter().any(|id| id.is_selected_by(&self.id)));
-        let (Some(resource), None) = (matches.next(), matches.next()) else {
-            let count = resources
-                .items
-                .iter()
-                .filter(|resource| names(resource, schema).iter().any(|id| id.is_selected_by(&self.id)))
-                .count();
+    fn find(&self, resources: &Resources, schema: &Schema) -> Result<Found, BuildError> {
+        let is_selected = |resource: &Resource| names(resource, schema).iter().any(|id| id.is_selected_by(&self.id));
+        let matches: Vec<(usize, &Resource)> =
+            resources.items.iter().enumerate().filter(|(_, resource)| is_selected(resource)).collect();
+        let [(index, resource)] = matches.as_slice() else {
+            let count = matches.len();
             let message = format!("the source {} of a replacement fits {count} objects, not one", self.id);
             return Err(BuildError::transform(message));
         };
         let path = if self.field_path.is_empty() { DEFAULT_FIELD } else { &self.field_path };
         let describe = || format!("the field `{path}` of the source {}", self.id);
-        let found = look_up(&resource.node, &split(path)).map_err(|error| error.context(describe()))?;
+        let parts = split(path);
+        let found = look_up(&resource.node, &parts).map_err(|error| error.context(describe()))?;
         let is_empty = |node: &Node| match &node.value {
             crate::yaml::Value::Null => true,
             crate::yaml::Value::Sequence(items) => items.is_empty(),
             crate::yaml::Value::Mapping(mapping) => mapping.is_empty(),
-            crate::yaml::Value::String(text) => text.is_empty(),
             _ => false,
         };
         let Some(found) = found.filter(|node| !is_empty(node)) else {
             return Err(BuildError::transform(format!("{} is missing or empty", describe())));
         };
-        self.refine(found)
+        let place = self.options.delimiter.is_empty().then_some((*index, parts));
+        Ok(Found { value: self.refine(found)?, place })
     }
 
     fn refine(&self, found: &Node) -> Result<Node, BuildError> {
@@ -131,14 +147,19 @@ impl Source {
 }
 
 impl Target {
-    fn write(&self, resources: &mut Resources, value: &Node, schema: &Schema) -> Result<(), BuildError> {
+    fn write(&self, resources: &mut Resources, value: &mut Found, schema: &Schema) -> Result<(), BuildError> {
         let Some(select) = &self.select else {
             return Err(BuildError::syntax("a target of a replacement has no `select`"));
         };
         let select = select.compile()?;
         let reject = self.reject.iter().map(Selector::compile).collect::<Result<Vec<CompiledSelector>, _>>()?;
         let budget = resources.budget.clone();
-        for resource in &mut resources.items {
+        let default = [DEFAULT_FIELD.to_owned()];
+        let paths = if self.field_paths.is_empty() { &default[..] } else { &self.field_paths };
+        for index in 0..resources.items.len() {
+            let Some(resource) = resources.items.get(index) else {
+                continue;
+            };
             if !select.fits_metadata(resource) {
                 continue;
             }
@@ -150,40 +171,47 @@ impl Target {
             if ids.iter().any(rejected) || !ids.iter().any(|id| select.fits_id(id)) {
                 continue;
             }
-            self.write_fields(resource, value, &budget)
-                .map_err(|error| error.context(format_args!("a replacement into {}", resource.id(schema))))?;
+            for path in paths {
+                value.read_again(resources);
+                let Some(resource) = resources.items.get_mut(index) else {
+                    continue;
+                };
+                self.write_field(resource, path, &value.value, &budget)
+                    .map_err(|error| error.context(format_args!("a replacement into {}", resource.id(schema))))?;
+                resource.shared.settle(&mut resource.node);
+            }
         }
         Ok(())
     }
 
-    fn write_fields(&self, resource: &mut Resource, value: &Node, budget: &Budget) -> Result<(), BuildError> {
-        let default = [DEFAULT_FIELD.to_owned()];
-        let paths = if self.field_paths.is_empty() { &default[..] } else { &self.field_paths };
+    fn write_field(
+        &self,
+        resource: &mut Resource,
+        path: &str,
+        value: &Node,
+        budget: &Budget,
+    ) -> Result<(), BuildError> {
         let make = self.options.create.then(|| Make::like(value));
-        for path in paths {
-            let parts = split(path);
-            budget.copy(value)?;
-            if parts.len() > 1 && structured::set(&mut resource.node, &parts, value, make, budget)? {
-                continue;
-            }
-            let count = visit(&mut resource.node, &parts, make, false, &mut |node, is_new| {
-                let text = node.scalar_text().map_or(0, |text| text.len());
-                // The text is taken apart and put together again.
-                budget.grow(value.size() + 3 * text)?;
-                budget.spend(1 + text / 8)?;
-                self.set(node, value, is_new)
-            })
-            .map_err(|error| error.context(format_args!("the field `{path}`")))?;
-            if count == 0 {
-                let verb = if self.options.create { "found or made" } else { "found" };
-                let mut error = BuildError::transform(format!("the field `{path}` cannot be {verb}"));
-                if !self.options.create {
-                    error = error.hint("set `options.create: true` to make it");
-                }
-                return Err(error);
-            }
+        let parts = split(path);
+        budget.copy(value)?;
+        if parts.len() > 1 && structured::set(&mut resource.node, &parts, value, make, budget)? {
+            return Ok(());
         }
-        Ok(())
+        let set = &mut |node: &mut Node, is_new| {
+            let text = node.scalar_text().map_or(0, |text| text.len());
+            // The text is taken apart and put together again.
+            budget.grow(value.size() + 3 * text)?;
+            budget.spend(1 + text / 8)?;
+            self.set(node, value, is_new)
+        };
+        let count = visit(&mut resource.node, &parts, make, false, set)
+            .map_err(|error| error.context(format_args!("the field `{path}`")))?;
+        if count > 0 {
+            return Ok(());
+        }
+        let verb = if self.options.create { "found or made" } else { "found" };
+        let error = BuildError::transform(format!("the field `{path}` cannot be {verb}"));
+        Err(if self.options.create { error } else { error.hint("set `options.create: true` to make it") })
     }
 
     fn set(&self, node: &mut Node, value: &Node, is_new: bool) -> Result<(), BuildError> {

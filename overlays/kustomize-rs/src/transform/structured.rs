@@ -5,7 +5,7 @@ use super::plain_scalar;
 use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::json::{to_json, to_pretty_json};
-use crate::yaml::{Limits, Node, Value, parse};
+use crate::yaml::{Limits, Node, Style, Value, parse};
 
 /// Sets `value` where `path` goes on inside of a text. `false` if the path does not do that.
 pub(crate) fn set(
@@ -70,7 +70,7 @@ fn try_set(
         let outer: Vec<String> = outer.to_vec();
         visit(object, &outer, None, false, &mut |node, _| {
             if !done {
-                *node = Node::with_span(Value::String(changed.as_str().into()), node.span);
+                node.replace_value(Node::from(changed.as_str()));
                 done = true;
             }
             Ok(())
@@ -121,9 +121,9 @@ pub(crate) fn set_value(node: &mut Node, value: &Node, is_new: bool) -> Result<(
     let text = value.scalar_text().unwrap_or_default().into_owned();
     let typed = plain_scalar(&text);
     let fits = match (&node.value, &typed.value) {
-        (_, _) if is_new => true,
+        (_, _) if is_new || node.style() == Style::Untyped => true,
         (Value::String(_), _) => {
-            *node = Node::with_span(Value::String(text.into()), node.span);
+            node.replace_value(Node::from(text));
             return Ok(());
         }
         (Value::Int(_) | Value::Uint(_), Value::Int(_) | Value::Uint(_))
@@ -132,24 +132,13 @@ pub(crate) fn set_value(node: &mut Node, value: &Node, is_new: bool) -> Result<(
         | (Value::Null, Value::Null) => true,
         _ => false,
     };
-    if !fits {
-        let message = format!("the text `{text}` does not fit a field that holds {}", name_of(&node.value));
-        return Err(BuildError::transform(message).hint("put the value of the target in quotes to make it a text"));
+    if fits {
+        node.replace_value(typed);
+        return Ok(());
     }
+    // Not yet an error: something else may still be put here.
     let span = node.span;
-    *node = typed;
-    node.span = span;
+    *node = Node::with_span(Value::String(text.into()), span);
+    node.set_style(Style::Misfit);
     Ok(())
-}
-
-fn name_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Int(_) | Value::Uint(_) => "an integer",
-        Value::Float(_) => "a float",
-        Value::String(_) => "a text",
-        Value::Sequence(_) => "a list",
-        Value::Mapping(_) => "a map",
-    }
 }

@@ -1,6 +1,7 @@
 //! The builtin `ValueAddTransformer`: sets or extends one field of some objects.
 
-use super::field::{Create, apply, set_text};
+use super::field::{Create, apply, set_plain};
+use super::namespace::NamespaceTransformer;
 use crate::error::BuildError;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, Schema, split_path};
@@ -30,14 +31,18 @@ pub(crate) fn add(
             if !selector.selects(resource, schema) {
                 continue;
             }
+            if target.field_path == "metadata/namespace" {
+                let namespace = value.to_owned();
+                NamespaceTransformer { namespace, ..NamespaceTransformer::default() }.one(resource, schema)?;
+                continue;
+            }
             let gvk = resource.gvk();
-            let create = if target.file_path_position > 0 { Create::Never } else { Create::Scalar };
-            apply(&mut resource.node, &gvk, &spec, create, &mut |node: &mut Node| {
+            apply(&mut resource.node, &gvk, &spec, Create::Scalar, &mut |node: &mut Node| {
                 if target.file_path_position <= 0 {
-                    return set_text(node, value);
+                    return set_plain(node, value);
                 }
                 let old = node.scalar_text().unwrap_or_default().into_owned();
-                set_text(node, &insert_part(&old, value, target.file_path_position))
+                set_plain(node, &insert_part(&old, value, target.file_path_position))
             })?;
         }
     }
@@ -46,6 +51,9 @@ pub(crate) fn add(
 
 /// Puts `value` before the part number `position` (1-based) of a slash-separated path.
 fn insert_part(path: &str, value: &str, position: i64) -> String {
+    if path.is_empty() {
+        return value.to_owned();
+    }
     let absolute = path.starts_with('/');
     let mut parts = split_path(path.trim_start_matches('/'), '/');
     let at = usize::try_from(position - 1).unwrap_or(0).min(parts.len());

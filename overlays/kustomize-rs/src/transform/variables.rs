@@ -1,6 +1,6 @@
 //! `vars`: `$(NAME)` in the fields that may hold one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::field::{Create, apply};
 use super::path::{look_up, split};
@@ -64,23 +64,36 @@ pub(crate) fn merge(known: &mut Variables, more: impl IntoIterator<Item = Variab
     Ok(())
 }
 
-/// Replaces all variables in all objects.
-pub(crate) fn resolve(resources: &mut Resources, known: &Variables, fields: &[FieldSpec]) -> Result<(), BuildError> {
+/// Replaces all variables in all objects. Returns the names of those that no object uses.
+pub(crate) fn resolve(
+    resources: &mut Resources,
+    known: &Variables,
+    fields: &[FieldSpec],
+) -> Result<Vec<String>, BuildError> {
     if known.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let mut values: BTreeMap<&str, Value> = BTreeMap::new();
     for variable in known.values() {
         values.insert(&variable.name, value_of(variable, &resources.items)?);
     }
-    let budget = resources.budget.clone();
+    let mut values = Values { values, used: BTreeSet::new(), budget: resources.budget.clone() };
     for resource in &mut resources.items {
         let gvk = resource.gvk();
         for spec in fields {
-            apply(&mut resource.node, &gvk, spec, Create::Never, &mut |node| expand_node(node, &values, &budget))?;
+            apply(&mut resource.node, &gvk, spec, Create::Never, &mut |node| expand_node(node, &mut values))?;
         }
+        resource.shared.settle(&mut resource.node);
     }
-    Ok(())
+    let Values { values, used, .. } = values;
+    Ok(values.into_keys().filter(|name| !used.contains(*name)).map(str::to_owned).collect())
+}
+
+/// The values of all variables, and which were used.
+struct Values<'v> {
+    values: BTreeMap<&'v str, Value>,
+    used: BTreeSet<String>,
+    budget: Budget,
 }
 
 fn value_of(variable: &Variable, resources: &[Resource]) -> Result<Value, BuildError> {
@@ -118,32 +131,30 @@ fn indices(path: &[String]) -> Vec<String> {
     result
 }
 
-fn expand_node(node: &mut Node, values: &BTreeMap<&str, Value>, budget: &Budget) -> Result<(), BuildError> {
-    let expand = |text: &str, values| {
-        budget.grow(growth(text, values))?;
+fn expand_node(node: &mut Node, values: &mut Values<'_>) -> Result<(), BuildError> {
+    let mut expand = |text: &str| {
+        values.budget.grow(growth(text, &values.values))?;
         Ok::<_, BuildError>(expand(text, values))
     };
     match &mut node.value {
         Value::String(text) => {
-            let expanded = expand(text, values)?;
-            if expanded != Value::String(std::mem::take(text)) || node.is_rewritten() {
-                *node = Node::with_span(expanded, node.span);
-            } else {
-                node.value = expanded;
-            }
+            let expanded = expand(text)?;
+            node.set_plainly(expanded);
             Ok(())
         }
         Value::Mapping(mapping) => {
             for entry in mapping.iter_mut() {
                 if let Value::String(text) = &entry.value.value {
-                    entry.value = Node::with_span(expand(text, values)?, entry.value.span);
+                    let expanded = expand(text)?;
+                    entry.value.set_plainly(expanded);
                 }
             }
             Ok(())
         }
         Value::Sequence(items) => items.iter_mut().try_for_each(|item| match &item.value {
             Value::String(text) => {
-                *item = Node::with_span(expand(text, values)?, item.span);
+                let expanded = expand(text)?;
+                item.set_plainly(expanded);
                 Ok(())
             }
             _ => Err(BuildError::transform("a list with variables holds something that is no text")),
@@ -163,7 +174,7 @@ fn growth(text: &str, values: &BTreeMap<&str, Value>) -> usize {
 }
 
 /// Replaces `$(NAME)`; `$$` is one dollar sign. A text that is one variable takes its type.
-fn expand(text: &str, values: &BTreeMap<&str, Value>) -> Value {
+fn expand(text: &str, values: &mut Values<'_>) -> Value {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -177,8 +188,11 @@ fn expand(text: &str, values: &BTreeMap<&str, Value>) -> Value {
             ('(', Some(end)) => {
                 let name = after.get(1..end).unwrap_or_default();
                 rest = after.get(end + 1..).unwrap_or_default();
-                match values.get(name) {
+                match values.values.get(name) {
                     Some(value) if !matches!(value, Value::Sequence(_) | Value::Mapping(_)) => {
+                        if !values.used.contains(name) {
+                            values.used.insert(name.to_owned());
+                        }
                         if text.len() == name.len() + 3 {
                             return value.clone();
                         }
@@ -209,7 +223,8 @@ mod tests {
     #[test]
     fn variables_expand_and_dollars_escape() {
         let values = BTreeMap::from([("A", Value::String("x".into())), ("N", Value::Int(3))]);
-        let check = |text: &str, expect: Value| assert_eq!(expand(text, &values), expect, "{text}");
+        let mut values = Values { values, used: BTreeSet::new(), budget: Budget::default() };
+        let mut check = |text: &str, expect: Value| assert_eq!(expand(text, &mut values), expect, "{text}");
         let text = |text: &str| Value::String(text.into());
         check("$(A)", text("x"));
         check("$(N)", Value::Int(3));

@@ -3,8 +3,38 @@
 //! kustomize writes every object out and reads it again before it prints it. go-yaml v3 keeps the folded style, and
 //! writes one line break too many where a line that begins with a blank follows, and before several breaks at the end.
 
+use super::node::{Node, Style, Value};
+
+/// Rewrites all texts of a tree that are still folded.
+pub(crate) fn write_folded_texts(node: &mut Node) {
+    if !has_folded_text(node) {
+        return;
+    }
+    match &mut node.value {
+        Value::Sequence(items) => items.iter_mut().for_each(write_folded_texts),
+        Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| write_folded_texts(&mut entry.value)),
+        Value::String(text) => {
+            if let Some(rewritten) = rewritten(text) {
+                *text = rewritten.into();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Looks before anything is changed: what is shared stays shared.
+fn has_folded_text(node: &Node) -> bool {
+    match &node.value {
+        // There are no folded texts inside of brackets.
+        Value::Sequence(_) | Value::Mapping(_) if node.style() == Style::Flow => false,
+        Value::Sequence(items) => items.iter().any(has_folded_text),
+        Value::Mapping(mapping) => mapping.iter().any(|entry| has_folded_text(&entry.value)),
+        _ => node.style() == Style::Folded,
+    }
+}
+
 /// Returns the text after that, or `None` if it stays as it is.
-pub(super) fn rewritten(text: &str) -> Option<String> {
+fn rewritten(text: &str) -> Option<String> {
     let block_allowed = !text.ends_with(' ')
         && !text.contains(" \n")
         && text.chars().all(|character| character == '\n' || (' '..='~').contains(&character) || character >= '\u{A0}');

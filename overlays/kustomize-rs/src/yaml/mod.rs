@@ -24,5 +24,7 @@ pub use order::compare_keys;
 pub use parse::{Document, Rules, decode, parse, parse_with};
 pub use shared::{Sequence, Text};
 
+pub(crate) use folded::write_folded_texts;
+pub(crate) use node::Style;
 pub(crate) use number::{float_text, json_float};
 pub(crate) use resolve::{Scalar, resolve_v3};

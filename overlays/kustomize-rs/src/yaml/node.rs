@@ -17,6 +17,28 @@ pub struct Span {
     pub column: usize,
 }
 
+/// How a text was written. The next value of a field is written in the same way, which can make a number a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Style {
+    /// Without quotes, or made here.
+    #[default]
+    Plain,
+    /// In quotes of either kind.
+    Quoted,
+    /// As a block that keeps its lines (`|`).
+    Literal,
+    /// As a block that joins its lines (`>`).
+    Folded,
+    /// A list or map in brackets or braces.
+    Flow,
+    /// A text made here without quotes and without a type: what is put in its place decides the type anew.
+    Untyped,
+    /// A text that kustomize has written itself: in quotes only if it needs them.
+    Written,
+    /// What does not fit the type that the place has. An object must not end with one.
+    Misfit,
+}
+
 /// A value with its place. Two nodes are equal if their values are.
 #[derive(Debug, Clone, Default)]
 pub struct Node {
@@ -26,6 +48,9 @@ pub struct Node {
     pub span: Span,
     /// The scalar as written, kept only where the value does not show it (`1.30`, `0x1F`, a date).
     written: Option<Box<str>>,
+    style: Style,
+    /// Scalars of one object with the same number here, if it is not 0, are one scalar in several places.
+    pub(crate) shared: u32,
 }
 
 /// The value of a node, decided by go-yaml v3's reading rules.
@@ -95,12 +120,12 @@ impl From<Vec<Node>> for Node {
 impl Node {
     /// Returns a node without source.
     pub fn new(value: Value) -> Self {
-        Self { value, span: Span::default(), written: None }
+        Self::with_span(value, Span::default())
     }
 
     /// Returns a node at `span`.
     pub fn with_span(value: Value, span: Span) -> Self {
-        Self { value, span, written: None }
+        Self { value, span, written: None, style: Style::Plain, shared: 0 }
     }
 
     /// Does what a way through Go's JSON does: how scalars were written is lost, large integers become floats.
@@ -108,6 +133,11 @@ impl Node {
     pub(crate) fn through_json(&mut self) {
         const EXACT: i64 = 1 << 53;
         self.written = None;
+        self.shared = 0;
+        self.style = match self.style {
+            Style::Plain | Style::Flow | Style::Misfit | Style::Untyped => Style::Plain,
+            Style::Quoted | Style::Literal | Style::Folded | Style::Written => Style::Written,
+        };
         match &mut self.value {
             Value::Sequence(items) if items.iter().any(|item| item.changes_in_json(EXACT)) => {
                 items.iter_mut().for_each(Node::through_json);
@@ -124,6 +154,8 @@ impl Node {
     /// Says whether a way through JSON changes anything here. Lists and mappings in which nothing changes stay shared.
     fn changes_in_json(&self, exact: i64) -> bool {
         self.written.is_some()
+            || !matches!(self.style, Style::Plain | Style::Written)
+            || self.shared != 0
             || match &self.value {
                 Value::Sequence(items) => items.iter().any(|item| item.changes_in_json(exact)),
                 Value::Mapping(mapping) => mapping.iter().any(|entry| entry.value.changes_in_json(exact)),
@@ -141,6 +173,80 @@ impl Node {
             Value::Mapping(mapping) => mapping.iter().find_map(|entry| entry.value.find_infinite()),
             _ => None,
         }
+    }
+
+    pub(crate) fn style(&self) -> Style {
+        self.style
+    }
+
+    pub(crate) fn set_style(&mut self, style: Style) {
+        self.style = style;
+    }
+
+    /// Takes over a value as kustomize does where there was one: how the old one was written stays, and a number that
+    /// takes the place of a quoted text becomes text.
+    pub(crate) fn replace_value(&mut self, new: Node) {
+        let (style, shared, span) = (self.style, self.shared, self.span);
+        let was_scalar = self.is_scalar();
+        let written_style = match self.as_str() {
+            Some(text) if style == Style::Written && text.contains('\n') => Style::Literal,
+            Some(_) if style == Style::Written && super::emit(self).starts_with(['"', '\'']) => Style::Quoted,
+            _ => Style::Plain,
+        };
+        *self = new;
+        if !was_scalar || !self.is_scalar() {
+            return;
+        }
+        let style = match style {
+            Style::Untyped | Style::Misfit => Style::Plain,
+            Style::Written => written_style,
+            style => style,
+        };
+        (self.style, self.shared, self.span) = (style, shared, span);
+        if style != Style::Plain && !matches!(self.value, Value::String(_)) {
+            self.value = Value::String(self.scalar_text().unwrap_or_default().into());
+            self.written = None;
+        }
+    }
+
+    /// Takes a text that has no type of its own: without quotes it is whatever it looks like.
+    pub(crate) fn replace_plainly(&mut self, text: &str) {
+        self.replace_value(crate::transform::plain_scalar(text));
+        if self.style == Style::Plain {
+            self.style = Style::Untyped;
+        }
+    }
+
+    /// Finds a value that does not fit the type of its place.
+    pub(crate) fn find_misfit(&self) -> Option<&Node> {
+        match &self.value {
+            Value::Sequence(items) => items.iter().find_map(Node::find_misfit),
+            Value::Mapping(mapping) => mapping.iter().find_map(|entry| entry.value.find_misfit()),
+            _ => (self.style == Style::Misfit).then_some(self),
+        }
+    }
+
+    /// Takes a value that is written plainly, whatever was there; still one with the scalars it was one with.
+    pub(crate) fn set_plainly(&mut self, value: Value) {
+        (self.value, self.written, self.style) = (value, None, Style::Plain);
+    }
+
+    /// As if the tree had been read from JSON, where texts are in quotes and everything else in brackets.
+    pub(crate) fn as_from_json(&mut self) {
+        self.written = None;
+        self.shared = 0;
+        self.style = match &mut self.value {
+            Value::Sequence(items) => {
+                items.iter_mut().for_each(Node::as_from_json);
+                Style::Flow
+            }
+            Value::Mapping(mapping) => {
+                mapping.iter_mut().for_each(|entry| entry.value.as_from_json());
+                Style::Flow
+            }
+            Value::String(_) => Style::Quoted,
+            _ => Style::Plain,
+        };
     }
 
     /// Forgets how scalars were written.

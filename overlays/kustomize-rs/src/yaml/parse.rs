@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use base64::Engine;
 use granit_parser::{Event, Options, Parser, ScalarStyle, StructureStyle, Tag};
 
-use super::node::{Entry, Mapping, Node, Span, Value};
+use super::node::{Entry, Mapping, Node, Span, Style, Value};
 use super::resolve::{Scalar, resolve_v2, resolve_v3};
 use super::shared::Text;
 use super::{Limits, YamlError, YamlErrorKind};
@@ -108,6 +108,8 @@ pub(super) fn parse_events(source: &str, limits: &Limits, rules: Rules) -> Resul
     for event in Parser::new_from_str_with_options(source, options) {
         match event {
             Ok((event, span)) => builder.event(event, convert(&span))?,
+            // go-yaml v2 does not look behind the first document.
+            Err(_) if rules == Rules::V2 && !builder.finished.is_empty() => break,
             Err(error) => {
                 let marker = error.marker();
                 let kind = match error.kind() {
@@ -258,7 +260,10 @@ impl Builder<'_> {
         };
         // The end of a block collection is reported where the next token begins: its last child is closer.
         let end = if end.end > end.start { end.end } else { last.unwrap_or(end.end) };
-        let node = Node::with_span(value, Span { end: end.max(frame.span.start), ..frame.span });
+        let mut node = Node::with_span(value, Span { end: end.max(frame.span.start), ..frame.span });
+        if self.source.get(frame.span.start..).is_some_and(|text| text.starts_with(['[', '{'])) {
+            node.set_style(Style::Flow);
+        }
         let depth = frame.depth + 1;
         if frame.anchor != 0 {
             self.open_anchors.remove(&frame.anchor);
@@ -323,12 +328,6 @@ impl Builder<'_> {
         let text = if style == ScalarStyle::Plain && span.start == span.end { Cow::Borrowed("") } else { text };
         self.refuse_what_libyaml_refuses(&text, style, span)?;
         let text = self.unended_block(text, style, span);
-        // kustomize writes the object out and reads it again, and go-yaml v3 writes folded text with extra breaks.
-        let text = if style == ScalarStyle::Folded && self.rules == Rules::Manifest {
-            super::folded::rewritten(&text).map_or(text, Cow::Owned)
-        } else {
-            text
-        };
         if self.awaits_key() {
             let key = self.scalar_key(&text, style, tag, span)?;
             if anchor != 0
@@ -395,13 +394,21 @@ impl Builder<'_> {
             Some(tag) => {
                 let binary = tag.handle() == "tag:yaml.org,2002:" && tag.suffix() == "binary";
                 if binary {
-                    return Ok(Node::with_span(Value::String(decode_binary(&text, span)?.into()), span));
+                    let mut node = Node::with_span(Value::String(decode_binary(&text, span)?.into()), span);
+                    node.set_written(&text);
+                    return Ok(node);
                 }
                 self.resolve_tagged(&text, style, tag, span)?
             }
         };
         let empty_in_braces = scalar == Scalar::Text && text.is_empty() && style == ScalarStyle::Plain && tag.is_none();
         let mut node = scalar_value(scalar, text, span);
+        node.set_style(match style {
+            ScalarStyle::Plain => Style::Plain,
+            ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => Style::Quoted,
+            ScalarStyle::Literal => Style::Literal,
+            ScalarStyle::Folded => Style::Folded,
+        });
         if empty_in_braces {
             node.set_written("");
         }

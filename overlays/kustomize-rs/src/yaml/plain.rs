@@ -5,7 +5,7 @@
 //! instead. So it never decides what is an error; it must only give the same nodes and places, and the tests compare.
 
 use super::Limits;
-use super::node::{Entry, Mapping, Node, Span, Value};
+use super::node::{Entry, Mapping, Node, Span, Style, Value};
 use super::parse::{Document, scalar_value};
 use super::resolve::{Scalar, resolve_v3};
 use super::shared::Sequence;
@@ -201,8 +201,8 @@ impl<'s> Reader<'s, '_> {
         let span = value.span(0, value.text.len());
         let node = match value.text.as_bytes() {
             b"{}" | b"[]" if depth + 1 >= self.limits.depth => return None,
-            b"{}" => Node::with_span(Value::Mapping(Mapping::new()), span),
-            b"[]" => Node::with_span(Value::Sequence(Sequence::default()), span),
+            b"{}" => in_brackets(Value::Mapping(Mapping::new()), span),
+            b"[]" => in_brackets(Value::Sequence(Sequence::default()), span),
             [b'"', inner @ .., b'"'] if !inner.iter().any(|byte| matches!(byte, b'"' | b'\\')) => quoted(value, span)?,
             [b'\'', inner @ .., b'\''] if !inner.contains(&b'\'') => quoted(value, span)?,
             _ => return self.plain(value, span, parent),
@@ -263,9 +263,17 @@ fn line_length(bytes: &[u8]) -> usize {
     bytes.len() - rest.len() + tail
 }
 
+fn in_brackets(value: Value, span: Span) -> Node {
+    let mut node = Node::with_span(value, span);
+    node.set_style(Style::Flow);
+    node
+}
+
 fn quoted(value: Line<'_>, span: Span) -> Option<Node> {
     let inner = value.text.get(1..value.text.len() - 1)?;
-    Some(Node::with_span(Value::String(inner.into()), span))
+    let mut node = Node::with_span(Value::String(inner.into()), span);
+    node.set_style(Style::Quoted);
+    Some(node)
 }
 
 /// The key of a line `key:` or `key: value`, and where what follows the colon begins.

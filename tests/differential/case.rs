@@ -1,0 +1,67 @@
+//! One case: a tree of files and how to build it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context as _;
+use kustomize_rs::MemoryFileSystem;
+use serde_json::{Value, json};
+
+/// Files by path, and the directory to build.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Case {
+    /// Contents by path, `/` between the parts.
+    pub files: BTreeMap<String, String>,
+    /// The directory that is built.
+    pub directory: String,
+    /// Keep the order of the input (`--reorder none`).
+    pub unsorted: bool,
+}
+
+impl Case {
+    /// The line of JSON that the peer reads.
+    pub fn to_json(&self) -> Value {
+        let order = if self.unsorted { "none" } else { "legacy" };
+        json!({"files": self.files, "directory": self.directory, "order": order, "anywhere": false})
+    }
+
+    /// The same tree for our side.
+    pub fn tree(&self) -> MemoryFileSystem {
+        let mut tree = MemoryFileSystem::new();
+        for (path, content) in &self.files {
+            tree.insert(path, content.as_bytes().to_vec());
+        }
+        tree
+    }
+
+    /// Writes the files below `folder`.
+    pub fn save(&self, folder: &Path) -> anyhow::Result<()> {
+        for (path, content) in &self.files {
+            let path = folder.join(path);
+            let parent = path.parent().unwrap_or(folder);
+            std::fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
+            std::fs::write(&path, content).with_context(|| format!("write {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Reads the files below `folder`; its `directory` file, if any, is beside it.
+    pub fn load(folder: &Path, directory: &str, unsorted: bool) -> anyhow::Result<Self> {
+        let mut case = Self { directory: directory.to_owned(), unsorted, ..Self::default() };
+        case.add(folder, "")?;
+        Ok(case)
+    }
+
+    fn add(&mut self, folder: &Path, prefix: &str) -> anyhow::Result<()> {
+        for entry in std::fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
+            let entry = entry?;
+            let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
+            if entry.path().is_dir() {
+                self.add(&entry.path(), &format!("{path}/"))?;
+            } else {
+                self.files.insert(path, std::fs::read_to_string(entry.path())?);
+            }
+        }
+        Ok(())
+    }
+}

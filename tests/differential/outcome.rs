@@ -1,0 +1,99 @@
+//! What came of a case on one side, and whether the two sides agree.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use kustomize_rs::{Options, Order, build};
+
+use crate::case::Case;
+use crate::peer::Peer;
+
+/// What one side made of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The printed text, and the lines on the standard error.
+    Built {
+        /// All documents.
+        text: String,
+        /// Lines on the standard error.
+        warnings: Vec<String>,
+    },
+    /// The message of a refusal.
+    Refused(String),
+    /// A crash.
+    Broken(String),
+}
+
+/// How two outcomes compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Both built the same bytes.
+    Same,
+    /// Both refused.
+    BothRefused,
+    /// The case says nothing about us, for this reason.
+    Excluded(&'static str),
+    /// They differ in this way.
+    Different(&'static str),
+}
+
+/// Builds a case on our side.
+pub fn ours(case: &Case) -> Outcome {
+    let order = if case.unsorted { Order::None } else { Order::Legacy };
+    let options = Options { order, ..Options::default() };
+    let tree = case.tree();
+    let built = catch_unwind(AssertUnwindSafe(|| build(&tree, &case.directory, &options)));
+    match built {
+        Ok(Ok(resources)) => Outcome::Built { text: resources.to_yaml(), warnings: resources.warnings().to_vec() },
+        Ok(Err(error)) => Outcome::Refused(error.to_string()),
+        Err(_) => Outcome::Broken("a panic".to_owned()),
+    }
+}
+
+/// Errors that kustomize makes on its own way, not about the input.
+const INTERNAL: [(&str, &str); 2] = [
+    (
+        "unsupported type: map[interface {}]interface {}",
+        "kustomize drops the quotes of a key that reads as a number or boolean",
+    ),
+    ("number of previous names, number of previous", "kustomize keeps names it had in a list with commas, and this one has a comma"),
+];
+
+/// Compares; asks the peer again where Go's order of maps could be to blame.
+pub fn compare(case: &Case, ours: &Outcome, theirs: &Outcome, peer: &mut Peer) -> anyhow::Result<Verdict> {
+    let verdict = judge(ours, theirs);
+    if !matches!(verdict, Verdict::Different(_)) {
+        return Ok(verdict);
+    }
+    for _ in 0..8 {
+        let again = peer.build(case)?;
+        let same = match (&again, theirs) {
+            (Outcome::Refused(_), Outcome::Refused(_)) => true,
+            (again, theirs) => again == theirs,
+        };
+        if !same {
+            return Ok(Verdict::Excluded("kustomize's own output varies from run to run"));
+        }
+    }
+    Ok(verdict)
+}
+
+fn judge(ours: &Outcome, theirs: &Outcome) -> Verdict {
+    match (ours, theirs) {
+        (Outcome::Broken(_), _) => Verdict::Different("ours panics"),
+        (_, Outcome::Broken(_)) => Verdict::Excluded("kustomize panics"),
+        (Outcome::Refused(_), Outcome::Refused(_)) => Verdict::BothRefused,
+        (Outcome::Built { text: a, warnings: w }, Outcome::Built { text: b, warnings: v }) => match (a == b, w == v) {
+            (true, true) => Verdict::Same,
+            (true, false) => Verdict::Different("warnings"),
+            _ => Verdict::Different("output"),
+        },
+        (Outcome::Built { .. }, Outcome::Refused(error)) => INTERNAL
+            .iter()
+            .find(|(text, _)| error.contains(text))
+            .map_or(Verdict::Different("only kustomize refuses"), |(_, reason)| Verdict::Excluded(reason)),
+        (Outcome::Refused(error), Outcome::Built { .. }) if error.contains("is not defined here") => {
+            Verdict::Excluded("kustomize puts its own annotations into the hash of such a kind")
+        }
+        (Outcome::Refused(_), Outcome::Built { .. }) => Verdict::Different("only ours refuses"),
+    }
+}
