@@ -1,7 +1,7 @@
 //! Random kustomizations through kustomize-rs and through kustomize itself: the first byte that differs is an error.
 //!
 //! `differential --peer LOOP [--cases N] [--seed S] [--keep-going] [--save FOLDER]`, where LOOP is the program of
-//! `tests/servers/kustomize/loop` (`./tests/run --differential N` builds it). A case depends on its seed alone; a
+//! `tests/servers/kustomize/main.go` (`./tests/run --differential N` builds it). A case depends on its seed alone; a
 //! difference prints the seed, and the shrunk case is saved.
 #![allow(
     clippy::indexing_slicing,

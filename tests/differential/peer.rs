@@ -1,4 +1,4 @@
-//! The real thing: a loop around kustomize's library, see `tests/servers/kustomize/loop`.
+//! The real thing: a loop around kustomize's library, see `tests/servers/kustomize/main.go`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};

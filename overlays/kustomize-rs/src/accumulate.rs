@@ -190,7 +190,7 @@ impl Build {
             objects.iter().try_for_each(|object| loader.budget.copy(&object.node))?;
             if self.tracks_origins {
                 let text = provenance::path_text(&provenance::join(origin, path));
-                objects.iter_mut().for_each(|object| object.origin.annotation = Some(text.clone()));
+                objects.iter_mut().for_each(|object| object.set_origin_annotation(&text));
             }
             self.builtin_in_use |= objects.iter().any(|object| !self.schema.knows_scope(&object.gvk()));
             accumulator.resources.append_all(objects, &self.schema)?;
@@ -220,6 +220,9 @@ impl Build {
         if as_component {
             let given = std::mem::take(accumulator);
             *accumulator = self.accumulate(&below, &kustomization, given, &origin)?;
+            // What the component did must not have given two objects one name.
+            let items = std::mem::take(&mut accumulator.resources.items);
+            accumulator.resources.append_all(items, &self.schema)?;
             return Ok(());
         }
         let done = self.accumulate(&below, &kustomization, Accumulator::new(&loader.budget), &origin)?;
@@ -333,7 +336,7 @@ impl Build {
                 Ok(mut objects) => {
                     if self.tracks_origins {
                         let text = provenance::path_text(file);
-                        objects.iter_mut().for_each(|object| object.origin.annotation = Some(text.clone()));
+                        objects.iter_mut().for_each(|object| object.set_origin_annotation(&text));
                     }
                     inline.resources.append_all(objects, &self.schema)?;
                 }
@@ -395,13 +398,7 @@ impl Build {
         let context = Context { loader, schema: &schema, file: &kustomization.file };
         for object in self.plugins(loader, &kustomization.validators, &file, origin)? {
             let before = accumulator.resources.clone();
-            for mut step in builtin::step(&object)? {
-                if let Step::Name(_, text, _) = &mut step
-                    && text.is_empty()
-                {
-                    // kustomize writes the names anew, which counts as a change.
-                    text.push('-');
-                }
+            for step in builtin::step(&object)? {
                 context.run(&context.prepare(step)?, &mut accumulator.resources)?;
             }
             let after = &accumulator.resources;

@@ -49,6 +49,10 @@ pub(crate) fn read_crds(bytes: &[u8], file: &str, limits: &Limits) -> Result<Con
         return Err(BuildError::syntax("the file must be a map of OpenAPI definitions").in_file(file));
     };
     for entry in definitions {
+        if entry.value.as_mapping().is_none() && !entry.value.is_null() {
+            let message = format!("the definition `{}` must be a map", entry.key);
+            return Err(BuildError::syntax(message).at(file, entry.value.span));
+        }
         let properties = entry.value.at(&["Schema", "properties"]).and_then(Node::as_mapping);
         let is_object = ["kind", "apiVersion", "metadata"]
             .iter()

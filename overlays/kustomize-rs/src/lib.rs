@@ -230,12 +230,7 @@ fn finish(
         resource.cluster_scoped = schema.is_cluster_scoped(&resource.gvk());
         provenance::finish(resource, wants("originAnnotations"), wants("transformerAnnotations"));
         yaml::write_folded_texts(&mut resource.node);
-        if let Some(node) = resource.node.find_misfit() {
-            let text = node.scalar_text().unwrap_or_default();
-            let message = format!("`{text}` does not fit the type that its place had before");
-            let error = BuildError::transform(message).hint("put the value of the target in quotes to make it a text");
-            return Err(error.at(&resource.origin.file.clone(), node.span));
-        }
+        resource.node.refuse_misfits().map_err(|error| error.in_file(&resource.origin.file))?;
         if let Some(span) = resource.node.find_infinite() {
             let message = "a number that is infinite or none at all; JSON has no word for it";
             return Err(BuildError::transform(message).at(&resource.origin.file.clone(), span));

@@ -9,7 +9,8 @@ use std::sync::Arc;
 pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Vec<Resource>, BuildError> {
     let text = decode(bytes).map_err(|error| BuildError::from_yaml(error, file))?;
     let documents = parse_with(&text, limits, Rules::Manifest).map_err(|error| BuildError::from_yaml(error, file))?;
-    let alone = documents.len() == 1;
+    // kustomize counts the empty documents too.
+    let alone = documents.len() == 1 && !text.contains("\n---");
     let mut queue: std::collections::VecDeque<Node> = std::collections::VecDeque::new();
     for document in documents {
         let root = document.root;

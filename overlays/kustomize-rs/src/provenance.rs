@@ -98,9 +98,10 @@ pub(crate) fn note(resources: &mut [Resource], by: &Configured) {
     let text = by.text();
     for resource in resources {
         if resource.origin.annotation.is_none() {
-            resource.origin.annotation = Some(text.clone());
+            resource.set_origin_annotation(&text);
         } else {
             resource.transformations.push(text.clone());
+            resource.rewrite_annotations();
         }
     }
 }

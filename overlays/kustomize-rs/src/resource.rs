@@ -156,11 +156,20 @@ impl Resource {
     /// Says whether the object has a kind, and a name unless it is a list.
     pub(crate) fn is_named(&self) -> bool {
         let kind = self.kind();
-        !kind.is_empty() && (kind.ends_with("List") || !self.name().is_empty())
+        let name = self.node.at(&["metadata", "name"]);
+        // kustomize takes a null that it made itself for a name.
+        let has_name = !self.name().is_empty() || name.is_some_and(|name| name.style() == Style::Untyped);
+        !kind.is_empty() && (kind.ends_with("List") || has_name)
+    }
+
+    /// Notes where the object is from; kustomize does so in an annotation.
+    pub(crate) fn set_origin_annotation(&mut self, text: &str) {
+        self.origin.annotation = Some(text.to_owned());
+        self.rewrite_annotations();
     }
 
     /// Says whether kustomize would keep annotations of its own on the object.
-    fn has_state(&self) -> bool {
+    pub(crate) fn has_state(&self) -> bool {
         !self.previous.is_empty()
             || !self.prefixes.is_empty()
             || !self.suffixes.is_empty()
@@ -282,7 +291,7 @@ impl Resource {
     }
 
     /// What kustomize does to annotations whenever it keeps something in them: all values are texts of their own.
-    fn rewrite_annotations(&mut self) {
+    pub(crate) fn rewrite_annotations(&mut self) {
         self.rewrite_map("annotations");
     }
 

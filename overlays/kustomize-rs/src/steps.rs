@@ -50,6 +50,11 @@ pub(crate) struct Context<'a, 'b> {
 /// writing all labels anew, other labels must not come from a file.
 pub(crate) fn unchanged(after: &Resource, before: &Resource) -> bool {
     const VALIDATED_BY: &str = "validated-by";
+    // A name that was written anew counts as changed, even to what it was.
+    let name_style = |resource: &Resource| resource.node.at(&["metadata", "name"]).map(Node::style);
+    if name_style(after) != name_style(before) {
+        return false;
+    }
     let mut after = after.node.clone();
     let labels = after.get_mut("metadata").and_then(Node::as_mapping_mut).and_then(|metadata| {
         let labels = metadata.get_mut("labels")?.as_mapping_mut()?;
@@ -59,17 +64,24 @@ pub(crate) fn unchanged(after: &Resource, before: &Resource) -> bool {
         if empty {
             metadata.remove("labels");
         }
-        if before.node.at(&["metadata", "labels"]).is_some_and(is_from_file) {
+        let is_last = |metadata: &Node| {
+            metadata.as_mapping().and_then(|metadata| metadata.iter().last()).is_none_or(|entry| entry.key == "labels")
+        };
+        let Some(old) = before.node.at(&["metadata", "labels"]) else {
+            return after == before.node;
+        };
+        if is_written_anew(old) || before.has_state() || !before.node.get("metadata").is_some_and(is_last) {
             return false;
         }
     }
     after == before.node
 }
 
-fn is_from_file(labels: &Node) -> bool {
+fn is_written_anew(labels: &Node) -> bool {
     let mapping = labels.as_mapping();
+    let is_sorted = mapping.is_some_and(|mapping| mapping.iter().is_sorted_by_key(|entry| &entry.key));
     let from_label_transformer = |node: &Node| node.shared != 0 && node.as_str().is_some_and(|text| !text.is_empty());
-    labels.span.line != 0 || mapping.into_iter().flatten().any(|entry| !from_label_transformer(&entry.value))
+    labels.span.line != 0 || !is_sorted || mapping.into_iter().flatten().any(|entry| !from_label_transformer(&entry.value))
 }
 
 impl Context<'_, '_> {

@@ -1,4 +1,4 @@
-//! Every case of `fixtures/kustomize`: equal to what kustomize v5.8.1 printed, or refused where it refused.
+//! Every case of `fixtures/kustomize`: equal to what kustomize v5.8.1 printed, warnings too, or refused where it refused.
 //! `fixtures/kustomize/record` records them anew.
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,12 @@ fn options(order: Order) -> Options {
 fn check(case: &Path, order: Order) {
     let name = case.display();
     let files = support::tree(&case.join("input"));
-    let built = build(&files as &dyn FileSystem, "", &options(order)).map(|resources: Resources| resources.to_yaml());
+    let built = build(&files as &dyn FileSystem, "", &options(order));
+    if let (Ok(resources), Order::Legacy) = (&built, order) {
+        let expected = std::fs::read_to_string(case.join("expected_warnings.txt")).unwrap_or_default();
+        assert_eq!(resources.warnings(), expected.lines().collect::<Vec<_>>(), "{name}");
+    }
+    let built = built.map(|resources: Resources| resources.to_yaml());
     let own = case.join(if order == Order::None { "expected.none.yaml" } else { "expected.yaml" });
     let expected = if own.exists() { own } else { case.join("expected.yaml") };
     match (built, std::fs::read_to_string(expected)) {
@@ -41,5 +46,5 @@ fn every_case_gives_the_bytes_of_kustomize() {
         check(&entry.path(), Order::None);
         cases += 1;
     }
-    assert!(cases >= 25, "only {cases} cases");
+    assert!(cases >= 60, "only {cases} cases");
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::draw::Draw;
-use super::text::{self, key, label, odd_key, prose, scalar, word};
+use super::text::{key, label, odd_key, prose, scalar, word};
 use super::workloads;
 
 /// Names that objects share, so that references find something.
@@ -201,7 +201,7 @@ pub fn object(draw: &mut Draw) -> Value {
             let mut map = object("v1", "ConfigMap", metadata(draw, &own, true));
             map["data"] = data(draw);
             if draw.chance(8) {
-                map["binaryData"] = json!({"b": text::raw("!!binary aGVsbG8=")});
+                map["binaryData"] = json!({"b": "aGVsbG8="});
             }
             if draw.chance(5) {
                 map["immutable"] = json!(true);

@@ -372,7 +372,7 @@ impl<'s> Merger<'s> {
             return Ok(dest);
         };
         let (valid_keys, _) = valid(&used, last, keys);
-        append_items(&mut front, dest, &valid_keys);
+        append_items(&mut front, dest, &valid_keys)?;
         Ok(front)
     }
 }
@@ -513,12 +513,17 @@ fn set_element(items: &mut Vec<Node>, element: Option<Node>, keys: &[String], va
 }
 
 /// Adds the items of the object behind those of the patch, where no item has the same keys.
-fn append_items(front: &mut Vec<Node>, dest: Vec<Node>, keys: &[String]) {
+fn append_items(front: &mut Vec<Node>, dest: Vec<Node>, keys: &[String]) -> Result<(), BuildError> {
     for item in dest {
         if keys.first().is_none_or(String::is_empty) {
             let value = text_of(&item);
             set_element(front, Some(item), &[String::new()], &[value]);
             continue;
+        }
+        if item.as_mapping().is_none() && !item.is_null() {
+            let mut error = BuildError::transform("a list of maps with merge keys holds something else");
+            (error.line, error.column) = (item.span.line, item.span.column);
+            return Err(error);
         }
         let mut values = Vec::new();
         for key in keys {
@@ -533,4 +538,5 @@ fn append_items(front: &mut Vec<Node>, dest: Vec<Node>, keys: &[String]) {
         }
         set_element(front, Some(item), keys, &values);
     }
+    Ok(())
 }

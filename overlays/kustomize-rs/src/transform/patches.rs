@@ -165,6 +165,7 @@ pub(crate) fn apply_json(
             resource.store_previous_id(schema);
         }
         resource.show_state();
+        resource.node.refuse_misfits()?;
         // kustomize patches the object's JSON, and writes the object out for that.
         write_folded_texts(&mut resource.node);
         resource.node.forget_writing();

@@ -120,9 +120,13 @@ pub(crate) fn set_value(node: &mut Node, value: &Node, is_new: bool) -> Result<(
     }
     let text = value.scalar_text().unwrap_or_default().into_owned();
     let typed = plain_scalar(&text);
+    if node.style() == Style::Untyped {
+        node.replace_plainly(&text);
+        return Ok(());
+    }
     let fits = match (&node.value, &typed.value) {
-        (_, _) if is_new || node.style() == Style::Untyped => true,
-        (Value::String(_), _) => {
+        (_, _) if is_new => true,
+        (Value::String(_), _) if node.style() != Style::Misfit => {
             node.replace_value(Node::from(text));
             return Ok(());
         }

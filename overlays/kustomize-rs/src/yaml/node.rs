@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::shared::{Sequence, Text};
+use crate::error::BuildError;
 
 /// A place in the decoded source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -217,8 +218,19 @@ impl Node {
         }
     }
 
-    /// Finds a value that does not fit the type of its place.
-    pub(crate) fn find_misfit(&self) -> Option<&Node> {
+    /// Refuses a value that does not fit the type of its place.
+    pub(crate) fn refuse_misfits(&self) -> Result<(), BuildError> {
+        let Some(node) = self.find_misfit() else {
+            return Ok(());
+        };
+        let text = node.scalar_text().unwrap_or_default();
+        let mut error = BuildError::transform(format!("`{text}` does not fit the type that its place had before"))
+            .hint("put the value of the target in quotes to make it a text");
+        (error.line, error.column) = (node.span.line, node.span.column);
+        Err(error)
+    }
+
+    fn find_misfit(&self) -> Option<&Node> {
         match &self.value {
             Value::Sequence(items) => items.iter().find_map(Node::find_misfit),
             Value::Mapping(mapping) => mapping.iter().find_map(|entry| entry.value.find_misfit()),

@@ -398,7 +398,15 @@ impl Builder<'_> {
                     node.set_written(&text);
                     return Ok(node);
                 }
-                self.resolve_tagged(&text, style, tag, span)?
+                match self.resolve_tagged(&text, style, tag, span) {
+                    // kustomize finds this out when it prints the object, if it is still there.
+                    Err(error) if self.rules == Rules::Manifest && error.kind == YamlErrorKind::Value => {
+                        let mut node = Node::with_span(Value::String(text.into()), span);
+                        node.set_style(Style::Misfit);
+                        return Ok(node);
+                    }
+                    result => result?,
+                }
             }
         };
         let empty_in_braces = scalar == Scalar::Text && text.is_empty() && style == ScalarStyle::Plain && tag.is_none();

@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/api/provenance"
 	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -133,7 +132,6 @@ func render(asked *request) (answer response) {
 }
 
 func build(options *krusty.Options, files filesys.FileSystem, directory string) (string, error) {
-	_ = provenance.GetProvenance
 	var resources resmap.ResMap
 	resources, err := krusty.MakeKustomizer(options).Run(files, directory)
 	if err != nil {
