@@ -45,7 +45,7 @@ impl Case {
         Ok(())
     }
 
-    /// Reads the files below `folder`; its `directory` file, if any, is beside it.
+    /// Reads the files below `folder`.
     pub fn load(folder: &Path, directory: &str, unsorted: bool) -> anyhow::Result<Self> {
         let mut case = Self { directory: directory.to_owned(), unsorted, ..Self::default() };
         case.add(folder, "")?;

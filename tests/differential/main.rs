@@ -1,8 +1,9 @@
 //! Random kustomizations through kustomize-rs and through kustomize itself: the first byte that differs is an error.
 //!
-//! `differential --peer LOOP [--cases N] [--seed S] [--keep-going] [--save FOLDER]`, where LOOP is the program of
-//! `tests/servers/kustomize/main.go` (`./tests/run --differential N` builds it). A case depends on its seed alone; a
-//! difference prints the seed, and the shrunk case is saved.
+//! `differential --peer LOOP [--cases N] [--start S] [--keep-going] [--limit N] [--save FOLDER]` runs N cases from seed S on;
+//! `--seed S [--show]` one, `--folder DIR` the files of a folder. LOOP is the program of `tests/servers/kustomize`
+//! (`./tests/run --differential N` builds it). A case depends on its seed alone; the first difference ends the run, or the
+//! first `--limit` of them are told with `--keep-going`. What is told is made smaller first, and saved below FOLDER.
 #![allow(
     clippy::indexing_slicing,
     clippy::print_stdout,
@@ -148,7 +149,9 @@ fn described(case: &Case) -> String {
 
 fn told(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Built { text, warnings } => format!("{}{text}", warnings.iter().map(|line| format!("{line}\n")).collect::<String>()),
+        Outcome::Built { text, warnings } => {
+            format!("{}{text}", warnings.iter().map(|line| format!("{line}\n")).collect::<String>())
+        }
         Outcome::Refused(error) => format!("refused: {error}"),
         Outcome::Broken(error) => format!("broken: {}", error.lines().next().unwrap_or_default()),
     }

@@ -55,7 +55,10 @@ const INTERNAL: [(&str, &str); 2] = [
         "unsupported type: map[interface {}]interface {}",
         "kustomize drops the quotes of a key that reads as a number or boolean",
     ),
-    ("number of previous names, number of previous", "kustomize keeps names it had in a list with commas, and this one has a comma"),
+    (
+        "number of previous names, number of previous",
+        "kustomize keeps names it had in a list with commas, and this one has a comma",
+    ),
 ];
 
 /// Compares; asks the peer again where Go's order of maps could be to blame.

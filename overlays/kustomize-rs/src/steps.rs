@@ -81,7 +81,9 @@ fn is_written_anew(labels: &Node) -> bool {
     let mapping = labels.as_mapping();
     let is_sorted = mapping.is_some_and(|mapping| mapping.iter().is_sorted_by_key(|entry| &entry.key));
     let from_label_transformer = |node: &Node| node.shared != 0 && node.as_str().is_some_and(|text| !text.is_empty());
-    labels.span.line != 0 || !is_sorted || mapping.into_iter().flatten().any(|entry| !from_label_transformer(&entry.value))
+    labels.span.line != 0
+        || !is_sorted
+        || mapping.into_iter().flatten().any(|entry| !from_label_transformer(&entry.value))
 }
 
 impl Context<'_, '_> {
@@ -293,13 +295,11 @@ impl Context<'_, '_> {
             Prepared::Labels(pairs, fields) => labels::add(resources, pairs, fields),
             Prepared::Annotations(pairs, fields) => annotations::add(resources, pairs, fields),
             Prepared::Patch(patch) => patch.apply(resources, schema, limits),
-            Prepared::StrategicMerge(all) => {
-                all.iter().try_for_each(|(patch, file)| {
-                    let mut patch = patch.clone();
-                    patch.rewrite_metadata();
-                    patches::apply_by_name(resources, patch, schema, file)
-                })
-            }
+            Prepared::StrategicMerge(all) => all.iter().try_for_each(|(patch, file)| {
+                let mut patch = patch.clone();
+                patch.rewrite_metadata();
+                patches::apply_by_name(resources, patch, schema, file)
+            }),
             Prepared::JsonPatch { operations, entry, file } => {
                 let Some(target) = &entry.target else {
                     return Ok(());

@@ -46,5 +46,5 @@ fn every_case_gives_the_bytes_of_kustomize() {
         check(&entry.path(), Order::None);
         cases += 1;
     }
-    assert!(cases >= 60, "only {cases} cases");
+    assert!(cases >= 55, "only {cases} cases");
 }

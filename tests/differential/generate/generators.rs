@@ -77,7 +77,11 @@ pub fn generator(draw: &mut Draw, secret: bool, existing: &[Value], place: &str)
     if draw.chance(40) {
         let file = format!("{}{}.txt", word(draw), draw.number(0, 9));
         let path = if draw.chance(30) { format!("files/{file}") } else { file };
-        let content = if draw.chance(15) { String::from_utf8_lossy(&vec![b'x'; draw.number(40, 300)]).into_owned() } else { prose(draw) };
+        let content = if draw.chance(15) {
+            String::from_utf8_lossy(&vec![b'x'; draw.number(40, 300)]).into_owned()
+        } else {
+            prose(draw)
+        };
         generator["files"] = json!([if draw.chance(40) { format!("{}={path}", word(draw)) } else { path.clone() }]);
         files.push((format!("{place}{path}"), content));
     }

@@ -42,9 +42,37 @@ fn append(kustomization: &mut Map<String, Value>, field: &str, value: Value) {
 }
 
 const FEATURES: [&str; 31] = [
-    "namespace", "namePrefix", "nameSuffix", "labels", "labels", "commonLabels", "commonAnnotations", "images", "imageTags", "replicas", "patches",
-    "patches", "patches", "patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "replacements", "replacements", "vars", "configMapGenerator",
-    "configMapGenerator", "secretGenerator", "generatorOptions", "configurations", "crds", "openapi", "transformers", "transformers", "generators", "validators",
+    "namespace",
+    "namePrefix",
+    "nameSuffix",
+    "labels",
+    "labels",
+    "commonLabels",
+    "commonAnnotations",
+    "images",
+    "imageTags",
+    "replicas",
+    "patches",
+    "patches",
+    "patches",
+    "patches",
+    "patchesStrategicMerge",
+    "patchesJson6902",
+    "replacements",
+    "replacements",
+    "replacements",
+    "vars",
+    "configMapGenerator",
+    "configMapGenerator",
+    "secretGenerator",
+    "generatorOptions",
+    "configurations",
+    "crds",
+    "openapi",
+    "transformers",
+    "transformers",
+    "generators",
+    "validators",
 ];
 
 impl Layers<'_> {
@@ -99,7 +127,8 @@ impl Layers<'_> {
         for _ in 0..count {
             let object = objects::object(self.draw);
             let metadata = &object["metadata"];
-            let identity = format!("{} {} {} {}", object["apiVersion"], object["kind"], metadata["namespace"], metadata["name"]);
+            let identity =
+                format!("{} {} {} {}", object["apiVersion"], object["kind"], metadata["namespace"], metadata["name"]);
             if metadata["name"].is_null() || self.identities.insert(identity) {
                 all.push(object);
             }
@@ -151,13 +180,22 @@ impl Layers<'_> {
             kustomization.insert("kind".into(), json!("Kustomization"));
         }
         if self.draw.chance(8) {
-            kustomization.insert("buildMetadata".into(), json!(self.draw.some(&["originAnnotations", "transformerAnnotations", "managedByLabel"], 50)));
+            kustomization.insert(
+                "buildMetadata".into(),
+                json!(self.draw.some(&["originAnnotations", "transformerAnnotations", "managedByLabel"], 50)),
+            );
         }
         if self.draw.chance(5) {
             let options = self.sort_options();
             kustomization.insert("sortOptions".into(), options);
         }
-        let name = self.draw.pick(&["kustomization.yaml", "kustomization.yaml", "kustomization.yaml", "kustomization.yml", "Kustomization"]);
+        let name = self.draw.pick(&[
+            "kustomization.yaml",
+            "kustomization.yaml",
+            "kustomization.yaml",
+            "kustomization.yml",
+            "Kustomization",
+        ]);
         self.file(&format!("{place}{name}"), &Value::Object(kustomization));
         visible
     }
@@ -198,7 +236,8 @@ impl Layers<'_> {
 
     fn feature(&mut self, feature: &str, place: &str, kustomization: &mut Map<String, Value>, visible: &[Value]) {
         let serial = self.case.files.len();
-        let needs_objects = ["patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "vars", "transformers"];
+        let needs_objects =
+            ["patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "vars", "transformers"];
         if visible.is_empty() && needs_objects.contains(&feature) {
             return;
         }
@@ -231,7 +270,13 @@ impl Layers<'_> {
                 append(kustomization, feature, image);
             }
             "replicas" => {
-                let scaled: Vec<&Value> = visible.iter().filter(|object| ["Deployment", "StatefulSet", "ReplicaSet"].contains(&object["kind"].as_str().unwrap_or_default())).collect();
+                let scaled: Vec<&Value> = visible
+                    .iter()
+                    .filter(|object| {
+                        ["Deployment", "StatefulSet", "ReplicaSet"]
+                            .contains(&object["kind"].as_str().unwrap_or_default())
+                    })
+                    .collect();
                 if !scaled.is_empty() {
                     let object = self.draw.pick(&scaled);
                     let entry = json!({"name": object["metadata"]["name"], "count": self.draw.number(0, 9)});
@@ -307,12 +352,20 @@ impl Layers<'_> {
             }
             "transformers" => self.plugin(feature, place, kustomization, |draw| plugins::transformer(draw, visible)),
             "generators" => self.plugin(feature, place, kustomization, |draw| plugins::generator(draw)),
-            "validators" if self.draw.chance(40) => self.plugin(feature, place, kustomization, |draw| plugins::validator(draw)),
+            "validators" if self.draw.chance(40) => {
+                self.plugin(feature, place, kustomization, |draw| plugins::validator(draw))
+            }
             _ => {}
         }
     }
 
-    fn extra(&mut self, field: &str, place: &str, kustomization: &mut Map<String, Value>, make: impl Fn(&mut Draw) -> Value) {
+    fn extra(
+        &mut self,
+        field: &str,
+        place: &str,
+        kustomization: &mut Map<String, Value>,
+        make: impl Fn(&mut Draw) -> Value,
+    ) {
         let path = format!("{field}{}.yaml", self.case.files.len());
         let content = make(self.draw);
         self.file(&format!("{place}{path}"), &content);
@@ -320,7 +373,13 @@ impl Layers<'_> {
     }
 
     /// A plugin inline, in a file, or in a kustomization of plugins.
-    fn plugin(&mut self, field: &str, place: &str, kustomization: &mut Map<String, Value>, make: impl Fn(&mut Draw) -> Value) {
+    fn plugin(
+        &mut self,
+        field: &str,
+        place: &str,
+        kustomization: &mut Map<String, Value>,
+        make: impl Fn(&mut Draw) -> Value,
+    ) {
         let content = make(self.draw);
         match self.draw.number(0, 3) {
             0 => {

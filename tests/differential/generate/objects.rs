@@ -84,14 +84,19 @@ pub fn free(draw: &mut Draw, depth: usize) -> Value {
             Value::Object(map)
         }
         8 => Value::Array((0..draw.number(0, 4)).map(|_| free(draw, depth - 1)).collect()),
-        _ => Value::Array((0..draw.number(1, 3)).map(|index| json!({"name": format!("n{index}"), "value": free(draw, depth - 1)})).collect()),
+        _ => Value::Array(
+            (0..draw.number(1, 3))
+                .map(|index| json!({"name": format!("n{index}"), "value": free(draw, depth - 1)}))
+                .collect(),
+        ),
     }
 }
 
 fn subjects(draw: &mut Draw) -> Value {
     let mut list = Vec::new();
     for _ in 0..draw.number(1, 3) {
-        let mut subject = json!({"kind": draw.pick(&["ServiceAccount", "ServiceAccount", "User", "Group"]), "name": name(draw)});
+        let mut subject =
+            json!({"kind": draw.pick(&["ServiceAccount", "ServiceAccount", "User", "Group"]), "name": name(draw)});
         if draw.chance(50) {
             subject["namespace"] = json!(draw.pick(&["default", "prod", "team-a"]));
         }
@@ -149,7 +154,8 @@ fn ingress(draw: &mut Draw) -> (Value, Value) {
             json!({"service": {"name": name(draw), "port": {"number": 80}}})
         }
     };
-    let path = |draw: &mut Draw| json!({"path": format!("/{}", word(draw)), "pathType": "Prefix", "backend": backend(draw)});
+    let path =
+        |draw: &mut Draw| json!({"path": format!("/{}", word(draw)), "pathType": "Prefix", "backend": backend(draw)});
     let mut spec = json!({"rules": [{"host": "example.com", "http": {"paths": [path(draw), path(draw)]}}]});
     if draw.chance(40) {
         spec["tls"] = json!([{"hosts": ["example.com"], "secretName": name(draw)}]);
@@ -161,7 +167,8 @@ fn ingress(draw: &mut Draw) -> (Value, Value) {
         let field = if old { "backend" } else { "defaultBackend" };
         spec[field] = backend(draw);
     }
-    let version = if old { draw.pick(&["networking.k8s.io/v1beta1", "extensions/v1beta1"]) } else { "networking.k8s.io/v1" };
+    let version =
+        if old { draw.pick(&["networking.k8s.io/v1beta1", "extensions/v1beta1"]) } else { "networking.k8s.io/v1" };
     (json!(version), spec)
 }
 
@@ -181,7 +188,8 @@ fn definition(draw: &mut Draw, plural: &str) -> Value {
 /// Draws one object.
 pub fn object(draw: &mut Draw) -> Value {
     let own = name(draw);
-    let object = |api: &str, kind: &str, metadata: Value| json!({"apiVersion": api, "kind": kind, "metadata": metadata});
+    let object =
+        |api: &str, kind: &str, metadata: Value| json!({"apiVersion": api, "kind": kind, "metadata": metadata});
     match draw.number(0, 45) {
         0..=7 => workloads::deployment(draw, &own),
         8 | 9 => workloads::stateful_set(draw, &own),
@@ -267,7 +275,8 @@ pub fn object(draw: &mut Draw) -> Value {
             hooks
         }
         34 => {
-            let mut service = object("apiregistration.k8s.io/v1", "APIService", metadata(draw, "v1.example.com", false));
+            let mut service =
+                object("apiregistration.k8s.io/v1", "APIService", metadata(draw, "v1.example.com", false));
             service["spec"] = json!({"group": "example.com", "version": "v1", "service": {"name": name(draw), "namespace": "default"}});
             service
         }
@@ -297,7 +306,11 @@ pub fn object(draw: &mut Draw) -> Value {
             volume
         }
         40 => {
-            let (api, kind) = draw.pick(&[("storage.k8s.io/v1", "StorageClass"), ("scheduling.k8s.io/v1", "PriorityClass"), ("networking.k8s.io/v1", "IngressClass")]);
+            let (api, kind) = draw.pick(&[
+                ("storage.k8s.io/v1", "StorageClass"),
+                ("scheduling.k8s.io/v1", "PriorityClass"),
+                ("networking.k8s.io/v1", "IngressClass"),
+            ]);
             let mut class = object(api, kind, metadata(draw, &own, false));
             if kind == "PriorityClass" {
                 class["value"] = json!(1000);

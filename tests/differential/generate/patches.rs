@@ -30,7 +30,11 @@ fn change(draw: &mut Draw, tree: &Value, depth: usize) -> Value {
                 patch.insert("$patch".into(), json!(directive));
             }
             if draw.chance(1) {
-                let (name, value) = draw.pick(&[("$retainKeys", json!(["name"])), ("$setElementOrder/containers", json!([{"name": "main"}])), ("$deleteFromPrimitiveList/finalizers", json!(["a.io/one"]))]);
+                let (name, value) = draw.pick(&[
+                    ("$retainKeys", json!(["name"])),
+                    ("$setElementOrder/containers", json!([{"name": "main"}])),
+                    ("$deleteFromPrimitiveList/finalizers", json!(["a.io/one"])),
+                ]);
                 patch.insert(name.into(), value);
             }
             Value::Object(patch)
@@ -132,7 +136,10 @@ pub fn operations(draw: &mut Draw, object: &Value) -> Value {
             5 | 6 => json!({"op": "add", "path": here, "value": new}),
             7 | 8 => {
                 let below = match value {
-                    Value::Array(items) => format!("{here}/{}", draw.pick(&["-".to_owned(), "0".to_owned(), "-1".to_owned(), items.len().to_string()])),
+                    Value::Array(items) => format!(
+                        "{here}/{}",
+                        draw.pick(&["-".to_owned(), "0".to_owned(), "-1".to_owned(), items.len().to_string()])
+                    ),
                     Value::Object(_) => format!("{here}/{}", draw.pick(&["new", "a~1b", "10"])),
                     _ => here,
                 };
@@ -167,7 +174,9 @@ pub fn target(draw: &mut Draw, object: &Value) -> Value {
     if draw.chance(20) {
         target.insert("version".into(), json!(version));
     }
-    if draw.chance(60) && let Some(name) = object["metadata"]["name"].as_str() {
+    if draw.chance(60)
+        && let Some(name) = object["metadata"]["name"].as_str()
+    {
         let name = match draw.number(0, 5) {
             0 => format!("{}.*", &name[..name.len().min(2)]),
             1 => format!("{name}|other"),
@@ -176,7 +185,9 @@ pub fn target(draw: &mut Draw, object: &Value) -> Value {
         };
         target.insert("name".into(), json!(name));
     }
-    if draw.chance(15) && let Some(namespace) = object["metadata"].get("namespace") {
+    if draw.chance(15)
+        && let Some(namespace) = object["metadata"].get("namespace")
+    {
         target.insert("namespace".into(), namespace.clone());
     }
     if draw.chance(12) {
@@ -227,7 +238,10 @@ pub fn entry(draw: &mut Draw, objects: &[Value], file: &str) -> (Value, Option<(
                 patch["kind"] = json!("Renamed");
             }
             if draw.chance(35) {
-                entry.insert("options".into(), json!({"allowNameChange": draw.chance(60), "allowKindChange": draw.chance(40)}));
+                entry.insert(
+                    "options".into(),
+                    json!({"allowNameChange": draw.chance(60), "allowKindChange": draw.chance(40)}),
+                );
             }
         }
         let mut text = write::document(&patch, draw);

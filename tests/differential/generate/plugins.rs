@@ -48,7 +48,10 @@ pub fn transformer(draw: &mut Draw, objects: &[Value]) -> Value {
         }
     };
     match draw.number(0, 13) {
-        0 => set("PrefixTransformer", json!({"prefix": format!("{}-", word(draw)), "fieldSpecs": [{"path": "metadata/name"}]})),
+        0 => set(
+            "PrefixTransformer",
+            json!({"prefix": format!("{}-", word(draw)), "fieldSpecs": [{"path": "metadata/name"}]}),
+        ),
         1 => set("SuffixTransformer", json!({"suffix": format!("-{}", word(draw)), "fieldSpecs": fields(draw)})),
         2 => {
             let mut more = json!({"metadata": {"namespace": "from-plugin"}, "fieldSpecs": fields(draw)});
@@ -66,7 +69,10 @@ pub fn transformer(draw: &mut Draw, objects: &[Value]) -> Value {
         3 => set("LabelTransformer", json!({"labels": labels(draw), "fieldSpecs": fields(draw)})),
         4 => set("AnnotationsTransformer", json!({"annotations": labels(draw), "fieldSpecs": fields(draw)})),
         5 => set("ImageTagTransformer", json!({"imageTag": image(draw), "fieldSpecs": fields(draw)})),
-        6 => set("ReplicaCountTransformer", json!({"replica": {"name": name(draw), "count": draw.number(0, 9)}, "fieldSpecs": [{"path": "spec/replicas", "create": true, "kind": "Deployment"}]})),
+        6 => set(
+            "ReplicaCountTransformer",
+            json!({"replica": {"name": name(draw), "count": draw.number(0, 9)}, "fieldSpecs": [{"path": "spec/replicas", "create": true, "kind": "Deployment"}]}),
+        ),
         7 | 8 => {
             let object = draw.pick(objects);
             let operations = patches::operations(draw, &object);
@@ -82,10 +88,16 @@ pub fn transformer(draw: &mut Draw, objects: &[Value]) -> Value {
         10 => {
             let object = draw.pick(objects);
             let operations = patches::operations(draw, &object);
-            set("PatchJson6902Transformer", json!({"jsonOp": operations.to_string().replace('\u{1}', ""), "target": {"version": "v1", "kind": object["kind"], "name": object["metadata"]["name"]}}));
+            set(
+                "PatchJson6902Transformer",
+                json!({"jsonOp": operations.to_string().replace('\u{1}', ""), "target": {"version": "v1", "kind": object["kind"], "name": object["metadata"]["name"]}}),
+            );
         }
         11 => set("ReplacementTransformer", json!({"replacements": [replacements::replacement(draw, objects)]})),
-        12 => set("ValueAddTransformer", json!({"value": plain(draw), "targets": [{"fieldPath": draw.pick(&["metadata/namespace", "metadata/annotations/x", "spec/text"]), "filePathPosition": draw.number(0, 3)}]})),
+        12 => set(
+            "ValueAddTransformer",
+            json!({"value": plain(draw), "targets": [{"fieldPath": draw.pick(&["metadata/namespace", "metadata/annotations/x", "spec/text"]), "filePathPosition": draw.number(0, 3)}]}),
+        ),
         _ => set("HashTransformer", json!({})),
     }
     plugin
@@ -94,9 +106,15 @@ pub fn transformer(draw: &mut Draw, objects: &[Value]) -> Value {
 /// A generator's configuration.
 pub fn generator(draw: &mut Draw) -> Value {
     match draw.number(0, 3) {
-        0 => json!({"apiVersion": "builtin", "kind": "IAMPolicyGenerator", "metadata": {"name": word(draw)}, "cloud": "gke", "kubernetesService": {"name": "k", "namespace": draw.pick(&["", "prod"])}, "serviceAccount": {"name": "s", "projectId": "p"}}),
-        1 => json!({"apiVersion": "builtin", "kind": "SecretGenerator", "metadata": {"name": format!("{}-gen", name(draw)), "namespace": "prod"}, "literals": ["a=b"], "type": "Opaque", "options": {"disableNameSuffixHash": draw.chance(50)}}),
-        _ => json!({"apiVersion": "builtin", "kind": "ConfigMapGenerator", "metadata": {"name": format!("{}-gen", name(draw))}, "literals": [format!("a={}", plain(draw)), "c=d"]}),
+        0 => {
+            json!({"apiVersion": "builtin", "kind": "IAMPolicyGenerator", "metadata": {"name": word(draw)}, "cloud": "gke", "kubernetesService": {"name": "k", "namespace": draw.pick(&["", "prod"])}, "serviceAccount": {"name": "s", "projectId": "p"}})
+        }
+        1 => {
+            json!({"apiVersion": "builtin", "kind": "SecretGenerator", "metadata": {"name": format!("{}-gen", name(draw)), "namespace": "prod"}, "literals": ["a=b"], "type": "Opaque", "options": {"disableNameSuffixHash": draw.chance(50)}})
+        }
+        _ => {
+            json!({"apiVersion": "builtin", "kind": "ConfigMapGenerator", "metadata": {"name": format!("{}-gen", name(draw))}, "literals": [format!("a={}", plain(draw)), "c=d"]})
+        }
     }
 }
 
@@ -139,7 +157,21 @@ pub fn image(draw: &mut Draw) -> Value {
 /// A file of `configurations`.
 pub fn configuration(draw: &mut Draw) -> Value {
     let mut configuration = json!({});
-    for table in draw.some(&["commonLabels", "templateLabels", "commonAnnotations", "images", "namePrefix", "nameSuffix", "namespace", "replicas", "varReference", "labels"], 30) {
+    for table in draw.some(
+        &[
+            "commonLabels",
+            "templateLabels",
+            "commonAnnotations",
+            "images",
+            "namePrefix",
+            "nameSuffix",
+            "namespace",
+            "replicas",
+            "varReference",
+            "labels",
+        ],
+        30,
+    ) {
         configuration[table] = fields(draw);
     }
     if draw.chance(60) {

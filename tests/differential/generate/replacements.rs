@@ -12,7 +12,11 @@ fn field_path(draw: &mut Draw, path: &[Step]) -> String {
     for step in path {
         parts.push(match step {
             Step::Key(key) if key.contains('.') => {
-                if draw.chance(50) { format!("[{key}]") } else { key.replace('.', "\\.") }
+                if draw.chance(50) {
+                    format!("[{key}]")
+                } else {
+                    key.replace('.', "\\.")
+                }
             }
             Step::Key(key) => key.clone(),
             Step::Item(_, Some(name)) if draw.chance(60) => format!("[name={name}]"),
@@ -30,7 +34,9 @@ fn select(draw: &mut Draw, object: &Value) -> Value {
     if draw.chance(95) {
         select.insert("kind".into(), object["kind"].clone());
     }
-    if draw.chance(90) && let Some(name) = object["metadata"].get("name") {
+    if draw.chance(90)
+        && let Some(name) = object["metadata"].get("name")
+    {
         select.insert("name".into(), name.clone());
     }
     if draw.chance(15) && !group.is_empty() {
@@ -39,7 +45,9 @@ fn select(draw: &mut Draw, object: &Value) -> Value {
     if draw.chance(15) {
         select.insert("version".into(), json!(version));
     }
-    if draw.chance(12) && let Some(namespace) = object["metadata"].get("namespace") {
+    if draw.chance(12)
+        && let Some(namespace) = object["metadata"].get("namespace")
+    {
         select.insert("namespace".into(), namespace.clone());
     }
     Value::Object(select)
@@ -66,7 +74,10 @@ pub fn replacement(draw: &mut Draw, objects: &[Value]) -> Value {
     } else {
         let mut from = select(draw, &source);
         if draw.chance(80) {
-            let leaves: Vec<_> = places(&source).into_iter().filter(|(_, value)| draw.chance(if value.is_object() || value.is_array() { 12 } else { 100 })).collect();
+            let leaves: Vec<_> = places(&source)
+                .into_iter()
+                .filter(|(_, value)| draw.chance(if value.is_object() || value.is_array() { 12 } else { 100 }))
+                .collect();
             if !leaves.is_empty() {
                 let (path, _) = draw.pick(&leaves);
                 let path = field_path(draw, &path);
@@ -74,7 +85,8 @@ pub fn replacement(draw: &mut Draw, objects: &[Value]) -> Value {
             }
         }
         if draw.chance(20) {
-            from["options"] = json!({"delimiter": draw.pick(&[":", "/", "-"]), "index": draw.pick(&[0, 0, 0, 0, 1, 2])});
+            from["options"] =
+                json!({"delimiter": draw.pick(&[":", "/", "-"]), "index": draw.pick(&[0, 0, 0, 0, 1, 2])});
         }
         result.insert("source".into(), from);
     }
@@ -91,7 +103,13 @@ fn target(draw: &mut Draw, objects: &[Value]) -> Value {
     let mut select = select(draw, &object);
     if draw.chance(12) && select.get("name").is_some() {
         let name = select["name"].as_str().unwrap_or_default();
-        let pattern = draw.pick(&[format!("{name}.*"), "w.*".to_owned(), ".*".to_owned(), format!("^{name}$"), format!("{name}|x")]);
+        let pattern = draw.pick(&[
+            format!("{name}.*"),
+            "w.*".to_owned(),
+            ".*".to_owned(),
+            format!("^{name}$"),
+            format!("{name}|x"),
+        ]);
         select["name"] = json!(pattern);
     }
     let mut paths = Vec::new();
@@ -103,7 +121,22 @@ fn target(draw: &mut Draw, objects: &[Value]) -> Value {
         }
         let mut text = field_path(draw, &path);
         if draw.chance(10) {
-            text = format!("{text}.{}", draw.pick(&["new", "new.deep", "-", "[name=new]", "[name=new].value", "0", "host", "deep.port", "deep", "list.0", "list"]));
+            text = format!(
+                "{text}.{}",
+                draw.pick(&[
+                    "new",
+                    "new.deep",
+                    "-",
+                    "[name=new]",
+                    "[name=new].value",
+                    "0",
+                    "host",
+                    "deep.port",
+                    "deep",
+                    "list.0",
+                    "list"
+                ])
+            );
         } else if value.is_array() && draw.chance(40) {
             text = format!("{text}.{}", draw.pick(&["-", "*", "[name=new].x", "9", "[name=main].image"]));
         }
@@ -134,12 +167,14 @@ fn target(draw: &mut Draw, objects: &[Value]) -> Value {
 /// An entry of `vars`.
 pub fn variable(draw: &mut Draw, objects: &[Value], name: &str) -> Value {
     let object = draw.pick(objects);
-    let mut reference = json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "name": object["metadata"]["name"]});
+    let mut reference =
+        json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "name": object["metadata"]["name"]});
     if draw.chance(30) && object["metadata"].get("namespace").is_some() {
         reference["namespace"] = object["metadata"]["namespace"].clone();
     }
     let mut variable = json!({"name": name, "objref": reference});
-    let scalars: Vec<_> = places(&object).into_iter().filter(|(_, value)| !value.is_object() && !value.is_array()).collect();
+    let scalars: Vec<_> =
+        places(&object).into_iter().filter(|(_, value)| !value.is_object() && !value.is_array()).collect();
     if draw.chance(60) && !scalars.is_empty() {
         let (path, _) = draw.pick(&scalars);
         let path: String = path

@@ -8,9 +8,18 @@ use super::text::{prose, scalar, word};
 
 /// Images with all parts that an image can have.
 pub const IMAGES: [&str; 12] = [
-    "nginx", "nginx:1.0", "docker.io/library/nginx:1.0", "registry.example.com:5000/team/app", "registry.example.com:5000/team/app:v1",
-    "app@sha256:24a0c4b4a4c0eb97a1aabb8e29f18e917d05abfe1b7a7c07857230879ce7d3d3", "app:v1@sha256:24a0c4b4a4c0eb97a1aabb8e29f18e917d05abfe1b7a7c07857230879ce7d3d3",
-    "busybox", "my.app/x-y_z", "$(IMAGE)", "team/nginx", "nginx-extra:1",
+    "nginx",
+    "nginx:1.0",
+    "docker.io/library/nginx:1.0",
+    "registry.example.com:5000/team/app",
+    "registry.example.com:5000/team/app:v1",
+    "app@sha256:24a0c4b4a4c0eb97a1aabb8e29f18e917d05abfe1b7a7c07857230879ce7d3d3",
+    "app:v1@sha256:24a0c4b4a4c0eb97a1aabb8e29f18e917d05abfe1b7a7c07857230879ce7d3d3",
+    "busybox",
+    "my.app/x-y_z",
+    "$(IMAGE)",
+    "team/nginx",
+    "nginx-extra:1",
 ];
 
 fn env(draw: &mut Draw) -> Value {
@@ -56,7 +65,8 @@ fn container(draw: &mut Draw, own: &str) -> Value {
         container["volumeMounts"] = json!([{"name": "config", "mountPath": "/etc/config"}, {"name": "data", "mountPath": "/data", "subPath": "$(NAME)"}]);
     }
     if draw.chance(25) {
-        container["resources"] = json!({"limits": {"cpu": draw.pick(&["1", "100m", "0.5"]), "memory": "1Gi"}, "requests": {"cpu": 1}});
+        container["resources"] =
+            json!({"limits": {"cpu": draw.pick(&["1", "100m", "0.5"]), "memory": "1Gi"}, "requests": {"cpu": 1}});
     }
     if draw.chance(15) {
         container["livenessProbe"] = json!({"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 10});

@@ -75,13 +75,14 @@ impl Writer<'_> {
         if let Some(name) = &anchor {
             self.out.push_str(&format!(" &{name}"));
         }
-        let inline = !matches!(tree, Value::Object(map) if !map.is_empty()) && !matches!(tree, Value::Array(items) if !items.is_empty());
+        let inline = !matches!(tree, Value::Object(map) if !map.is_empty())
+            && !matches!(tree, Value::Array(items) if !items.is_empty());
         if inline || (place != Place::Start && self.flows(tree)) {
             if place != Place::Start {
                 self.out.push(' ');
             }
             match tree {
-                Value::String(text) if !self.scalar_block(text, indent) => self.scalar(text, false),
+                Value::String(text) if !self.scalar_block(text, indent) => self.scalar(text),
                 Value::String(_) => return,
                 _ => self.flow(tree),
             }
@@ -210,7 +211,7 @@ impl Writer<'_> {
     }
 
     fn key(&mut self, key: &str) {
-        self.scalar(key, false);
+        self.scalar(key);
     }
 
     fn flow(&mut self, tree: &Value) {
@@ -221,7 +222,7 @@ impl Writer<'_> {
                     if index > 0 {
                         self.out.push_str(", ");
                     }
-                    self.scalar(key, true);
+                    self.scalar(key);
                     self.out.push_str(": ");
                     self.flow(value);
                 }
@@ -237,20 +238,20 @@ impl Writer<'_> {
                 }
                 self.out.push(']');
             }
-            Value::String(text) => self.scalar(text, true),
+            Value::String(text) => self.scalar(text),
             other => self.out.push_str(&other.to_string()),
         }
     }
 
-    fn scalar(&mut self, text: &str, in_flow: bool) {
+    fn scalar(&mut self, text: &str) {
         if let Some(yaml) = text.strip_prefix(RAW) {
             self.out.push_str(yaml);
         } else if is_plain(text) && !self.draw.chance(self.style.quotes) {
             self.out.push_str(text);
-        } else if !text.contains(|c: char| c.is_control() || c == '\u{2028}' || c == '\u{feff}') && self.draw.chance(50) {
+        } else if !text.contains(|c: char| c.is_control() || c == '\u{2028}' || c == '\u{feff}') && self.draw.chance(50)
+        {
             self.out.push_str(&format!("'{}'", text.replace('\'', "''")));
         } else {
-            let _ = in_flow;
             self.out.push_str(&Value::String(text.to_owned()).to_string());
         }
     }
