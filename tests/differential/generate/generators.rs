@@ -1,4 +1,4 @@
-//! ConfigMaps and Secrets from files, lines and texts.
+//! `ConfigMap`s and Secrets from files, lines and texts.
 
 use serde_json::{Map, Value, json};
 
@@ -82,8 +82,8 @@ pub fn generator(draw: &mut Draw, secret: bool, existing: &[Value], place: &str)
         } else {
             prose(draw)
         };
-        generator["files"] = json!([if draw.chance(40) { format!("{}={path}", word(draw)) } else { path.clone() }]);
         files.push((format!("{place}{path}"), content));
+        generator["files"] = json!([if draw.chance(40) { format!("{}={path}", word(draw)) } else { path }]);
     }
     if draw.chance(30) {
         let path = format!("{}{}.env", word(draw), draw.number(0, 9));

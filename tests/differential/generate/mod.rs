@@ -339,8 +339,8 @@ impl Layers<'_> {
             "generatorOptions" => {
                 kustomization.insert(feature.to_owned(), generators::options(self.draw));
             }
-            "configurations" => self.extra(feature, place, kustomization, |draw| plugins::configuration(draw)),
-            "crds" => self.extra(feature, place, kustomization, |draw| plugins::definitions(draw)),
+            "configurations" => self.extra(feature, place, kustomization, plugins::configuration),
+            "crds" => self.extra(feature, place, kustomization, plugins::definitions),
             "openapi" => {
                 if self.draw.chance(40) {
                     let schema = plugins::schema(self.draw);
@@ -351,10 +351,8 @@ impl Layers<'_> {
                 }
             }
             "transformers" => self.plugin(feature, place, kustomization, |draw| plugins::transformer(draw, visible)),
-            "generators" => self.plugin(feature, place, kustomization, |draw| plugins::generator(draw)),
-            "validators" if self.draw.chance(40) => {
-                self.plugin(feature, place, kustomization, |draw| plugins::validator(draw))
-            }
+            "generators" => self.plugin(feature, place, kustomization, plugins::generator),
+            "validators" if self.draw.chance(40) => self.plugin(feature, place, kustomization, plugins::validator),
             _ => {}
         }
     }

@@ -156,10 +156,10 @@ fn target(draw: &mut Draw, objects: &[Value]) -> Value {
             target["reject"][0]["kind"] = object["kind"].clone();
         }
     }
-    if draw.chance(10) {
-        if let Some(map) = target.as_object_mut() {
-            map.remove("fieldPaths");
-        }
+    if draw.chance(10)
+        && let Some(map) = target.as_object_mut()
+    {
+        map.remove("fieldPaths");
     }
     target
 }

@@ -157,7 +157,7 @@ pub fn deployment(draw: &mut Draw, own: &str) -> Value {
     object
 }
 
-/// A StatefulSet.
+/// A `StatefulSet`.
 pub fn stateful_set(draw: &mut Draw, own: &str) -> Value {
     let mut object = workload(draw, "apps/v1", "StatefulSet", own);
     object["spec"]["serviceName"] = json!(name(draw));
@@ -167,7 +167,7 @@ pub fn stateful_set(draw: &mut Draw, own: &str) -> Value {
     object
 }
 
-/// A DaemonSet or ReplicaSet.
+/// A `DaemonSet` or `ReplicaSet`.
 pub fn daemon_set(draw: &mut Draw, own: &str) -> Value {
     let kind = draw.pick(&["DaemonSet", "ReplicaSet"]);
     workload(draw, "apps/v1", kind, own)
@@ -178,7 +178,7 @@ pub fn job(draw: &mut Draw, own: &str) -> Value {
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(draw, own, true), "spec": {"template": template(draw)}})
 }
 
-/// A CronJob.
+/// A `CronJob`.
 pub fn cron_job(draw: &mut Draw, own: &str) -> Value {
     let api = draw.pick(&["batch/v1", "batch/v1beta1"]);
     json!({"apiVersion": api, "kind": "CronJob", "metadata": metadata(draw, own, true), "spec": {"schedule": "*/5 * * * *", "jobTemplate": {"spec": {"template": template(draw)}}}})
