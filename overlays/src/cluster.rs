@@ -170,7 +170,7 @@ pub struct ClusterSpec {
     /// Where `metadata.name`, the Kubernetes version and the bundle reference stand, for messages.
     pub places: Places,
     /// The cluster object itself.
-    pub node: Node,
+    pub node: Arc<Node>,
     /// Every file that holds objects of this cluster, in order of path.
     pub files: Vec<SpecFile>,
 }

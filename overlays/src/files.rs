@@ -1,5 +1,6 @@
 //! The files of one commit, as values.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,6 +20,22 @@ pub enum EntryKind {
     Submodule,
 }
 
+/// The name that a store of files has for a content, such as the id of a git blob. Equal ids mean equal bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentId([u8; 20]);
+
+impl ContentId {
+    /// The id with these bytes.
+    pub fn new(bytes: [u8; 20]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8; 20] {
+        &self.0
+    }
+}
+
 /// One path of a commit. Folders have no entry of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {
@@ -28,6 +45,9 @@ pub struct FileEntry {
     pub kind: EntryKind,
     /// Size in bytes; 0 for submodules.
     pub size: u64,
+    /// What its content is called; none where that is not known without reading it. With it, what was read from a file
+    /// can be remembered.
+    pub id: Option<ContentId>,
 }
 
 /// Why a file could not be read.
@@ -43,13 +63,53 @@ pub enum ReadError {
         path: String,
         /// The cause.
         message: String,
+        /// What to do about it, where there is something to say.
+        hint: Option<String>,
     },
 }
 
-/// Read access to the tree of one commit (or of a folder of it). The order of [`Files::paths`] is not relied on.
+/// A path of a commit that is not used, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusablePath {
+    /// The path; bytes that are not UTF-8 are escaped, as `caf\xE9.yaml`.
+    pub path: String,
+    /// Why it is not used.
+    pub reason: Unusable,
+}
+
+/// Why a path of a commit is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// No [`RepoPath`] can name it: it is not UTF-8, or has a refused segment.
+    Name,
+    /// The store of the files cannot give what is there.
+    Unreadable {
+        /// The cause.
+        message: String,
+        /// What to do about it, where there is something to say.
+        hint: Option<String>,
+    },
+}
+
+/// Read access to the tree of one commit (or of a folder of it).
 pub trait Files {
-    /// Every entry whose path is UTF-8 and a [`RepoPath`].
-    fn paths(&self) -> Vec<FileEntry>;
+    /// Every entry whose path is UTF-8 and a [`RepoPath`], in order of path.
+    fn paths(&self) -> Cow<'_, [FileEntry]>;
+
+    /// The entries below a folder, in order of path.
+    fn below(&self, folder: &str) -> Cow<'_, [FileEntry]> {
+        match self.paths() {
+            Cow::Borrowed(entries) => Cow::Borrowed(entries_below(entries, folder)),
+            Cow::Owned(entries) => Cow::Owned(entries_below(&entries, folder).to_vec()),
+        }
+    }
+
+    /// The entry at a path.
+    fn entry(&self, path: &RepoPath) -> Option<FileEntry> {
+        let entries = self.paths();
+        let found = entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
+        entries.get(found).cloned()
+    }
 
     /// The bytes of a regular file.
     ///
@@ -57,17 +117,26 @@ pub trait Files {
     /// [`ReadError`] when there is no such file or it cannot be read.
     fn read(&self, path: &RepoPath) -> Result<Arc<[u8]>, ReadError>;
 
-    /// Paths that no [`RepoPath`] can name (not UTF-8, or with a refused segment), shown lossily for messages.
-    fn unusable_paths(&self) -> Vec<String> {
+    /// Paths that are not among [`Files::paths`] and should be: they cannot be named, or not be read.
+    fn unusable_paths(&self) -> Vec<UnusablePath> {
         Vec::new()
     }
+}
+
+/// Those of sorted entries whose path lies below `folder`.
+fn entries_below<'a>(entries: &'a [FileEntry], folder: &str) -> &'a [FileEntry] {
+    let first = format!("{folder}/");
+    let start = entries.partition_point(|entry| entry.path.as_str() < first.as_str());
+    let rest = entries.get(start..).unwrap_or_default();
+    let end = rest.partition_point(|entry| entry.path.is_below(folder));
+    rest.get(..end).unwrap_or_default()
 }
 
 /// A [`Files`] in memory, for tests, the demo and rendered trees.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFiles {
     files: BTreeMap<RepoPath, (EntryKind, Arc<[u8]>)>,
-    unusable: Vec<String>,
+    unusable: Vec<UnusablePath>,
 }
 
 impl MemoryFiles {
@@ -86,9 +155,9 @@ impl MemoryFiles {
         self.files.insert(path, (kind, Arc::from(&b""[..])));
     }
 
-    /// Notes a path that no [`RepoPath`] can name.
-    pub fn insert_unusable(&mut self, path: impl Into<String>) {
-        self.unusable.push(path.into());
+    /// Notes a path that is not used.
+    pub fn insert_unusable(&mut self, path: impl Into<String>, reason: Unusable) {
+        self.unusable.push(UnusablePath { path: path.into(), reason });
     }
 
     /// Removes an entry; `false` when there was none.
@@ -108,13 +177,14 @@ impl<B: Into<Arc<[u8]>>> FromIterator<(RepoPath, B)> for MemoryFiles {
 }
 
 impl Files for MemoryFiles {
-    fn paths(&self) -> Vec<FileEntry> {
+    fn paths(&self) -> Cow<'_, [FileEntry]> {
         self.files
             .iter()
             .map(|(path, (kind, bytes))| FileEntry {
                 path: path.clone(),
                 kind: kind.clone(),
                 size: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+                id: None,
             })
             .collect()
     }
@@ -122,17 +192,34 @@ impl Files for MemoryFiles {
     fn read(&self, path: &RepoPath) -> Result<Arc<[u8]>, ReadError> {
         match self.files.get(path) {
             Some((EntryKind::File, bytes)) => Ok(Arc::clone(bytes)),
-            Some((EntryKind::Symlink { .. }, _)) => {
-                Err(ReadError::Failed { path: path.to_string(), message: "it is a symbolic link".to_owned() })
-            }
-            Some((EntryKind::Submodule, _)) => {
-                Err(ReadError::Failed { path: path.to_string(), message: "it is a submodule".to_owned() })
-            }
+            Some((EntryKind::Symlink { .. }, _)) => Err(not_a_file(path, "it is a symbolic link")),
+            Some((EntryKind::Submodule, _)) => Err(not_a_file(path, "it is a submodule")),
             None => Err(ReadError::NotFound(path.to_string())),
         }
     }
 
-    fn unusable_paths(&self) -> Vec<String> {
+    fn unusable_paths(&self) -> Vec<UnusablePath> {
         self.unusable.clone()
+    }
+}
+
+fn not_a_file(path: &RepoPath, message: &str) -> ReadError {
+    ReadError::Failed { path: path.to_string(), message: message.to_owned(), hint: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entries_of_a_folder_are_those_below_it_and_no_neighbours() {
+        let names = ["a", "a-b/x", "a.b", "a/b", "a/c/d", "a0", "b/a/b"];
+        let files: MemoryFiles = names.iter().map(|name| (RepoPath::new(*name).unwrap(), &b""[..])).collect();
+        let below = |folder: &str| files.below(folder).iter().map(|entry| entry.path.to_string()).collect::<Vec<_>>();
+        assert_eq!(below("a"), ["a/b", "a/c/d"]);
+        assert_eq!(below("a/c"), ["a/c/d"]);
+        assert!(below("c").is_empty() && below("a0").is_empty());
+        assert!(files.entry(&RepoPath::new("a.b").unwrap()).is_some());
+        assert!(files.entry(&RepoPath::new("a/c").unwrap()).is_none(), "a folder has no entry");
     }
 }

@@ -19,6 +19,7 @@ pub mod object;
 mod path;
 pub mod policy;
 mod problem;
+mod remembered;
 pub mod render;
 mod source;
 pub mod staging;
@@ -31,9 +32,10 @@ mod yaml_problem;
 pub use cluster::{
     BundleReference, ClusterKind, ClusterSpec, Management, Place, Places, Provider, SpecFile, WorkerGroup,
 };
-pub use files::{EntryKind, FileEntry, Files, MemoryFiles, ReadError};
+pub use files::{ContentId, EntryKind, FileEntry, Files, MemoryFiles, ReadError, Unusable, UnusablePath};
 pub use fleet::{
-    BundleFile, EksaReleaseFile, EksdReleaseFile, Fleet, FluxVersionInUse, bundle_for, read_fleet, uses_bundle,
+    BundleFile, EksaReleaseFile, EksdReleaseFile, Fleet, FluxVersionInUse, ReadFiles, bundle_for, read_fleet,
+    read_fleet_remembering, uses_bundle,
 };
 pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary, objects_of};
 pub use path::{RepoPath, RepoPathError};
@@ -42,6 +44,7 @@ pub use policy::{
     commented_policy, read_policy,
 };
 pub use problem::{Problem, ProblemCode, Scope, Severity};
+pub use remembered::Remembered;
 pub use render::{
     ComponentName, Hop, Note, NoteKind, RemovedVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent,
     Weight,

@@ -107,6 +107,8 @@ pub struct Problem {
     pub scope: Scope,
     /// The file, when it is about one.
     pub path: Option<RepoPath>,
+    /// The file, escaped, when it is about one that no [`RepoPath`] can name.
+    pub escaped_path: Option<String>,
     /// Line in the file, from 1.
     pub line: Option<usize>,
     /// Column in the line, from 1, in characters.
@@ -125,6 +127,7 @@ impl Problem {
             code,
             scope: Scope::Fleet,
             path: None,
+            escaped_path: None,
             line: None,
             column: None,
             message: message.into(),
@@ -153,6 +156,21 @@ impl Problem {
         self
     }
 
+    /// About the file or folder at `path`, as far as it can be named.
+    #[must_use]
+    pub fn shown_path(mut self, path: &str) -> Self {
+        match RepoPath::new(path) {
+            Ok(path) => self.path = Some(path),
+            Err(_) => self.escaped_path = Some(path.to_owned()),
+        }
+        self
+    }
+
+    /// The path as text.
+    pub fn path_text(&self) -> Option<&str> {
+        self.path.as_ref().map(RepoPath::as_str).or(self.escaped_path.as_deref())
+    }
+
     /// At `line` and `column`, both from 1.
     #[must_use]
     pub fn at(mut self, line: usize, column: usize) -> Self {
@@ -177,7 +195,7 @@ impl Problem {
 /// `path:line:column: message (hint)`, without what is unknown.
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = &self.path {
+        if let Some(path) = self.path_text() {
             write!(formatter, "{path}")?;
             if let Some(line) = self.line {
                 write!(formatter, ":{line}")?;

@@ -1,5 +1,6 @@
 //! Trees of rendered files and their digests.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -151,13 +152,14 @@ impl<B: Into<Arc<[u8]>>> FromIterator<(RepoPath, B)> for RenderedTree {
 }
 
 impl Files for RenderedTree {
-    fn paths(&self) -> Vec<FileEntry> {
+    fn paths(&self) -> Cow<'_, [FileEntry]> {
         self.files
             .iter()
             .map(|(path, bytes)| FileEntry {
                 path: path.clone(),
                 kind: EntryKind::File,
                 size: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+                id: None,
             })
             .collect()
     }

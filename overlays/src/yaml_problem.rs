@@ -21,7 +21,7 @@ pub(crate) fn code(kind: YamlErrorKind) -> ProblemCode {
 pub(crate) fn problem(path: &RepoPath, error: &YamlError) -> Problem {
     let hint = match error.kind {
         YamlErrorKind::Encoding => "store it as UTF-8 text, or move it out of the folders that are read",
-        YamlErrorKind::Syntax => "the file may be cut off; check it at this place",
+        YamlErrorKind::Syntax => "correct the YAML at this place; where the file ends there, it was cut off",
         YamlErrorKind::DuplicateKey => "remove one of the two",
         YamlErrorKind::KeyType => "write the key as text, in quotes",
         YamlErrorKind::Value => "write the value in the form that its tag asks for",

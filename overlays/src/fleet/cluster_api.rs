@@ -104,12 +104,7 @@ fn plain(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
     };
     let control_plane = reference(spec, &["controlPlaneRef"]);
     let etcd = reference(spec, &["managedExternalEtcdRef"]);
-    let deployments: Vec<&FoundObject> = objects
-        .all()
-        .iter()
-        .filter(|other| other.group == "cluster.x-k8s.io" && other.kind == "MachineDeployment")
-        .filter(|other| field(&other.node, &["spec", "clusterName"]).is_some_and(|cluster| cluster == name))
-        .collect();
+    let deployments = objects.machine_deployments(&name);
     let version = control_plane
         .and_then(|plane| Some((field(&plane.node, &["spec", "version"])?, plane.place_of(&["spec", "version"]))));
     let Some((kubernetes_version, place)) = version else {
@@ -126,7 +121,7 @@ fn plain(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
     members.extend(reference(spec, &["infrastructureRef"]));
     members.extend(control_plane);
     members.extend(etcd);
-    members.extend(&deployments);
+    members.extend(deployments);
     let mut index = 0;
     while let Some(member) = members.get(index).copied() {
         index += 1;

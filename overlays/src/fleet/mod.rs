@@ -7,11 +7,12 @@ mod other;
 mod scan;
 
 pub(crate) use cluster_api::references;
+pub use scan::ReadFiles;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bundles::{Bundles, EksaRelease, EksdRelease, KubernetesVersion, Lock, Manifest};
+use bundles::{Bundles, EksaRelease, EksdRelease, KubernetesVersion, Lock};
 
 use crate::policy::BundleSelection;
 use crate::{
@@ -56,11 +57,11 @@ pub struct Fleet {
     /// `stepgate.yaml`, or its defaults.
     pub policy: Policy,
     /// Bundles, by number and then name.
-    pub bundles: Vec<BundleFile>,
+    pub bundles: Vec<Arc<BundleFile>>,
     /// `EKSAReleases`, by path.
-    pub eksa_releases: Vec<EksaReleaseFile>,
+    pub eksa_releases: Vec<Arc<EksaReleaseFile>>,
     /// EKS-D Releases, by path.
-    pub eksd_releases: Vec<EksdReleaseFile>,
+    pub eksd_releases: Vec<Arc<EksdReleaseFile>>,
     /// Clusters, by name.
     pub clusters: Vec<ClusterSpec>,
     /// `bundles.lock`.
@@ -89,7 +90,8 @@ pub struct FluxVersionInUse {
 impl Fleet {
     /// The cluster of that name.
     pub fn cluster(&self, name: &str) -> Option<&ClusterSpec> {
-        self.clusters.iter().find(|cluster| cluster.name == name)
+        let found = self.clusters.binary_search_by(|cluster| cluster.name.as_str().cmp(name)).ok()?;
+        self.clusters.get(found)
     }
 
     /// The errors that keep `cluster` from being planned: its own, and those of `stepgate.yaml` and `bundles.lock` that
@@ -133,19 +135,24 @@ const LOCK: &str = "bundles.lock";
 
 /// Reads a commit. It never fails as a whole: what is wrong becomes a [`Problem`] with its scope.
 pub fn read_fleet(files: &dyn Files) -> Fleet {
+    read_fleet_remembering(files, &ReadFiles::new(0))
+}
+
+/// As [`read_fleet`], for somebody who reads many commits: files that are `known` with their content are not read again.
+pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
     let mut fleet = Fleet::default();
     let read = |name: &str, problems: &mut Vec<Problem>| -> Option<(RepoPath, Arc<[u8]>)> {
         let path = RepoPath::new(name).ok()?;
-        let entry = files.paths().into_iter().find(|entry| entry.path == path)?;
+        let entry = files.entry(&path)?;
         if entry.kind != EntryKind::File {
-            let message = format!("{name} must be a regular file");
+            let message = "it must be a regular file";
             problems.push(Problem::new(ProblemCode::Symlink, message).path(&path).hint("store the file itself"));
             return None;
         }
         match files.read(&path) {
             Ok(bytes) => Some((path, bytes)),
             Err(error) => {
-                problems.push(Problem::new(ProblemCode::Unreadable, error.to_string()).path(&path));
+                problems.push(scan::unreadable(&path, error));
                 None
             }
         }
@@ -163,15 +170,11 @@ pub fn read_fleet(files: &dyn Files) -> Fleet {
                 .push(Problem::new(ProblemCode::BadLock, error.message).path(&path).at(error.line, 1).hint(error.hint)),
         }
     }
-    let found = scan::scan(files, &fleet.policy);
+    let found = scan::scan(files, &fleet.policy, known);
     fleet.problems.extend(found.problems);
-    for (path, bytes, manifest) in found.manifests {
-        match manifest {
-            Manifest::Bundles(bundles) => fleet.bundles.push(BundleFile { path, bytes, bundles }),
-            Manifest::EksaRelease(release) => fleet.eksa_releases.push(EksaReleaseFile { path, release }),
-            Manifest::EksdRelease(release) => fleet.eksd_releases.push(EksdReleaseFile { path, bytes, release }),
-        }
-    }
+    fleet.bundles = found.bundles;
+    fleet.eksa_releases = found.eksa_releases;
+    fleet.eksd_releases = found.eksd_releases;
     fleet.bundles.sort_by(|left, right| {
         (left.bundles.number, &left.bundles.name, &left.path).cmp(&(
             right.bundles.number,
@@ -192,7 +195,7 @@ pub fn read_fleet(files: &dyn Files) -> Fleet {
 fn check_bundles(fleet: &mut Fleet) {
     let mut numbers: BTreeMap<u64, Vec<&BundleFile>> = BTreeMap::new();
     for file in &fleet.bundles {
-        numbers.entry(file.bundles.number).or_default().push(file);
+        numbers.entry(file.bundles.number).or_default().push(file.as_ref());
     }
     for (number, files) in numbers {
         let [first, rest @ ..] = files.as_slice() else { continue };
@@ -228,7 +231,7 @@ fn check_clusters(fleet: &mut Fleet) {
         }
         first.insert(&cluster.name, cluster);
         if let Management::ManagedBy(manager) = &cluster.management
-            && !fleet.clusters.iter().any(|other| other.name == *manager)
+            && fleet.cluster(manager).is_none()
         {
             let message =
                 format!("management cluster {manager:?} of cluster {:?} is not in this repository", cluster.name);
@@ -345,7 +348,7 @@ pub fn bundle_for<'a>(fleet: &'a Fleet, cluster: &ClusterSpec) -> Result<&'a Bun
         }
     };
     let named = |name: &str| {
-        let mut files = fleet.bundles.iter().filter(|file| file.bundles.name == name);
+        let mut files = fleet.bundles.iter().map(Arc::as_ref).filter(|file| file.bundles.name == name);
         match (files.next(), files.next()) {
             (Some(file), None) => Ok(file),
             (Some(one), Some(two)) => Err(missing(
@@ -361,7 +364,7 @@ pub fn bundle_for<'a>(fleet: &'a Fleet, cluster: &ClusterSpec) -> Result<&'a Bun
             let message = format!("the newest bundle cannot be told: {unread}");
             return Err(missing(message, "repair that file, or name a bundle in stepgate.yaml".to_owned()));
         }
-        let Some(last) = fleet.bundles.last() else {
+        let Some(last) = fleet.bundles.last().map(Arc::as_ref) else {
             return Err(missing(format!("there is no bundle for cluster {:?}", cluster.name), have()));
         };
         let twin =

@@ -17,7 +17,7 @@ pub(super) struct FoundObject {
     pub kind: String,
     pub name: String,
     pub namespace: String,
-    pub node: Node,
+    pub node: Arc<Node>,
 }
 
 impl FoundObject {
@@ -38,7 +38,7 @@ impl FoundObject {
             kind,
             name: text(&["metadata", "name"]),
             namespace: text(&["metadata", "namespace"]),
-            node,
+            node: Arc::new(node),
         })
     }
 
@@ -60,23 +60,31 @@ impl FoundObject {
 
 /// All objects, with the ways in which they are looked up.
 pub(super) struct Objects<'a> {
-    all: &'a [FoundObject],
     by_name: HashMap<(&'a str, &'a str), Vec<&'a FoundObject>>,
     by_path: HashMap<&'a RepoPath, Vec<&'a FoundObject>>,
+    machine_deployments: HashMap<String, Vec<&'a FoundObject>>,
 }
 
 impl<'a> Objects<'a> {
-    pub fn new(all: &'a [FoundObject]) -> Self {
-        let mut objects = Self { all, by_name: HashMap::new(), by_path: HashMap::new() };
+    pub fn new(all: &'a [Arc<FoundObject>]) -> Self {
+        let mut objects =
+            Self { by_name: HashMap::new(), by_path: HashMap::new(), machine_deployments: HashMap::new() };
         for object in all {
             objects.by_name.entry((&object.kind, &object.name)).or_default().push(object);
             objects.by_path.entry(&object.path).or_default().push(object);
+            if object.group == "cluster.x-k8s.io"
+                && object.kind == "MachineDeployment"
+                && let Some(cluster) = field(&object.node, &["spec", "clusterName"])
+            {
+                objects.machine_deployments.entry(cluster).or_default().push(object);
+            }
         }
         objects
     }
 
-    pub fn all(&self) -> &'a [FoundObject] {
-        self.all
+    /// The `MachineDeployment`s of a cluster, in order of path.
+    pub fn machine_deployments(&self, cluster: &str) -> &[&'a FoundObject] {
+        self.machine_deployments.get(cluster).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// The objects of that kind and name, in order of path.
@@ -104,7 +112,7 @@ pub(super) fn count(node: &Node, path: &[&str]) -> Option<u32> {
 }
 
 /// Every cluster among `objects`, by name; broken ones become problems.
-pub(super) fn clusters(objects: &[FoundObject], problems: &mut Vec<Problem>) -> Vec<ClusterSpec> {
+pub(super) fn clusters(objects: &[Arc<FoundObject>], problems: &mut Vec<Problem>) -> Vec<ClusterSpec> {
     let mut clusters = Vec::new();
     let index = Objects::new(objects);
     for object in objects {
@@ -150,7 +158,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Objects of the known kinds that belong to no cluster are told, so that nobody wonders.
-fn tell_strays(objects: &[FoundObject], clusters: &[ClusterSpec], problems: &mut Vec<Problem>) {
+fn tell_strays(objects: &[Arc<FoundObject>], clusters: &[ClusterSpec], problems: &mut Vec<Problem>) {
     let used: BTreeSet<&RepoPath> =
         clusters.iter().flat_map(|cluster| cluster.files.iter().map(|file| &file.path)).collect();
     for object in objects {
@@ -209,7 +217,7 @@ fn cut(member: &FoundObject, members: &[&FoundObject]) -> Arc<[u8]> {
 }
 
 /// The first use of every version of a Flux API in every file.
-pub(super) fn flux_versions(objects: &[FoundObject]) -> Vec<FluxVersionInUse> {
+pub(super) fn flux_versions(objects: &[Arc<FoundObject>]) -> Vec<FluxVersionInUse> {
     let mut uses = BTreeSet::new();
     for object in objects.iter().filter(|object| object.group.ends_with(".toolkit.fluxcd.io")) {
         uses.insert(FluxVersionInUse {

@@ -1,14 +1,16 @@
 //! Walking the files of a commit and telling what each is.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bundles::Manifest;
 use kustomize_rs::yaml::{self, Limits};
 
 use super::objects::FoundObject;
+use super::{BundleFile, EksaReleaseFile, EksdReleaseFile};
 use crate::nearest::nearest;
 use crate::{
-    ComponentName, EntryKind, FileEntry, Files, Policy, Problem, ProblemCode, RepoPath, Severity, yaml_problem,
+    ComponentName, ContentId, EntryKind, FileEntry, Files, Policy, Problem, ProblemCode, ReadError, Remembered,
+    RepoPath, Severity, Unusable, UnusablePath, yaml_problem,
 };
 
 /// Files larger than this are not read: no real manifest is, and a 100 MB file must not cost memory.
@@ -24,15 +26,63 @@ const GROUPS: [&str; 6] = [
     "toolkit.fluxcd.io",
 ];
 
-#[derive(Default)]
+/// What files hold, put together.
+#[derive(Clone, Default)]
 pub(super) struct Found {
-    pub manifests: Vec<(RepoPath, Arc<[u8]>, Manifest)>,
-    pub objects: Vec<FoundObject>,
+    pub bundles: Vec<Arc<BundleFile>>,
+    pub eksa_releases: Vec<Arc<EksaReleaseFile>>,
+    pub eksd_releases: Vec<Arc<EksdReleaseFile>>,
+    pub objects: Vec<Arc<FoundObject>>,
     pub problems: Vec<Problem>,
 }
 
+impl Found {
+    fn add(&mut self, other: &Self) {
+        self.bundles.extend(other.bundles.iter().cloned());
+        self.eksa_releases.extend(other.eksa_releases.iter().cloned());
+        self.eksd_releases.extend(other.eksd_releases.iter().cloned());
+        self.objects.extend(other.objects.iter().cloned());
+        self.problems.extend(other.problems.iter().cloned());
+    }
+
+    fn add_manifest(&mut self, path: &RepoPath, bytes: &Arc<[u8]>, manifest: Manifest) {
+        let (path, bytes) = (path.clone(), Arc::clone(bytes));
+        match manifest {
+            Manifest::Bundles(bundles) => self.bundles.push(Arc::new(BundleFile { path, bytes, bundles })),
+            Manifest::EksaRelease(release) => self.eksa_releases.push(Arc::new(EksaReleaseFile { path, release })),
+            Manifest::EksdRelease(release) => {
+                self.eksd_releases.push(Arc::new(EksdReleaseFile { path, bytes, release }));
+            }
+        }
+    }
+}
+
+/// What was read from files before, by path and content. A fleet that is read again costs its changed files.
+pub struct ReadFiles(Mutex<Remembered<(RepoPath, ContentId, Place), Arc<Found>>>);
+
+/// Memory that a parsed file takes for each of its bytes, about.
+const PARSED: usize = 16;
+
+impl ReadFiles {
+    /// Remembers what files hold, as long as that takes less than about `bytes` bytes of memory.
+    pub fn new(bytes: usize) -> Self {
+        Self(Mutex::new(Remembered::new(bytes)))
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Remembered<(RepoPath, ContentId, Place), Arc<Found>>> {
+        // What is remembered is whole at every point where a panic could happen.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for ReadFiles {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("ReadFiles").field(&self.known().len()).finish()
+    }
+}
+
 /// What a path is to us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place {
     /// Under `bundles/` or `clusters/`: whatever is there must be readable.
     Ours,
@@ -61,7 +111,10 @@ fn place(path: &RepoPath, policy: &Policy) -> Place {
 /// The cluster that a path belongs to by its folder: `clusters/<name>/…`, or
 /// `clusters/<management>/<name>/eksa-system/…` of EKS Anywhere.
 pub(super) fn cluster_of_path(path: &RepoPath) -> Option<String> {
-    let segments: Vec<&str> = path.segments().collect();
+    cluster_of(&path.segments().collect::<Vec<_>>())
+}
+
+fn cluster_of(segments: &[&str]) -> Option<String> {
     if let Some(at) = segments.iter().position(|segment| *segment == "eksa-system")
         && at > 0
     {
@@ -69,6 +122,31 @@ pub(super) fn cluster_of_path(path: &RepoPath) -> Option<String> {
     }
     let at = segments.iter().position(|segment| *segment == "clusters")?;
     (segments.len() > at + 2).then(|| segments.get(at + 1).map(|name| (*name).to_owned()))?
+}
+
+/// A path that is not read concerns its cluster, where it is in the folder of one: what it would say is not known.
+fn unusable(path: &UnusablePath) -> Problem {
+    let segments: Vec<&str> = path.path.split('/').collect();
+    let problem = match &path.reason {
+        Unusable::Name => {
+            let message = "the path is not UTF-8 or has a segment that cannot be used; it is not read";
+            Problem::new(ProblemCode::BadPath, message).hint("rename it")
+        }
+        Unusable::Unreadable { message, hint } => {
+            let problem = Problem::new(ProblemCode::Unreadable, message.as_str());
+            problem.hint(hint.as_deref().unwrap_or("store it again"))
+        }
+    };
+    // The folder itself may be what cannot be read.
+    let cluster = match segments.as_slice() {
+        ["clusters", name] | [.., name, "eksa-system"] => Some((*name).to_owned()),
+        _ => cluster_of(&segments),
+    };
+    let problem = problem.shown_path(&path.path);
+    match cluster {
+        Some(cluster) => problem.cluster(cluster),
+        None => problem,
+    }
 }
 
 fn scoped(problem: Problem, path: &RepoPath) -> Problem {
@@ -123,24 +201,19 @@ fn has_overlay(name: ComponentName) -> bool {
     }
 }
 
-pub(super) fn scan(files: &dyn Files, policy: &Policy) -> Found {
+pub(super) fn scan(files: &dyn Files, policy: &Policy, known: &ReadFiles) -> Found {
     let mut found = Found::default();
-    for path in files.unusable_paths() {
-        let message = format!("path {path:?} is not UTF-8 or has a segment that cannot be used; it is not read");
-        let problem = Problem::new(ProblemCode::BadPath, message).hint("rename it");
-        found.problems.push(problem);
-    }
-    let mut entries = files.paths();
-    entries.sort_by(|left, right| left.path.cmp(&right.path));
+    found.problems.extend(files.unusable_paths().iter().map(unusable));
+    let entries = files.paths();
     unknown_overlays(&entries, &mut found);
-    for entry in &entries {
+    for entry in entries.iter() {
         match &entry.kind {
-            EntryKind::File => file(files, policy, entry, &mut found),
+            EntryKind::File => file(files, policy, entry, known, &mut found),
             EntryKind::Symlink { target } => symlink(&entry.path, target, policy, &mut found),
             EntryKind::Submodule => {
                 let ours = place(&entry.path, policy) != Place::Elsewhere;
                 let severity = if ours { Severity::Error } else { Severity::Note };
-                let message = format!("{} is a submodule; its files are not read", entry.path);
+                let message = "it is a submodule; its files are not read";
                 let problem = Problem::new(ProblemCode::Submodule, message).path(&entry.path).severity(severity);
                 found.problems.push(scoped(problem.hint("copy the files into this repository"), &entry.path));
             }
@@ -172,38 +245,55 @@ pub(crate) fn leaves_repository(path: &RepoPath, target: &str) -> bool {
 fn symlink(path: &RepoPath, target: &str, policy: &Policy, found: &mut Found) {
     let place = place(path, policy);
     let problem = if leaves_repository(path, target) {
-        let message = format!("{path} is a symbolic link out of the repository, to {target:?}");
+        let message = format!("it is a symbolic link out of the repository, to {target:?}");
         Problem::new(ProblemCode::Symlink, message).hint("store the file itself in the repository")
     } else {
         let severity = if place == Place::Ours { Severity::Warning } else { Severity::Note };
-        let message = format!("{path} is a symbolic link to {target:?}; links are not followed");
+        let message = format!("it is a symbolic link to {target:?}; links are not followed");
         Problem::new(ProblemCode::Symlink, message).severity(severity).hint("store the file itself")
     };
     found.problems.push(scoped(problem.path(path), path));
 }
 
-fn file(files: &dyn Files, policy: &Policy, entry: &FileEntry, found: &mut Found) {
+fn file(files: &dyn Files, policy: &Policy, entry: &FileEntry, known: &ReadFiles, found: &mut Found) {
     let path = &entry.path;
     let place = place(path, policy);
     if !path.is_yaml() || place == Place::Left || path.as_str() == super::POLICY {
         return;
     }
     if entry.size > MAXIMUM_BYTES {
-        let message = format!("{path} has {} bytes; files over {MAXIMUM_BYTES} bytes are not read", entry.size);
+        let message = format!("it has {} bytes; files over {MAXIMUM_BYTES} bytes are not read", entry.size);
         let severity = if place == Place::Ours { Severity::Error } else { Severity::Note };
         let problem = Problem::new(ProblemCode::TooLarge, message).path(path).severity(severity);
         found.problems.push(scoped(problem.hint("split it, or move it elsewhere"), path));
         return;
     }
-    let bytes = match files.read(path) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            let problem = Problem::new(ProblemCode::Unreadable, error.to_string()).path(path);
-            found.problems.push(scoped(problem, path));
-            return;
+    let key = entry.id.map(|id| (path.clone(), id, place));
+    if let Some(known) = key.as_ref().and_then(|key| known.known().get(key)) {
+        found.add(&known);
+        return;
+    }
+    match files.read(path) {
+        Ok(bytes) => {
+            let mut own = Found::default();
+            contents(path, place, &bytes, &mut own);
+            found.add(&own);
+            if let Some(key) = key {
+                known.known().insert(key, Arc::new(own), bytes.len() * PARSED + path.as_str().len() + 256);
+            }
         }
+        Err(error) => found.problems.push(scoped(unreadable(path, error), path)),
+    }
+}
+
+/// The problem of a file that could not be read.
+pub(super) fn unreadable(path: &RepoPath, error: ReadError) -> Problem {
+    let (message, hint) = match error {
+        ReadError::NotFound(_) => ("it is not there any more".to_owned(), None),
+        ReadError::Failed { message, hint, .. } => (message, hint),
     };
-    contents(path, place, &bytes, found);
+    let problem = Problem::new(ProblemCode::Unreadable, message).path(path);
+    problem.hint(hint.as_deref().unwrap_or("store it again"))
 }
 
 fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found) {
@@ -224,7 +314,7 @@ fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found)
     }
     if text.trim().is_empty() {
         if !of_flux {
-            let problem = Problem::new(ProblemCode::BadYaml, format!("{path} is empty")).path(path).at(1, 1);
+            let problem = Problem::new(ProblemCode::BadYaml, "the file is empty").path(path).at(1, 1);
             found.problems.push(scoped(problem.hint("fill it or remove it"), path));
         }
         return;
@@ -233,8 +323,9 @@ fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found)
         match bundles::parse(path.as_str(), bytes) {
             Ok(manifests) => {
                 let held = !manifests.is_empty();
-                let of_manifest = |manifest| (path.clone(), Arc::clone(bytes), manifest);
-                found.manifests.extend(manifests.into_iter().map(of_manifest));
+                for manifest in manifests {
+                    found.add_manifest(path, bytes, manifest);
+                }
                 // A file of bundles is large and holds nothing else; only a mixed one is read twice.
                 if held && !text.contains("kind: Cluster") {
                     return;
@@ -255,7 +346,7 @@ fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found)
         Ok(documents) => {
             for document in documents {
                 if let Some(object) = FoundObject::new(path, bytes, document.root) {
-                    found.objects.push(object);
+                    found.objects.push(Arc::new(object));
                 } else if place == Place::Ours && !of_flux && path.file_name() != "kustomization.yaml" {
                     let problem = Problem::new(ProblemCode::Skipped, "a document without kind is left out").path(path);
                     found.problems.push(scoped(problem.severity(Severity::Note), path));
@@ -313,7 +404,8 @@ mod tests {
             ("overlays/capi/a.yaml", ""),
             ("clusters/x/overlays/cluster/a.yaml", ""),
         ]);
-        let told: Vec<_> = scan(&files, &Policy::default()).problems.iter().map(ToString::to_string).collect();
+        let told: Vec<_> =
+            scan(&files, &Policy::default(), &ReadFiles::new(0)).problems.iter().map(ToString::to_string).collect();
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(
             told.iter()

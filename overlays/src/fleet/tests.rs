@@ -140,7 +140,7 @@ fn bad_bundles_and_entries_are_told() {
     files
         .insert_entry(path("clusters/good/link.yaml"), EntryKind::Symlink { target: "../../../etc/passwd".to_owned() });
     files.insert_entry(path("clusters/sub"), EntryKind::Submodule);
-    files.insert_unusable("clusters/\u{fffd}.yaml");
+    files.insert_unusable("clusters/\\xff.yaml", crate::Unusable::Name);
     let fleet = read_fleet(&files);
     let codes: Vec<_> = fleet
         .problems
@@ -167,9 +167,9 @@ fn bad_bundles_and_entries_are_told() {
 fn a_large_file_is_refused_without_being_read() {
     struct Large;
     impl Files for Large {
-        fn paths(&self) -> Vec<crate::FileEntry> {
+        fn paths(&self) -> std::borrow::Cow<'_, [crate::FileEntry]> {
             let path = RepoPath::new("clusters/big/c.yaml").unwrap();
-            vec![crate::FileEntry { path, kind: EntryKind::File, size: 100 << 20 }]
+            vec![crate::FileEntry { path, kind: EntryKind::File, size: 100 << 20, id: None }].into()
         }
         fn read(&self, path: &RepoPath) -> Result<Arc<[u8]>, crate::ReadError> {
             panic!("{path} was read")

@@ -38,7 +38,7 @@ pub fn read_policy(path: &RepoPath, bytes: &[u8]) -> (Policy, Vec<Problem>) {
             [] => Policy::default(),
             [document] => reader.policy(&document.root),
             [_, second, ..] => {
-                reader.problem(second.root.span, "stepgate.yaml must hold one document", None);
+                reader.problem(second.root.span, "the policy is one document", None);
                 Policy::default()
             }
         },
@@ -246,7 +246,7 @@ impl Reader<'_> {
 
     pub(super) fn policy(&mut self, root: &Node) -> Policy {
         let mut policy = Policy::default();
-        let Some(mapping) = self.mapping(root, "stepgate.yaml") else { return policy };
+        let Some(mapping) = self.mapping(root, "the policy") else { return policy };
         // Environments first: clusters name them, wherever they stand in the file.
         if let Some(node) = mapping.get("environments") {
             policy.environments = self.environments(node);
@@ -295,7 +295,7 @@ impl Reader<'_> {
                 "flux" => self.flux(node, &mut policy.flux),
                 _ => {
                     if !self.setting(entry, &mut policy.settings) {
-                        self.unknown(entry, "stepgate.yaml", &known(&FLEET, false));
+                        self.unknown(entry, "the policy", &known(&FLEET, false));
                     }
                 }
             }

@@ -72,7 +72,7 @@ fn the_most_specific_setting_wins() {
 #[test]
 fn every_mistake_has_a_place_and_advice() {
     for (text, line, column, message, hint) in [
-        ("soka: 1m", 1, 1, "unknown field \"soka\" in stepgate.yaml", "did you mean \"soak\"?"),
+        ("soka: 1m", 1, 1, "unknown field \"soka\" in the policy", "did you mean \"soak\"?"),
         ("stages:\n  control_plane: {}", 2, 3, "unknown field \"control_plane\"", "did you mean \"control-plane\"?"),
         ("stages:\n  capi: {sook: 1m}", 2, 10, "unknown field \"sook\" in stages.capi", "did you mean \"soak\"?"),
         ("approval: always", 1, 11, "approval must be one of none, rollout, stage, not \"always\"", ""),
@@ -81,7 +81,7 @@ fn every_mistake_has_a_place_and_advice() {
         ("paused: maybe", 1, 9, "paused must be true or false", ""),
         ("retries: -1", 1, 10, "retries must be a number from 0 to 100", ""),
         ("deploy: {path: ../x}", 1, 16, "deploy.path: repository path \"../x\"", ""),
-        ("- a", 1, 1, "stepgate.yaml must be a mapping", ""),
+        ("- a", 1, 1, "the policy must be a mapping", ""),
         (
             "signing: {key: '-----BEGIN OPENSSH PRIVATE KEY-----'}",
             1,

@@ -12,17 +12,16 @@ use kustomize_rs::{BuildErrorKind, FILE_NAMES, MemoryFileSystem, Options, Resour
 use super::upstream::Upstream;
 use super::{ComponentName, RenderError, RenderRequest};
 use crate::object::{ObjectId, object_id};
-use crate::{EntryKind, Files, RepoPath};
+use crate::{EntryKind, FileEntry, Files, RepoPath};
 
 /// The folder of the base. No path of a repository can be below `.git`, so nothing can collide with it.
 const BASE: &str = ".git/upstream";
 
 /// The folders of a component's overlays, weak to strong, that the repository has.
 pub(super) fn overlay_folders(files: &dyn Files, cluster: &str, component: ComponentName) -> Vec<RepoPath> {
-    let paths = files.paths();
     [format!("overlays/{}", component.overlay()), format!("clusters/{cluster}/overlays/{}", component.overlay())]
         .into_iter()
-        .filter(|folder| paths.iter().any(|entry| entry.path.is_below(folder)))
+        .filter(|folder| !files.below(folder).is_empty())
         .filter_map(|folder| RepoPath::new(folder).ok())
         .collect()
 }
@@ -54,29 +53,32 @@ pub(super) fn build(
         return run(&base, BASE).map(|resources| built(&resources)).map_err(|error| manifest_error(manifests, &error));
     }
     // Nearly always an overlay stays in its own folders; only one that reaches further costs the whole repository.
-    let near =
-        |path: &RepoPath| path.is_below("overlays") || folders.iter().any(|folder| path.is_below(folder.as_str()));
-    match layered(request, &base, &folders, near)? {
-        Err(error) if error.kind == BuildErrorKind::File => match layered(request, &base, &folders, |_| true)? {
-            Ok(resources) => Ok(built(&resources)),
-            Err(error) => Err(overlay_error(manifests, &folders, &error)),
-        },
+    let near: Vec<FileEntry> = std::iter::once("overlays")
+        .chain(folders.iter().map(RepoPath::as_str).filter(|folder| !folder.starts_with("overlays/")))
+        .flat_map(|folder| request.files.below(folder).into_owned())
+        .collect();
+    match layered(request, &base, &folders, &near)? {
+        Err(error) if error.kind == BuildErrorKind::File => {
+            match layered(request, &base, &folders, &request.files.paths())? {
+                Ok(resources) => Ok(built(&resources)),
+                Err(error) => Err(overlay_error(manifests, &folders, &error)),
+            }
+        }
         Ok(resources) => Ok(built(&resources)),
         Err(error) => Err(overlay_error(manifests, &folders, &error)),
     }
 }
 
-/// Builds the strongest overlay over the others, with the files of the repository that `wanted` picks.
+/// Builds the strongest overlay over the others, with `entries` of the repository.
 fn layered(
     request: &RenderRequest<'_>,
     base: &MemoryFileSystem,
     folders: &[RepoPath],
-    wanted: impl Fn(&RepoPath) -> bool,
+    entries: &[FileEntry],
 ) -> Result<Result<Resources, kustomize_rs::BuildError>, RenderError> {
     let mut files = base.clone();
-    for entry in request.files.paths() {
+    for entry in entries {
         if entry.kind == EntryKind::File
-            && wanted(&entry.path)
             && let Ok(bytes) = request.files.read(&entry.path)
         {
             files.insert(entry.path.as_str(), bytes);
@@ -108,9 +110,8 @@ fn failed(path: &RepoPath, message: impl Into<String>) -> RenderError {
 /// The kustomization file of an overlay folder.
 fn kustomization_of(files: &dyn Files, folder: &RepoPath) -> Result<RepoPath, RenderError> {
     let mut found = FILE_NAMES.iter().filter_map(|name| folder.join(name).ok());
-    let entries = files.paths();
     found
-        .find(|path| entries.iter().any(|entry| entry.path == *path && entry.kind == EntryKind::File))
+        .find(|path| files.entry(path).is_some_and(|entry| entry.kind == EntryKind::File))
         .ok_or_else(|| failed(folder, "the overlay has no kustomization.yaml; add one that names its patches"))
 }
 

@@ -5,12 +5,12 @@ use crate::{Files, MemoryFiles, read_fleet};
 fn spec(repository: &str, cluster: &str, edits: &[(&str, &str)]) -> ClusterSpec {
     let mut files = MemoryFiles::new();
     let original = fixture(repository);
-    for entry in original.paths() {
+    for entry in original.paths().iter() {
         let mut text = String::from_utf8(original.read(&entry.path).unwrap().to_vec()).unwrap();
         for (from, to) in edits {
             text = text.replace(from, to);
         }
-        files.insert(entry.path, text.into_bytes());
+        files.insert(entry.path.clone(), text.into_bytes());
     }
     read_fleet(&files).cluster(cluster).unwrap().clone()
 }

@@ -114,9 +114,13 @@ pub(super) fn parse_events(source: &str, limits: &Limits, rules: Rules) -> Resul
                 let marker = error.marker();
                 let kind = match error.kind() {
                     granit_parser::ErrorKind::UnknownAnchor => YamlErrorKind::Alias,
+                    granit_parser::ErrorKind::RecursionLimitExceeded => YamlErrorKind::Limit,
                     _ => YamlErrorKind::Syntax,
                 };
-                let message = error.kind().to_string();
+                let message = match kind {
+                    YamlErrorKind::Limit => format!("nested deeper than {} levels", limits.depth),
+                    _ => error.kind().to_string(),
+                };
                 return Err(YamlError::new(kind, message, marker.line().max(1), marker.col() + 1));
             }
         }
