@@ -1,12 +1,13 @@
 //! What changed between two trees.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use git2::Oid;
 use overlays::RepoPath;
 
 use super::error::GitError;
-use super::object::{Entry, Mode, Objects};
+use super::object::{Entry, Mode, Objects, Tree};
 use super::snapshot::{GitSnapshot, ObjectId, usable};
 
 /// One file that differs between two snapshots.
@@ -57,7 +58,7 @@ impl Walk<'_> {
     fn trees(&mut self, old: Option<Oid>, new: Option<Oid>) -> Result<(), GitError> {
         let old = self.entries(old)?;
         let new = self.entries(new)?;
-        let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+        let (mut old, mut new) = (old.entries.iter().peekable(), new.entries.iter().peekable());
         loop {
             match (old.peek().copied(), new.peek().copied()) {
                 (None, None) => return Ok(()),
@@ -83,10 +84,10 @@ impl Walk<'_> {
         }
     }
 
-    fn entries(&self, tree: Option<Oid>) -> Result<Vec<Entry>, GitError> {
+    fn entries(&self, tree: Option<Oid>) -> Result<Arc<Tree>, GitError> {
         match tree {
             Some(tree) => self.objects.tree(tree, || format!("folder /{}", String::from_utf8_lossy(&self.path))),
-            None => Ok(Vec::new()),
+            None => Ok(Arc::default()),
         }
     }
 

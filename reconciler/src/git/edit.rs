@@ -104,9 +104,10 @@ fn apply(
 ) -> Result<Option<Oid>, GitError> {
     let old = match base {
         Some(id) => store.tree(id, || format!("folder {shown}"))?,
-        None => Vec::new(),
+        None => Arc::default(),
     };
-    let mut entries: BTreeMap<Vec<u8>, Entry> = old.into_iter().map(|entry| (entry.name.clone(), entry)).collect();
+    let mut entries: BTreeMap<Vec<u8>, Entry> =
+        old.entries.iter().map(|entry| (entry.name.clone(), entry.clone())).collect();
     for (name, edit) in edits {
         let name = name.as_bytes();
         let made = match edit {

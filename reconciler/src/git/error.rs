@@ -274,6 +274,17 @@ impl GitError {
         }
     }
 
+    /// What is wrong, for a place that names the file already: without it and without the commit.
+    pub fn detail(&self) -> String {
+        match self {
+            Self::MissingObject { id, .. } => format!("object {id} is missing from the repository"),
+            Self::CorruptObject { id, message, .. } => format!("object {id} of the repository is corrupt: {message}"),
+            Self::NotAFile { kind, .. } => format!("it is a {kind}, not a file"),
+            Self::TooLarge { size, limit, .. } => format!("it has {size} bytes, more than the limit of {limit}"),
+            other => other.to_string(),
+        }
+    }
+
     /// What a person can do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {

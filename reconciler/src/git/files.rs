@@ -88,7 +88,7 @@ impl GitFileSystem {
 
     fn entry(&self, objects: &Objects<'_>, tree: Oid, name: &str) -> Result<Option<Entry>, GitError> {
         let entries = objects.tree(tree, || format!("a folder of commit {}", self.snapshot.commit()))?;
-        Ok(entries.into_iter().find(|entry| entry.name == name.as_bytes()))
+        Ok(entries.find(name.as_bytes()).cloned())
     }
 }
 
@@ -117,8 +117,8 @@ impl FileSystem for GitFileSystem {
         let what = || format!("folder {path:?} of commit {}", self.snapshot.commit());
         let entries = self.snapshot.repository().with_objects(|objects| objects.tree(found.id, what));
         let entries = entries.map_err(|error| FileError::Other(error.to_string()))?;
-        let names = entries.into_iter().filter(|entry| entry.mode != Mode::Submodule);
-        let mut names: Vec<String> = names.filter_map(|entry| String::from_utf8(entry.name).ok()).collect();
+        let names = entries.entries.iter().filter(|entry| entry.mode != Mode::Submodule);
+        let mut names: Vec<String> = names.filter_map(|entry| String::from_utf8(entry.name.clone()).ok()).collect();
         names.sort();
         Ok(names)
     }

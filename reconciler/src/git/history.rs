@@ -1,6 +1,7 @@
 //! What happened to a cluster's directory on the deploy branch.
 
 use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::sync::Arc;
 
 use git2::Oid;
 use jiff::Timestamp;
@@ -74,11 +75,31 @@ impl Repository {
         cluster: &ClusterName,
         limit: usize,
     ) -> Result<Vec<HistoryEntry>, GitError> {
+        self.history_since(head, None, layout, cluster, limit)
+    }
+
+    /// As [`Repository::history`], where the history of an earlier head is known: only the commits since are read. The
+    /// same limit must have been given then.
+    ///
+    /// # Errors
+    /// As [`Repository::history`].
+    pub fn history_since(
+        &self,
+        head: &CommitId,
+        known: Option<(&CommitId, &[HistoryEntry])>,
+        layout: &DeployLayout,
+        cluster: &ClusterName,
+        limit: usize,
+    ) -> Result<Vec<HistoryEntry>, GitError> {
         let mut found = Vec::new();
-        self.walk_history(head, layout, cluster, |entry| {
+        let end = known.map(|(head, _)| oid(head)).transpose()?;
+        let met = self.walk_history(head, end, layout, cluster, |entry| {
             found.push(entry);
             found.len() < limit
         })?;
+        if let Some((_, known)) = known.filter(|_| met) {
+            found.extend(known.iter().take(limit.saturating_sub(found.len())).cloned());
+        }
         Ok(found)
     }
 
@@ -94,7 +115,7 @@ impl Repository {
         cluster: &ClusterName,
     ) -> Result<(Option<HistoryEntry>, Vec<HistoryEntry>), GitError> {
         let (mut stage, mut foreign) = (None, Vec::new());
-        self.walk_history(head, layout, cluster, |entry| {
+        self.walk_history(head, None, layout, cluster, |entry| {
             if entry.is_foreign() {
                 foreign.push(entry);
                 return true;
@@ -115,13 +136,15 @@ impl Repository {
         self.with_objects(|objects| lineage(objects, from, to)?.into_iter().map(commit_id).collect())
     }
 
+    /// Visits the commits that changed the directory. Ends at `end`, and says so, when everything older is behind it.
     fn walk_history(
         &self,
         head: &CommitId,
+        end: Option<Oid>,
         layout: &DeployLayout,
         cluster: &ClusterName,
         mut visit: impl FnMut(HistoryEntry) -> bool,
-    ) -> Result<(), GitError> {
+    ) -> Result<bool, GitError> {
         let folder = layout.cluster(cluster)?;
         let head = oid(head)?;
         self.with_objects(|objects| {
@@ -129,6 +152,9 @@ impl Repository {
             let mut seen = HashSet::from([head]);
             let mut next = BinaryHeap::from([Visit::new(head, fields, objects, &folder)?]);
             while let Some(visit_now) = next.pop() {
+                if Some(visit_now.id) == end && next.is_empty() {
+                    return Ok(true);
+                }
                 let parents = visit_now
                     .fields
                     .parents
@@ -138,7 +164,7 @@ impl Repository {
                 let same = parents.iter().position(|parent| parent.directory == visit_now.directory);
                 let unchanged = same.is_some() || (parents.is_empty() && visit_now.directory.is_none());
                 if !unchanged && !visit(visit_now.entry(cluster)?) {
-                    return Ok(());
+                    return Ok(false);
                 }
                 for (position, parent) in parents.into_iter().enumerate() {
                     let follow = same.is_none_or(|same| same == position);
@@ -147,7 +173,7 @@ impl Repository {
                     }
                 }
             }
-            Ok(())
+            Ok(false)
         })
     }
 }
@@ -168,7 +194,7 @@ pub(super) fn lineage(objects: &Objects<'_>, from: Oid, to: Oid) -> Result<Vec<O
             None if contains.contains_key(&id) => {}
             None => {
                 let fields = objects.commit(id)?;
-                let parents = if fields.committed_at < oldest { Vec::new() } else { fields.parents };
+                let parents = if fields.committed_at < oldest { Vec::new() } else { fields.parents.clone() };
                 let next: Vec<_> = parents.iter().map(|parent| (*parent, None)).collect();
                 pending.push((id, Some(parents)));
                 pending.extend(next);
@@ -188,20 +214,18 @@ pub(super) fn lineage(objects: &Objects<'_>, from: Oid, to: Oid) -> Result<Vec<O
 /// A commit on the way, with the id of the directory in it.
 struct Visit {
     id: Oid,
-    fields: CommitFields,
+    fields: Arc<CommitFields>,
     directory: Option<Oid>,
 }
 
 impl Visit {
-    fn new(id: Oid, fields: CommitFields, objects: &Objects<'_>, folder: &RepoPath) -> Result<Self, GitError> {
+    fn new(id: Oid, fields: Arc<CommitFields>, objects: &Objects<'_>, folder: &RepoPath) -> Result<Self, GitError> {
         let mut directory = Some(fields.tree);
         for segment in folder.segments() {
             let Some(tree) = directory else { break };
             let entries = objects.tree(tree, || format!("{folder} of commit {id}"))?;
-            directory = entries
-                .into_iter()
-                .find(|entry| entry.name == segment.as_bytes() && entry.mode == Mode::Folder)
-                .map(|entry| entry.id);
+            directory =
+                entries.find(segment.as_bytes()).filter(|entry| entry.mode == Mode::Folder).map(|entry| entry.id);
         }
         Ok(Self { id, fields, directory })
     }

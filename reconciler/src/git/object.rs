@@ -3,10 +3,13 @@
 //! Trees are parsed here and not by the library because non-UTF-8 names, odd modes and malformed entries must become
 //! errors of ours, and because comparing two trees needs nothing but their bytes.
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use git2::{ErrorClass, ErrorCode, ObjectType, Oid};
+use overlays::Remembered;
 use rollout::CommitId;
 
 use super::error::GitError;
@@ -71,6 +74,39 @@ impl Entry {
     }
 }
 
+/// The entries of a tree object, in git's order where the tree is well-formed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Tree {
+    pub(super) entries: Vec<Entry>,
+    /// Whether they are in git's order, so that names can be searched for.
+    sorted: bool,
+}
+
+impl Tree {
+    pub(super) fn new(entries: Vec<Entry>) -> Self {
+        let sorted = entries.is_sorted_by(|left, right| left.order(right) == Ordering::Less);
+        Self { entries, sorted }
+    }
+
+    /// The entry of that name.
+    pub(super) fn find(&self, name: &[u8]) -> Option<&Entry> {
+        if !self.sorted {
+            return self.entries.iter().find(|entry| entry.name == name);
+        }
+        // A folder is in another place of the order than a file of the same name.
+        let place = |mode: Mode| {
+            let wanted = Entry { mode, name: name.to_vec(), id: Oid::ZERO_SHA1 };
+            self.entries.binary_search_by(|entry| entry.order(&wanted)).ok()
+        };
+        place(Mode::Folder).or_else(|| place(Mode::File)).and_then(|at| self.entries.get(at))
+    }
+
+    /// About how much memory it takes, in bytes.
+    fn bytes(&self) -> usize {
+        self.entries.iter().map(|entry| size_of::<Entry>() + entry.name.len() + 16).sum::<usize>() + 64
+    }
+}
+
 /// Reads the entries of a tree object. `None` when it is malformed.
 pub(super) fn parse_tree(mut data: &[u8]) -> Option<Vec<Entry>> {
     let mut entries = Vec::with_capacity(data.len() / 40);
@@ -111,6 +147,42 @@ const LARGEST_STRUCTURE: u64 = 64 << 20;
 pub(super) struct Objects<'a> {
     odb: git2::Odb<'a>,
     loose: &'a LooseObjects,
+    known: &'a KnownObjects,
+}
+
+/// Objects that were read before. An id names one content for ever, so nothing here is ever out of date.
+pub(super) struct KnownObjects {
+    trees: RefCell<Remembered<Oid, Arc<Tree>>>,
+    commits: RefCell<Remembered<Oid, Arc<CommitFields>>>,
+    blobs: RefCell<Remembered<Oid, Arc<[u8]>>>,
+    sizes: RefCell<Remembered<Oid, u64>>,
+}
+
+impl Default for KnownObjects {
+    /// About 160 MiB at most: the trees and small files of 10,000 clusters. Equal files of many clusters are one.
+    fn default() -> Self {
+        Self {
+            trees: RefCell::new(Remembered::new(64 << 20)),
+            commits: RefCell::new(Remembered::new(16 << 20)),
+            blobs: RefCell::new(Remembered::new(64 << 20)),
+            sizes: RefCell::new(Remembered::new(16 << 20)),
+        }
+    }
+}
+
+/// The value that is known, or the one that is read and then known. Reading does not come back to what is known.
+fn known<V: Clone, E>(
+    known: &RefCell<Remembered<Oid, V>>,
+    id: Oid,
+    bytes: impl FnOnce(&V) -> usize,
+    read: impl FnOnce() -> Result<V, E>,
+) -> Result<V, E> {
+    if let Some(value) = known.borrow_mut().get(&id) {
+        return Ok(value);
+    }
+    let value = read()?;
+    known.borrow_mut().insert(id, value.clone(), bytes(&value) + size_of::<(Oid, V, usize)>());
+    Ok(value)
 }
 
 /// The content of an object.
@@ -137,9 +209,13 @@ pub(super) enum ObjectError {
 }
 
 impl<'a> Objects<'a> {
-    pub(super) fn new(repository: &'a git2::Repository, loose: &'a LooseObjects) -> Result<Self, GitError> {
+    pub(super) fn new(
+        repository: &'a git2::Repository,
+        loose: &'a LooseObjects,
+        known: &'a KnownObjects,
+    ) -> Result<Self, GitError> {
         let odb = repository.odb().map_err(|error| library("open the object store", &error))?;
-        Ok(Self { odb, loose })
+        Ok(Self { odb, loose, known })
     }
 
     /// The object store as the library knows it.
@@ -187,13 +263,28 @@ impl<'a> Objects<'a> {
 
     /// Size in bytes of an object, without reading all of it.
     pub(super) fn size(&self, id: Oid, what: impl Fn() -> String) -> Result<u64, GitError> {
-        match self.loose.size(id) {
-            Some(Ok(size)) | Some(Err(LooseError::TooLarge { size })) => Ok(size),
-            Some(Err(LooseError::Corrupt(message))) => {
-                Err(GitError::CorruptObject { id: id.to_string(), what: what(), message })
-            }
-            None => self.packed_size(id, what),
-        }
+        known(
+            &self.known.sizes,
+            id,
+            |_| 0,
+            || match self.loose.size(id) {
+                Some(Ok(size)) | Some(Err(LooseError::TooLarge { size })) => Ok(size),
+                Some(Err(LooseError::Corrupt(message))) => {
+                    Err(GitError::CorruptObject { id: id.to_string(), what: what(), message })
+                }
+                None => self.packed_size(id, what),
+            },
+        )
+    }
+
+    /// The bytes of a blob that has at most `limit` bytes; `what` names it in errors.
+    pub(super) fn blob(&self, id: Oid, limit: u64, what: impl Fn() -> String) -> Result<Arc<[u8]>, ObjectError> {
+        known(
+            &self.known.blobs,
+            id,
+            |bytes| bytes.len(),
+            || Ok(Arc::from(self.read(id, ObjectType::Blob, limit, what)?.bytes())),
+        )
     }
 
     fn packed_size(&self, id: Oid, what: impl Fn() -> String) -> Result<u64, GitError> {
@@ -202,24 +293,40 @@ impl<'a> Objects<'a> {
     }
 
     /// The entries of a tree; `what` names it in errors.
-    pub(super) fn tree(&self, id: Oid, what: impl Fn() -> String) -> Result<Vec<Entry>, GitError> {
-        let object = self.structure(id, ObjectType::Tree, &what)?;
-        parse_tree(object.bytes()).ok_or_else(|| GitError::CorruptObject {
-            id: id.to_string(),
-            what: what(),
-            message: "it is no well-formed tree".to_owned(),
-        })
+    pub(super) fn tree(&self, id: Oid, what: impl Fn() -> String) -> Result<Arc<Tree>, GitError> {
+        known(
+            &self.known.trees,
+            id,
+            |tree| tree.bytes(),
+            || {
+                let object = self.structure(id, ObjectType::Tree, &what)?;
+                let entries = parse_tree(object.bytes()).ok_or_else(|| GitError::CorruptObject {
+                    id: id.to_string(),
+                    what: what(),
+                    message: "it is no well-formed tree".to_owned(),
+                })?;
+                Ok(Arc::new(Tree::new(entries)))
+            },
+        )
     }
 
     /// The tree of a commit and its parents.
-    pub(super) fn commit(&self, id: Oid) -> Result<CommitFields, GitError> {
-        let what = || format!("commit {id}");
-        let object = self.structure(id, ObjectType::Commit, what)?;
-        CommitFields::parse(object.bytes()).ok_or_else(|| GitError::CorruptObject {
-            id: id.to_string(),
-            what: what(),
-            message: "it is no well-formed commit".to_owned(),
-        })
+    pub(super) fn commit(&self, id: Oid) -> Result<Arc<CommitFields>, GitError> {
+        known(
+            &self.known.commits,
+            id,
+            |fields| fields.message.len() + 256,
+            || {
+                let what = || format!("commit {id}");
+                let object = self.structure(id, ObjectType::Commit, what)?;
+                let fields = CommitFields::parse(object.bytes()).ok_or_else(|| GitError::CorruptObject {
+                    id: id.to_string(),
+                    what: what(),
+                    message: "it is no well-formed commit".to_owned(),
+                })?;
+                Ok(Arc::new(fields))
+            },
+        )
     }
 }
 
@@ -333,6 +440,24 @@ mod tests {
         // As `git mktree` orders them: the folder `a` counts as `a/`, which is after `a.b` and before `a0`.
         assert_eq!(names, [&b"B"[..], b"a.b", b"a", b"a0", b"m", b"\xff"]);
         assert_eq!(parse_tree(&bytes).unwrap(), entries);
+    }
+
+    #[test]
+    fn an_entry_is_found_by_name_in_every_place_that_the_order_gives_it() {
+        let names = [&b"B"[..], b"a.b", b"a", b"a0", b"m", b"\xff"];
+        for folders in 0..1 << names.len() {
+            let mode = |at: usize| if folders >> at & 1 == 1 { Mode::Folder } else { Mode::File };
+            let mut entries: Vec<Entry> = names.iter().enumerate().map(|(at, name)| entry(mode(at), name)).collect();
+            let shuffled = Tree::new(entries.clone());
+            write_tree(&mut entries);
+            let tree = Tree::new(entries);
+            assert!(tree.sorted);
+            for name in names {
+                assert_eq!(tree.find(name).unwrap().name, name);
+                assert_eq!(tree.find(name), shuffled.find(name));
+            }
+            assert!(tree.find(b"a.").is_none() && tree.find(b"").is_none());
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::error::GitError;
 use super::location::{RepositoryLocation, RepositoryUrl};
 use super::loose::LooseObjects;
 use super::name::BranchName;
-use super::object::{Objects, commit_id, library, oid};
+use super::object::{KnownObjects, Objects, commit_id, library, oid};
 use super::pack::storage;
 use super::program::GitProgram;
 use super::snapshot::GitSnapshot;
@@ -73,6 +73,7 @@ pub(super) struct Inner {
 pub(super) struct Handle {
     pub(super) library: git2::Repository,
     loose: LooseObjects,
+    known: KnownObjects,
 }
 
 impl Deref for Handle {
@@ -121,7 +122,11 @@ impl Repository {
             inner: Arc::new(Inner {
                 location: location.clone(),
                 folder,
-                handle: Mutex::new(Handle { library: handle, loose: LooseObjects::new(objects) }),
+                handle: Mutex::new(Handle {
+                    library: handle,
+                    loose: LooseObjects::new(objects),
+                    known: KnownObjects::default(),
+                }),
                 program,
                 largest_file: settings.largest_file,
             }),
@@ -248,7 +253,7 @@ impl Repository {
         read: impl FnOnce(&Objects<'_>) -> Result<T, GitError>,
     ) -> Result<T, GitError> {
         let handle = self.handle();
-        read(&Objects::new(&handle.library, &handle.loose)?)
+        read(&Objects::new(&handle.library, &handle.loose, &handle.known)?)
     }
 }
 

@@ -14,8 +14,8 @@ impl Repository {
     /// [`GitError`] when the commit cannot be read.
     pub fn parent(&self, commit: &CommitId) -> Result<Option<CommitId>, GitError> {
         let id = oid(commit)?;
-        let parents = self.with_objects(|objects| objects.commit(id))?.parents;
-        parents.first().copied().map(commit_id).transpose()
+        let fields = self.with_objects(|objects| objects.commit(id))?;
+        fields.parents.first().copied().map(commit_id).transpose()
     }
 
     /// When a commit was made, by its own word.

@@ -1,11 +1,12 @@
 //! The tree of one commit, read without a checkout.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use git2::{ObjectType, Oid};
-use overlays::{EntryKind, FileEntry, Files, ReadError, RenderedTree, RepoPath};
+use git2::Oid;
+use overlays::{ContentId, EntryKind, FileEntry, Files, ReadError, RenderedTree, RepoPath, Unusable, UnusablePath};
 use rollout::CommitId;
 
 use super::error::GitError;
@@ -53,21 +54,45 @@ pub struct GitSnapshot {
     folder: Option<RepoPath>,
 }
 
-type Visit<'a> = dyn FnMut(&[u8], &Entry) -> Result<(), GitError> + 'a;
+/// What a walk comes to: an entry that is no folder, or a folder that cannot be read.
+enum Visited<'a> {
+    Entry(&'a Entry),
+    Unreadable(GitError),
+}
+
+type Visit<'a> = dyn FnMut(&[u8], Visited<'_>) -> Result<(), GitError> + 'a;
 
 /// The path, or how it is shown when no [`RepoPath`] can name it.
 pub(super) fn usable(path: &[u8]) -> Result<RepoPath, String> {
-    let shown = || String::from_utf8_lossy(path).into_owned();
-    std::str::from_utf8(path).ok().and_then(|text| RepoPath::new(text).ok()).ok_or_else(shown)
+    let named = std::str::from_utf8(path).ok().and_then(|text| RepoPath::new(text).ok());
+    named.ok_or_else(|| escaped(path))
+}
+
+/// A path as text: what is not UTF-8 is escaped, as `caf\xE9.yaml`.
+fn escaped(path: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in path.utf8_chunks() {
+        text.extend(chunk.valid().chars().flat_map(|character| {
+            let escape = character.is_control();
+            escape.then(|| character.escape_default()).into_iter().flatten().chain((!escape).then_some(character))
+        }));
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02X}")));
+    }
+    text
+}
+
+/// Whether a path lies in the folder of one cluster: what cannot be read there concerns that cluster alone.
+fn of_one_cluster(path: &[u8]) -> bool {
+    path.strip_prefix(b"clusters/").is_some_and(|rest| !rest.is_empty())
 }
 
 /// All paths of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Files, symbolic links and submodules, in git's order.
+    /// Files, symbolic links and submodules, in order of path, which is git's.
     pub entries: Vec<FileEntry>,
-    /// Paths that no [`RepoPath`] can name (not UTF-8, or with a refused segment), shown lossily.
-    pub unusable: Vec<String>,
+    /// Paths that no [`RepoPath`] can name, and what cannot be read in the folders of clusters.
+    pub unusable: Vec<UnusablePath>,
 }
 
 impl GitSnapshot {
@@ -124,6 +149,20 @@ impl GitSnapshot {
         Ok(self.entry(path)?.map(|entry| ObjectId(entry.id)))
     }
 
+    /// Names and ids of the folders directly inside `folder`; those whose names are not UTF-8 are left out. An absent
+    /// folder holds none.
+    ///
+    /// # Errors
+    /// [`GitError`] when a tree on the way cannot be read.
+    pub fn folders(&self, folder: &RepoPath) -> Result<Vec<(String, ObjectId)>, GitError> {
+        let Some(entry) = self.entry(folder)?.filter(|entry| entry.mode == Mode::Folder) else { return Ok(Vec::new()) };
+        let tree =
+            self.repository.with_objects(|objects| objects.tree(entry.id, || self.described(folder.as_str())))?;
+        let folders = tree.entries.iter().filter(|entry| entry.mode == Mode::Folder);
+        let named = |entry: &Entry| Some((String::from_utf8(entry.name.clone()).ok()?, ObjectId(entry.id)));
+        Ok(folders.filter_map(named).collect())
+    }
+
     /// The bytes of a regular file. Links are not followed.
     ///
     /// # Errors
@@ -160,34 +199,54 @@ impl GitSnapshot {
 
     /// Every path of the snapshot, with kinds and sizes.
     ///
+    /// What cannot be read below `clusters/<name>` is listed as unusable, since it concerns that cluster alone; a file
+    /// whose size is not known is listed with none, so that reading it tells what is wrong with it.
+    ///
     /// # Errors
-    /// What the trees suffer from, or [`GitError::CorruptObject`] for folders nested too deep.
+    /// What the other trees suffer from, or [`GitError::CorruptObject`] for folders nested too deep.
     pub fn listing(&self) -> Result<Listing, GitError> {
         let mut listing = Listing::default();
         self.repository.with_objects(|objects| {
-            self.walk(objects, &mut |path, entry| {
+            self.walk(objects, &mut |path, visited| {
+                let unreadable = |listing: &mut Listing, error: GitError| {
+                    let reason = Unusable::Unreadable { message: error.detail(), hint: error.hint() };
+                    listing.unusable.push(UnusablePath { path: escaped(path), reason });
+                };
+                let entry = match visited {
+                    Visited::Entry(entry) => entry,
+                    Visited::Unreadable(error) if of_one_cluster(path) => {
+                        unreadable(&mut listing, error);
+                        return Ok(());
+                    }
+                    Visited::Unreadable(error) => return Err(error),
+                };
                 let path = match usable(path) {
                     Ok(path) => path,
-                    Err(shown) => {
-                        listing.unusable.push(shown);
+                    Err(path) => {
+                        listing.unusable.push(UnusablePath { path, reason: Unusable::Name });
                         return Ok(());
                     }
                 };
                 let size = match entry.mode {
                     Mode::Submodule | Mode::Folder => 0,
                     Mode::File | Mode::Executable | Mode::Symlink => {
-                        objects.size(entry.id, || self.described(path.as_str()))?
+                        objects.size(entry.id, || self.described(path.as_str())).unwrap_or_default()
                     }
                 };
                 let kind = match entry.mode {
                     Mode::Submodule | Mode::Folder => EntryKind::Submodule,
                     Mode::File | Mode::Executable => EntryKind::File,
-                    Mode::Symlink => {
-                        let target = self.blob(objects, entry.id, path.as_str())?;
-                        EntryKind::Symlink { target: String::from_utf8_lossy(&target).into_owned() }
-                    }
+                    Mode::Symlink => match self.blob(objects, entry.id, path.as_str()) {
+                        Ok(target) => EntryKind::Symlink { target: String::from_utf8_lossy(&target).into_owned() },
+                        Err(error) if of_one_cluster(path.as_str().as_bytes()) => {
+                            unreadable(&mut listing, error);
+                            return Ok(());
+                        }
+                        Err(error) => return Err(error),
+                    },
                 };
-                listing.entries.push(FileEntry { path, kind, size });
+                let id = entry.id.as_bytes().try_into().ok().map(ContentId::new);
+                listing.entries.push(FileEntry { path, kind, size, id });
                 Ok(())
             })
         })?;
@@ -200,7 +259,7 @@ impl GitSnapshot {
     /// As [`GitSnapshot::listing`].
     pub fn listed(self) -> Result<ListedSnapshot, GitError> {
         let listing = self.listing()?;
-        Ok(ListedSnapshot { snapshot: self, listing })
+        Ok(ListedSnapshot { snapshot: self, listing: Arc::new(listing) })
     }
 
     /// The regular files of the snapshot with their bytes: what a cluster's directory on the deploy branch holds.
@@ -211,7 +270,11 @@ impl GitSnapshot {
     pub fn files(&self) -> Result<RenderedTree, GitError> {
         let mut files = BTreeMap::new();
         self.repository.with_objects(|objects| {
-            self.walk(objects, &mut |path, entry| {
+            self.walk(objects, &mut |path, visited| {
+                let entry = match visited {
+                    Visited::Entry(entry) => entry,
+                    Visited::Unreadable(error) => return Err(error),
+                };
                 if let (Mode::File | Mode::Executable, Ok(path)) = (entry.mode, usable(path)) {
                     let bytes = self.blob(objects, entry.id, path.as_str())?;
                     files.insert(path, bytes);
@@ -224,8 +287,8 @@ impl GitSnapshot {
 
     pub(super) fn blob(&self, objects: &Objects<'_>, id: Oid, path: &str) -> Result<Arc<[u8]>, GitError> {
         let limit = self.repository.inner.largest_file;
-        match objects.read(id, ObjectType::Blob, limit, || self.described(path)) {
-            Ok(content) => Ok(Arc::from(content.bytes())),
+        match objects.blob(id, limit, || self.described(path)) {
+            Ok(bytes) => Ok(bytes),
             Err(ObjectError::Other(error)) => Err(error),
             Err(ObjectError::TooLarge { size }) => {
                 Err(GitError::TooLarge { commit: self.id.clone(), path: self.shown(path), size, limit })
@@ -235,10 +298,10 @@ impl GitSnapshot {
 
     /// Visits everything but folders; paths are bytes, since git does not promise UTF-8.
     fn walk(&self, objects: &Objects<'_>, visit: &mut Visit<'_>) -> Result<(), GitError> {
-        match self.tree {
-            Some(tree) => self.walk_tree(objects, tree, &mut Vec::new(), 0, visit),
-            None => Ok(()),
-        }
+        let Some(tree) = self.tree else { return Ok(()) };
+        // Without the top there is nothing to go on with.
+        objects.tree(tree, || self.described(""))?;
+        self.walk_tree(objects, tree, &mut Vec::new(), 0, visit)
     }
 
     fn walk_tree(
@@ -249,16 +312,22 @@ impl GitSnapshot {
         depth: usize,
         visit: &mut Visit<'_>,
     ) -> Result<(), GitError> {
-        let described = |path: &[u8]| self.described(&String::from_utf8_lossy(path));
-        if depth > DEEPEST {
-            return Err(GitError::CorruptObject {
+        let described = |path: &[u8]| self.described(&escaped(path));
+        let read = if depth > DEEPEST {
+            Err(GitError::CorruptObject {
                 id: tree.to_string(),
                 what: described(path),
                 message: format!("folders are nested more than {DEEPEST} deep"),
-            });
-        }
+            })
+        } else {
+            objects.tree(tree, || described(path))
+        };
+        let tree = match read {
+            Ok(tree) => tree,
+            Err(error) => return visit(path, Visited::Unreadable(error)),
+        };
         let length = path.len();
-        for entry in objects.tree(tree, || described(path))? {
+        for entry in &tree.entries {
             if length > 0 {
                 path.push(b'/');
             }
@@ -266,7 +335,7 @@ impl GitSnapshot {
             if entry.mode == Mode::Folder {
                 self.walk_tree(objects, entry.id, path, depth + 1, visit)?;
             } else {
-                visit(path, &entry)?;
+                visit(path, Visited::Entry(entry))?;
             }
             path.truncate(length);
         }
@@ -279,11 +348,9 @@ impl GitSnapshot {
             let mut segments = path.segments().peekable();
             while let Some(segment) = segments.next() {
                 let entries = objects.tree(tree, || self.described(path.as_str()))?;
-                let Some(entry) = entries.into_iter().find(|entry| entry.name == segment.as_bytes()) else {
-                    return Ok(None);
-                };
+                let Some(entry) = entries.find(segment.as_bytes()) else { return Ok(None) };
                 if segments.peek().is_none() {
-                    return Ok(Some(entry));
+                    return Ok(Some(entry.clone()));
                 }
                 match entry.mode {
                     Mode::Folder => tree = entry.id,
@@ -317,7 +384,7 @@ impl GitSnapshot {
 #[derive(Clone, Debug)]
 pub struct ListedSnapshot {
     snapshot: GitSnapshot,
-    listing: Listing,
+    listing: Arc<Listing>,
 }
 
 impl ListedSnapshot {
@@ -328,18 +395,18 @@ impl ListedSnapshot {
 }
 
 impl Files for ListedSnapshot {
-    fn paths(&self) -> Vec<FileEntry> {
-        self.listing.entries.clone()
+    fn paths(&self) -> Cow<'_, [FileEntry]> {
+        Cow::Borrowed(&self.listing.entries)
     }
 
     fn read(&self, path: &RepoPath) -> Result<Arc<[u8]>, ReadError> {
         self.snapshot.read(path).map_err(|error| match error {
             GitError::MissingPath { path, .. } => ReadError::NotFound(path),
-            error => ReadError::Failed { path: path.to_string(), message: error.to_string() },
+            error => ReadError::Failed { path: path.to_string(), message: error.detail(), hint: error.hint() },
         })
     }
 
-    fn unusable_paths(&self) -> Vec<String> {
+    fn unusable_paths(&self) -> Vec<UnusablePath> {
         self.listing.unusable.clone()
     }
 }
