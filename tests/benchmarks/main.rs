@@ -6,6 +6,8 @@
 
 mod corpus;
 mod detect;
+mod end_to_end;
+mod fleet;
 mod manifests;
 mod measure;
 mod no_op;
@@ -31,8 +33,13 @@ struct Environment {
 
 type Benchmark = fn(&Environment) -> anyhow::Result<Report>;
 
-const BENCHMARKS: &[(&str, Benchmark)] =
-    &[("P4", detect::run), ("P5", manifests::run), ("P6", stage_commit::run), ("P8", no_op::run)];
+const BENCHMARKS: &[(&str, Benchmark)] = &[
+    ("P4", detect::run),
+    ("P5", manifests::run),
+    ("P6", stage_commit::run),
+    ("P7", end_to_end::run),
+    ("P8", no_op::run),
+];
 
 fn main() -> ExitCode {
     match try_main() {

@@ -43,7 +43,7 @@ pub struct ProblemReport {
     pub code: String,
     /// The cluster concerned; null where the whole fleet is.
     pub cluster: Option<String>,
-    /// The file.
+    /// The file; bytes that are not UTF-8 are escaped, as `caf\xE9.yaml`.
     pub path: Option<String>,
     /// Line, from 1.
     pub line: Option<usize>,
@@ -69,7 +69,7 @@ impl From<&Problem> for ProblemReport {
                 Scope::Fleet => None,
                 Scope::Cluster(name) => Some(name.clone()),
             },
-            path: problem.path.as_ref().map(ToString::to_string),
+            path: problem.path_text().map(str::to_owned),
             line: problem.line,
             column: problem.column,
             message: problem.message.clone(),

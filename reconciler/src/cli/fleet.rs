@@ -21,7 +21,7 @@ pub struct Opened {
 impl Opened {
     /// The source commit.
     pub fn source(&self) -> &ListedSnapshot {
-        &self.reading.source
+        &self.reading.source.files
     }
 
     /// What the source commit says.

@@ -1,5 +1,6 @@
 //! `stepgate run`: the controller.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
 use super::{ClusterArguments, FleetArguments, fleet};
 use crate::controller::clock::{Clock as _, SystemClock};
-use crate::controller::{ClusterOutcome, Controller, Pass};
+use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
 use crate::watch::{Watch, WatchSettings, WebhookSecret, WebhookSettings, webhook};
 
 /// Arguments of `stepgate run`.
@@ -72,7 +73,7 @@ pub struct PassedCluster {
 
 impl From<&Pass> for PassReport {
     fn from(pass: &Pass) -> Self {
-        let cluster = |cluster: &crate::controller::ClusterPass| PassedCluster {
+        let cluster = |cluster: &ClusterPass| PassedCluster {
             cluster: cluster.cluster.clone(),
             state: cluster.outcome.word().to_owned(),
             stage: cluster.outcome.stage().map(ToString::to_string),
@@ -118,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let runtime = runtime()?;
     if arguments.once {
         let pass = runtime.block_on(controller.pass()).map_err(fleet::explain)?;
-        output::print(arguments.output, &PassReport::from(&pass))?;
+        output::print(arguments.output, &PassReport::from(pass.as_ref()))?;
         return Ok(exit(&pass));
     }
     runtime.block_on(serve(arguments, &controller))
@@ -142,11 +143,19 @@ async fn serve(arguments: &Arguments, controller: &Controller) -> Result<Exit, C
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     tracing::info!(git.branch = %planner.source_branch(), "watching {:?}", planner.repository());
-    let mut last = Pass::default();
+    let mut last = Arc::new(Pass::default());
     loop {
-        let wake = match controller.pass().await {
+        // A pass may be left at any point: the next process goes on from what is in git.
+        let pass = tokio::select! {
+            pass = controller.pass() => pass,
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+        };
+        let wake = match pass {
             Ok(pass) => {
-                report_changes(&last, &pass);
+                if !Arc::ptr_eq(&last, &pass) {
+                    report_changes(&last, &pass);
+                }
                 let wake = next_wake(&pass, arguments.interval);
                 last = pass;
                 wake
@@ -157,9 +166,8 @@ async fn serve(arguments: &Arguments, controller: &Controller) -> Result<Exit, C
                 later(arguments.interval)
             }
         };
-        let sleep = SystemClock.sleep_until(wake);
         tokio::select! {
-            () = sleep => {}
+            () = SystemClock.sleep_until(wake) => {}
             _ = watch.changed() => {}
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
@@ -187,8 +195,10 @@ fn next_wake(pass: &Pass, interval: u64) -> Timestamp {
 
 /// Transitions only: a wait that goes on is not told again.
 fn report_changes(last: &Pass, pass: &Pass) {
+    let known: HashMap<&str, &ClusterPass> =
+        last.clusters.iter().map(|cluster| (cluster.cluster.as_str(), cluster)).collect();
     for cluster in &pass.clusters {
-        let before = last.clusters.iter().find(|known| known.cluster == cluster.cluster);
+        let before = known.get(cluster.cluster.as_str());
         let told = before.is_some_and(|known| {
             known.outcome.word() == cluster.outcome.word() && known.outcome.stage() == cluster.outcome.stage()
         });

@@ -1,7 +1,9 @@
 //! The deploy branch as decisions see it: the commits since the running rollout began, and who else wrote there.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use overlays::Remembered;
 use rollout::{ClusterName, CommitId, DeployCommit, DeployHead, ForeignChange, Ledger, StageTrailer};
 
 use super::directory::{ClusterDirectory, LedgerState, tree_digest};
@@ -19,19 +21,62 @@ pub struct ClusterHistory {
     pub base: Option<CommitId>,
 }
 
+/// Histories of directories that were read before.
+#[derive(Debug)]
+pub struct Histories(Mutex<Remembered<ClusterName, ReadHistory>>);
+
+/// The history of a directory, where it was read and at which head.
+#[derive(Clone, Debug)]
+struct ReadHistory {
+    head: CommitId,
+    layout: DeployLayout,
+    entries: Arc<[HistoryEntry]>,
+}
+
+impl Default for Histories {
+    fn default() -> Self {
+        Self(Mutex::new(Remembered::new(64 << 20)))
+    }
+}
+
+impl Histories {
+    /// The commits that changed the directory of `cluster`, newest first. Only those since the last call are read.
+    fn read(
+        &self,
+        repository: &Repository,
+        layout: &DeployLayout,
+        cluster: &ClusterName,
+        head: &CommitId,
+    ) -> Result<Arc<[HistoryEntry]>, GitError> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(cluster);
+        let known = known.filter(|known| known.layout == *layout);
+        if let Some(known) = known.as_ref().filter(|known| known.head == *head) {
+            return Ok(Arc::clone(&known.entries));
+        }
+        let known = known.as_ref().map(|known| (&known.head, known.entries.as_ref()));
+        let entries: Arc<[HistoryEntry]> =
+            repository.history_since(head, known, layout, cluster, LONGEST_ROLLOUT)?.into();
+        let read = ReadHistory { head: head.clone(), layout: layout.clone(), entries: Arc::clone(&entries) };
+        let bytes = 256 + entries.len() * 512;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster.clone(), read, bytes);
+        Ok(entries)
+    }
+}
+
 /// Reads the history of `cluster` back to where the ledger's rollout began.
 ///
 /// # Errors
 /// [`GitError`] when commits cannot be read.
 pub fn history(
     repository: &Repository,
+    histories: &Histories,
     layout: &DeployLayout,
     cluster: &ClusterName,
     head: Option<&CommitId>,
     ledger: Option<&Ledger>,
 ) -> Result<ClusterHistory, GitError> {
     let Some(head) = head else { return Ok(ClusterHistory::default()) };
-    let history = repository.history(head, layout, cluster, LONGEST_ROLLOUT)?;
+    let history = histories.read(repository, layout, cluster, head)?;
     let belongs = |entry: &HistoryEntry| {
         let rollout = entry.stage.as_ref().map(|trailers| &trailers.rollout);
         rollout.is_some() && rollout == ledger.map(|ledger| &ledger.rollout)

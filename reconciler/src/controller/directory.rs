@@ -3,6 +3,7 @@
 use overlays::{RenderedTree, RepoPath};
 use rollout::{ClusterName, Ledger, TreeDigest};
 
+use super::deployed::DirectoryIds;
 use crate::git::{GitError, GitSnapshot, ObjectId};
 
 /// Name of the ledger's file inside a cluster's directory.
@@ -11,8 +12,8 @@ const LEDGER: &str = "rollout.yaml";
 /// A cluster's part of the deploy branch.
 #[derive(Clone, Debug)]
 pub struct ClusterDirectory {
-    /// Ids of `clusters/<name>` and `flux/<name>`; none where absent. Equal ids mean equal content.
-    pub ids: (Option<ObjectId>, Option<ObjectId>),
+    /// Ids of its two folders.
+    pub ids: DirectoryIds,
     /// The files of both folders, without the ledger. Paths are relative to the top of the deploy tree.
     pub files: RenderedTree,
     /// The ledger, as far as there is a readable one.

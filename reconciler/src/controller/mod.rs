@@ -8,15 +8,21 @@ mod changes;
 pub mod clock;
 pub mod commit;
 mod deploy;
+mod deployed;
 pub mod directory;
 pub mod expectation;
+pub(crate) mod gather;
+mod inputs;
 mod machines;
+mod near;
 pub mod parts;
 mod pass;
 mod plan;
 pub mod planner;
 mod report;
 pub mod sources;
+mod standing;
+mod views;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,9 +33,12 @@ pub use report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
 
 use access::Clusters;
 use clock::Clock;
+use deployed::DirectoryIds;
+use inputs::Inputs;
 use planner::{ClusterView, FleetReading, Planner};
+use standing::Standing;
 
-use crate::git::{GitError, ObjectId};
+use crate::git::GitError;
 
 /// What the controller remembers of a cluster between passes. Losing it costs time, never correctness.
 #[derive(Clone, Debug, Default)]
@@ -37,19 +46,33 @@ struct Memory {
     history: GateHistory,
     observation: Option<Observation>,
     view: Option<(ViewKey, Arc<ClusterView>)>,
+    /// What the cluster was done at, with nothing left to do.
+    done: Option<StateKey>,
     /// The directory that was last applied without Flux.
     applied: Option<DirectoryIds>,
 }
 
-/// Ids of a cluster's folders on the deploy branch.
-type DirectoryIds = (Option<ObjectId>, Option<ObjectId>);
+/// What git says of a cluster, by digests: while it stays, a cluster that is done is done, and its plan is the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct StateKey {
+    inputs: Inputs,
+    directory: DirectoryIds,
+    /// EKS Anywhere versions that the rules on skew look at: all for a management cluster, else its manager's.
+    eksa: Eksa,
+}
 
-/// What a view follows from: while it stays, the view is not made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Eksa {
+    Fleet(Arc<BTreeMap<ClusterName, String>>),
+    Manager(Option<String>),
+}
+
+/// What a view follows from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ViewKey {
+    state: StateKey,
     source: CommitId,
     deploy: Option<CommitId>,
-    directory: DirectoryIds,
 }
 
 /// Carries the rollouts of a fleet through. Two of them may run at once: the deploy branch moves by compare-and-swap only.
@@ -59,9 +82,11 @@ pub struct Controller {
     clock: Arc<dyn Clock>,
     concurrency: usize,
     memory: Mutex<BTreeMap<ClusterName, Memory>>,
+    standings: Mutex<BTreeMap<ClusterName, Standing>>,
     reading: Mutex<Option<FleetReading>>,
     settled: Mutex<Option<Settled>>,
-    /// One writer at a time in this process: a lost race against ourselves would only cost a plan.
+    /// One writer at a time in this process. Whoever has the turn decides at the newest head, so that nobody's commit is in
+    /// vain, and no two clusters take one place of a wave.
     writing: tokio::sync::Mutex<()>,
 }
 
@@ -69,7 +94,7 @@ pub struct Controller {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Settled {
     heads: crate::git::Heads,
-    pass: Pass,
+    pass: Arc<Pass>,
 }
 
 impl Controller {
@@ -81,6 +106,7 @@ impl Controller {
             clock,
             concurrency: concurrency.max(1),
             memory: Mutex::default(),
+            standings: Mutex::default(),
             reading: Mutex::default(),
             settled: Mutex::default(),
             writing: tokio::sync::Mutex::new(()),
@@ -92,12 +118,6 @@ impl Controller {
         &self.planner
     }
 
-    /// The newest view of a cluster, as of the last pass.
-    pub fn view(&self, cluster: &ClusterName) -> Option<Arc<ClusterView>> {
-        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.get(cluster).and_then(|memory| memory.view.as_ref()).map(|(_, view)| Arc::clone(view))
-    }
-
     fn memory(&self, cluster: &ClusterName) -> Memory {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner).get(cluster).cloned().unwrap_or_default()
     }
@@ -107,11 +127,18 @@ impl Controller {
         change(memory.entry(cluster.clone()).or_default());
     }
 
+    fn stands(&self, cluster: &ClusterName, standing: Standing) {
+        let mut standings = self.standings.lock().unwrap_or_else(PoisonError::into_inner);
+        if standings.get(cluster) != Some(&standing) {
+            standings.insert(cluster.clone(), standing);
+        }
+    }
+
     /// Both branches as they are now. The source commit is parsed only when it moved.
     fn read(&self) -> Result<FleetReading, GitError> {
         let last = self.reading.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let reading = match last {
-            Some(last) if self.source_unmoved(&last)? => self.planner.read_deploy(last.source, last.fleet)?,
+            Some(last) if self.source_unmoved(&last)? => self.planner.read_deploy(last.source)?,
             _ => self.planner.read()?,
         };
         *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading.clone());
@@ -121,6 +148,6 @@ impl Controller {
     fn source_unmoved(&self, last: &FleetReading) -> Result<bool, GitError> {
         let branch = self.planner.source_branch().clone();
         let heads = self.planner.repository().heads(std::slice::from_ref(&branch))?;
-        Ok(heads.get(&branch).cloned().flatten().as_ref() == Some(last.source.snapshot().commit()))
+        Ok(heads.get(&branch).cloned().flatten().as_ref() == Some(last.source_commit()))
     }
 }

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use overlays::{Apply, ClusterSpec, Management, RenderedTree};
-use rollout::{ClusterName, Effect, LedgerState, Pause, Plan, Prerequisite, StageCommit, StageName, World};
+use overlays::{Apply, ClusterSpec, RenderedTree};
+use rollout::{ClusterName, Effect, Pause, Plan, Prerequisite, StageCommit, StageName, World};
 
 use super::access::Clusters;
 use super::commit::{self, Signature, StaleDecision};
 use super::directory::ClusterDirectory;
 use super::planner::{ClusterView, FleetReading};
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
-use super::{Controller, Memory, Settled, ViewKey};
+use super::standing::{self, Standing};
+use super::{Controller, Memory, Settled};
 use crate::cluster::{ApplyRequest, Cluster, ObserveRequest};
 use crate::git::{CommitDraft, CommitOutcome, GitError, PushOutcome};
 
@@ -23,25 +24,23 @@ impl Controller {
     ///
     /// # Errors
     /// [`GitError`] when the repository or the source branch cannot be read at all.
-    pub async fn pass(&self) -> Result<Pass, GitError> {
-        let reading = {
-            let heads = self.heads()?;
-            if let Some(settled) = self.settled_at(&heads) {
-                return Ok(settled);
-            }
-            self.read()?
-        };
+    pub async fn pass(&self) -> Result<Arc<Pass>, GitError> {
+        let heads = self.heads()?;
+        if let Some(settled) = self.settled_at(&heads) {
+            return Ok(settled);
+        }
+        let reading = self.read()?;
         let management = |cluster: &&ClusterSpec| cluster.is_management();
         let clusters = &reading.fleet.clusters;
+        self.make_views(&reading, &clusters.iter().collect::<Vec<_>>());
         // Management clusters first, so that the clusters that wait for them see this pass' result.
         let (first, second): (Vec<_>, Vec<_>) = clusters.iter().partition(management);
         let mut passes = self.work_on(&reading, first).await;
         passes.extend(self.work_on(&reading, second).await);
+        // In the order of the fleet, which is that of names.
+        passes.sort_by(|left, right| left.cluster.cmp(&right.cluster));
         passes.extend(reading.fleet.unreadable_clusters().into_iter().map(|name| self.unreadable(&reading, name)));
-        passes.sort_by_key(|pass| {
-            clusters.iter().position(|cluster| cluster.name == pass.cluster).unwrap_or(clusters.len())
-        });
-        let pass = Pass { clusters: passes };
+        let pass = Arc::new(Pass { clusters: passes });
         self.settle(&pass)?;
         Ok(pass)
     }
@@ -54,15 +53,15 @@ impl Controller {
         self.planner.repository().heads(&branches)
     }
 
-    fn settled_at(&self, heads: &crate::git::Heads) -> Option<Pass> {
+    fn settled_at(&self, heads: &crate::git::Heads) -> Option<Arc<Pass>> {
         let settled = self.settled.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        settled.as_ref().filter(|settled| &settled.heads == heads).map(|settled| settled.pass.clone())
+        settled.as_ref().filter(|settled| &settled.heads == heads).map(|settled| Arc::clone(&settled.pass))
     }
 
-    fn settle(&self, pass: &Pass) -> Result<(), GitError> {
+    fn settle(&self, pass: &Arc<Pass>) -> Result<(), GitError> {
         let quiet =
             pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done && cluster.committed.is_empty());
-        let settled = if quiet { Some(Settled { heads: self.heads()?, pass: pass.clone() }) } else { None };
+        let settled = if quiet { Some(Settled { heads: self.heads()?, pass: Arc::clone(pass) }) } else { None };
         *self.settled.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = settled;
         Ok(())
     }
@@ -79,21 +78,43 @@ impl Controller {
             Ok(_) => format!("cluster {name} could not be read"),
         };
         tracing::error!(cluster.name = %name, "cluster `{name}` was not moved on: {message}");
-        let outcome = ClusterOutcome::Failed { message };
-        ClusterPass { cluster: name.to_owned(), committed: Vec::new(), outcome, next: None, view: None }
+        let help = Some("`stepgate check` lists what to repair".to_owned());
+        let outcome = ClusterOutcome::Failed { message, help };
+        ClusterPass { cluster: name.to_owned(), committed: Vec::new(), outcome, next: None }
     }
 
     async fn cluster(&self, reading: &FleetReading, cluster: &ClusterSpec) -> ClusterPass {
         let mut pass = ClusterPass {
             cluster: cluster.name.clone(),
             committed: Vec::new(),
-            outcome: ClusterOutcome::Failed { message: "not decided yet".to_owned() },
+            outcome: ClusterOutcome::Failed { message: "not decided yet".to_owned(), help: None },
             next: None,
-            view: None,
         };
+        let name = cluster.name.parse::<ClusterName>().ok();
+        let state = Self::state(reading, cluster);
+        if let Some(name) = &name
+            && state.is_some()
+            && self.memory(name).done == state
+        {
+            pass.outcome = ClusterOutcome::Done;
+            return pass;
+        }
         if let Err(error) = self.advance(reading, cluster, &mut pass).await {
-            tracing::error!(cluster.name = %cluster.name, %error, "cluster `{}` was not moved on", cluster.name);
-            pass.outcome = ClusterOutcome::Failed { message: error.to_string() };
+            let message = format!("{error:#}");
+            let help = error.chain().find_map(|cause| cause.downcast_ref::<GitError>().and_then(GitError::hint));
+            tracing::error!(cluster.name = %cluster.name, error = message, hint = help, "cluster `{}` was not moved on", cluster.name);
+            pass.outcome = ClusterOutcome::Failed { message, help };
+        }
+        if let Some(name) = name {
+            // Of a cluster that is done the view is let go: its files need not be kept in memory.
+            let done = state.filter(|_| pass.outcome == ClusterOutcome::Done && pass.committed.is_empty());
+            self.remember(&name, |memory| {
+                let reaches_far = memory.view.as_ref().is_some_and(|(_, view)| view.reaches_far);
+                memory.done = done.filter(|_| !reaches_far);
+                if memory.done.is_some() {
+                    (memory.view, memory.observation) = (None, None);
+                }
+            });
         }
         pass
     }
@@ -106,25 +127,44 @@ impl Controller {
         pass: &mut ClusterPass,
     ) -> Result<(), anyhow::Error> {
         let mut reading = reading.clone();
+        let mut turn = None;
         for _ in 0..EFFECTS_PER_PASS {
             let view = self.current_view(&reading, cluster)?;
-            pass.view = Some(Arc::clone(&view));
             let now = self.clock.now();
             let world = self.world(&reading, &view, now);
+            let effects = rollout::step(&world, now);
+            if !effects.iter().any(writes) {
+                drop(turn.take());
+            } else if turn.is_none() {
+                turn = Some(self.writing.lock().await);
+                // Somebody may have written while we waited for our turn: then everything is decided anew from there.
+                if self.planner.repository().head(&reading.layout.branch)?.as_ref() != reading.deploy_head() {
+                    reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
+                    continue;
+                }
+            }
             let mut again = false;
             pass.next = None;
-            for effect in rollout::step(&world, now) {
+            for effect in effects {
                 match self.perform(&reading, &view, &world, effect, pass).await? {
                     Performed::Nothing => {}
                     Performed::Again => again = true,
+                    Performed::Pushed => {
+                        drop(turn.take());
+                        self.committed(&reading, &view).await;
+                        reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
+                        again = true;
+                        break;
+                    }
                     Performed::Moved => {
                         // The deploy branch moved, by us or by somebody else: everything is decided anew from there.
-                        reading = self.planner.read_deploy(Arc::clone(&reading.source), Arc::clone(&reading.fleet))?;
+                        reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
                         again = true;
                         break;
                     }
                 }
             }
+            drop(turn.take());
             if !again {
                 return Ok(());
             }
@@ -133,79 +173,15 @@ impl Controller {
         Ok(())
     }
 
-    /// The view of a cluster, made anew only when something it follows from has changed.
-    fn current_view(&self, reading: &FleetReading, cluster: &ClusterSpec) -> Result<Arc<ClusterView>, anyhow::Error> {
-        let source = reading.source.snapshot().commit().clone();
-        let deploy = reading.deploy_head().cloned();
-        if let Ok(name) = cluster.name.parse::<ClusterName>()
-            && let Some((key, view)) = self.memory(&name).view
-            && key.source == source
-            && key.deploy == deploy
-        {
-            return Ok(view);
-        }
-        let view = Arc::new(self.planner.view(reading, &cluster.name)?);
-        let key = ViewKey { source, deploy, directory: view.directory.ids };
-        self.remember(&view.name, |memory| memory.view = Some((key, Arc::clone(&view))));
-        Ok(view)
-    }
-
     fn world(&self, reading: &FleetReading, view: &ClusterView, now: jiff::Timestamp) -> World {
-        let prerequisites = self.prerequisites(reading, view);
-        let mut world = world(reading, view, self.memory(&view.name), prerequisites);
+        let prerequisite = {
+            let standings = self.standings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            standing::prerequisite(&reading.fleet, &view.cluster, &standings)
+        };
+        let mut world = world(reading, view, self.memory(&view.name), prerequisite.into_iter().collect());
         world.history = rollout::record(&world, now);
         self.remember(&view.name, |memory| memory.history = world.history.clone());
         world
-    }
-
-    /// A workload cluster goes after the cluster that manages it, and every cluster after those of earlier waves.
-    fn prerequisites(&self, reading: &FleetReading, view: &ClusterView) -> Vec<Prerequisite> {
-        let policy = &reading.fleet.policy;
-        let wave = |name: &str| policy.wave_of(name).unwrap_or(policy.waves.len());
-        let own = wave(view.name.as_str());
-        let manager = match &view.cluster.management {
-            Management::ManagedBy(manager) => Some(manager.as_str()),
-            Management::SelfManaged => None,
-        };
-        let others = reading.fleet.clusters.iter().filter(|cluster| cluster.name != view.name.as_str());
-        let first =
-            others.clone().filter(|cluster| manager == Some(cluster.name.as_str()) || wave(&cluster.name) < own);
-        let mut found: Vec<Prerequisite> = first.filter_map(|cluster| self.prerequisite(&cluster.name)).collect();
-        // One whose files cannot be read is no reason to go ahead of it.
-        let unreadable = reading.fleet.unreadable_clusters().into_iter();
-        let unreadable = unreadable.filter(|name| manager == Some(*name) || wave(name) < own);
-        found.extend(unreadable.filter_map(|name| {
-            let state = "its files cannot be read".to_owned();
-            Some(Prerequisite { cluster: name.parse().ok()?, met: false, state })
-        }));
-        let concurrency = policy.waves.get(own).map(|wave| usize::try_from(wave.concurrency).unwrap_or(usize::MAX));
-        let running = |cluster: &&ClusterSpec| wave(&cluster.name) == own && self.is_running(&cluster.name);
-        let beside: Vec<&ClusterSpec> = others.filter(running).collect();
-        // Whoever began goes on: only a cluster that has not begun waits for a place.
-        if concurrency.is_some_and(|places| beside.len() >= places) && !self.is_running(view.name.as_str()) {
-            found.extend(beside.iter().filter_map(|cluster| self.prerequisite(&cluster.name)));
-        }
-        found
-    }
-
-    fn is_running(&self, cluster: &str) -> bool {
-        let view = cluster.parse().ok().and_then(|name| self.view(&name));
-        view.and_then(|view| view.directory.ledger().map(|ledger| ledger.state == LedgerState::Running))
-            .unwrap_or(false)
-    }
-
-    fn prerequisite(&self, cluster: &str) -> Option<Prerequisite> {
-        let cluster: ClusterName = cluster.parse().ok()?;
-        let (met, state) = match self.view(&cluster) {
-            None => (false, "it has no plan yet".to_owned()),
-            Some(view) if view.plan.has_differences() => {
-                let next = view.plan.next_stage().map(|stage| stage.stage.to_string()).unwrap_or_default();
-                (false, format!("its next stage is {next}"))
-            }
-            Some(_) if self.is_running(cluster.as_str()) => (false, "its rollout is not verified yet".to_owned()),
-            Some(_) => (true, "done".to_owned()),
-        };
-        Some(Prerequisite { cluster, met, state })
     }
 
     async fn perform(
@@ -237,15 +213,14 @@ impl Controller {
                 self.remember(&view.name, |memory| memory.observation = None);
                 Ok(Performed::Again)
             }
-            Effect::Commit(commit) => self.commit_stage(reading, view, &commit, false, pass).await,
-            Effect::Revert(commit) => self.commit_stage(reading, view, &commit, true, pass).await,
+            Effect::Commit(commit) => self.commit_stage(reading, view, &commit, false, pass),
+            Effect::Revert(commit) => self.commit_stage(reading, view, &commit, true, pass),
             Effect::Close(close) => {
                 let signature = Signature::of(&reading.fleet.policy)?;
                 let draft = commit::close_draft(&close, &view.directory, &signature, now)?;
                 let evidence = close.ledger.verified.as_ref().map(evidence_lines).unwrap_or_default();
                 let stage = StageName::Verify.into();
-                self.push(reading, view, draft, &signature, CommittedDraft { stage, reverted: false, evidence }, pass)
-                    .await
+                self.push(reading, view, &draft, &signature, CommittedDraft { stage, reverted: false, evidence }, pass)
             }
             Effect::RequestApproval(request) => {
                 tracing::info!(cluster.name = %view.name, rollout.name = %request.rollout, "an approval is needed");
@@ -273,7 +248,7 @@ impl Controller {
         }
     }
 
-    async fn commit_stage(
+    fn commit_stage(
         &self,
         reading: &FleetReading,
         view: &Arc<ClusterView>,
@@ -288,8 +263,8 @@ impl Controller {
             commit::revert_draft(commit, &view.directory, &restored, &current, &signature, now)
         } else {
             let parts = match &view.running {
-                Some((plan, parts)) if plan.digest == commit.plan => parts,
-                _ => &view.parts,
+                Some((plan, parts)) if plan.digest == commit.plan => parts.as_ref(),
+                _ => view.parts.as_ref(),
             };
             commit::stage_draft(commit, &view.directory, parts, &signature, now)
         };
@@ -301,7 +276,7 @@ impl Controller {
         let record = commit.ledger.last_record(&commit.stage);
         let evidence = record.and_then(|record| record.opened_by.as_ref()).map(evidence_lines).unwrap_or_default();
         let made = CommittedDraft { stage: commit.stage.clone(), reverted: revert, evidence };
-        self.push(reading, view, draft, &signature, made, pass).await
+        self.push(reading, view, &draft, &signature, made, pass)
     }
 
     /// The part of a reverted stage as it was before, and as it is.
@@ -334,36 +309,35 @@ impl Controller {
         Ok((within(&before.files), within(&view.directory.files)))
     }
 
-    async fn push(
+    fn push(
         &self,
         reading: &FleetReading,
         view: &Arc<ClusterView>,
-        draft: CommitDraft,
+        draft: &CommitDraft,
         signature: &Signature,
         made: CommittedDraft,
         pass: &mut ClusterPass,
     ) -> Result<Performed, anyhow::Error> {
-        let _one_writer = self.writing.lock().await;
         let repository = self.planner.repository();
         let branch = &reading.layout.branch;
         if repository.head(branch)? != draft.parent {
             return Ok(Performed::Moved);
         }
-        let commit = match repository.commit(&draft, &signature.signing)? {
+        let commit = match repository.commit(draft, &signature.signing)? {
             CommitOutcome::Created(commit) => commit,
             CommitOutcome::Unchanged => return Ok(Performed::Moved),
         };
         match repository.push(branch, &commit, draft.parent.as_ref())? {
             PushOutcome::Pushed => {
                 tracing::info!(cluster.name = %view.name, stage.name = %made.stage, git.commit = %commit, "committed stage `{}` of `{}`", made.stage, view.name);
-                self.committed(reading, view).await;
+                self.stands(&view.name, Standing::of(view).begun());
                 pass.committed.push(CommittedStage {
                     stage: made.stage,
                     commit,
                     reverted: made.reverted,
                     evidence: made.evidence,
                 });
-                Ok(Performed::Moved)
+                Ok(Performed::Pushed)
             }
             PushOutcome::Lost { actual } => {
                 tracing::info!(cluster.name = %view.name, ?actual, "lost the race for `{branch}`; planning again");
@@ -454,11 +428,17 @@ impl Controller {
     }
 }
 
+/// Whether an effect writes to the deploy branch.
+fn writes(effect: &Effect) -> bool {
+    matches!(effect, Effect::Commit(_) | Effect::Revert(_) | Effect::Close(_))
+}
+
 /// What carrying out an effect leads to.
 enum Performed {
     Nothing,
     Again,
     Moved,
+    Pushed,
 }
 
 /// What is said of a commit once it is pushed.

@@ -3,18 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bundles::{Bundles, Locks};
 use overlays::{
-    BundleFile, Charts, ClusterSpec, ComponentName, Fleet, Manifests, Problem, RenderRequest, RenderedCluster,
+    BundleFile, Charts, ClusterSpec, Fleet, Manifests, Problem, ReadFiles, Remembered, RenderRequest, RenderedCluster,
     RenderedTree, Scope,
 };
-use rollout::{Block, ClusterName, CommitId, ComponentChange, DeployHead, ForeignChange, LedgerState, Plan, StageName};
+use rollout::{ClusterName, CommitId, DeployHead, ForeignChange, LedgerState, Plan};
 
-use super::directory::{self, ClusterDirectory};
-use super::parts::{self, Part, SpecificationStep};
-use super::{changes, deploy, plan};
+use super::deploy::Histories;
+use super::deployed::{Deployed, DeployedVersions};
+use super::directory::ClusterDirectory;
+use super::gather::{self, Context};
+use super::inputs::SourceReading;
+use super::near::NearFiles;
+use super::parts::{self, Part};
+use super::{deploy, plan};
 use crate::cluster::FluxReference;
-use crate::git::{BranchName, DeployLayout, GitError, GitSnapshot, ListedSnapshot, Repository};
+use crate::git::{BranchName, DeployLayout, GitError, GitSnapshot, Repository};
 
 /// Where manifests and charts come from, given what the policy allows.
 pub trait Sources: Send + Sync {
@@ -28,23 +32,31 @@ pub trait Sources: Send + Sync {
 #[derive(Clone)]
 pub struct FleetReading {
     /// The source commit.
-    pub source: Arc<ListedSnapshot>,
+    pub source: Arc<SourceReading>,
     /// The deploy branch below the deploy path; none where the branch does not exist.
     pub deploy: Option<GitSnapshot>,
     /// What the source commit says.
     pub fleet: Arc<Fleet>,
     /// Where Stepgate writes.
     pub layout: DeployLayout,
-    /// The EKS Anywhere version of every cluster, as deployed.
-    pub deployed_eksa: Arc<BTreeMap<ClusterName, String>>,
+    /// The clusters as deployed.
+    pub deployed: Arc<Deployed>,
 }
 
 impl FleetReading {
+    /// The source commit's id.
+    pub fn source_commit(&self) -> &CommitId {
+        self.source.files.snapshot().commit()
+    }
+
     /// The head of the deploy branch.
     pub fn deploy_head(&self) -> Option<&CommitId> {
         self.deploy.as_ref().map(GitSnapshot::commit)
     }
 }
+
+/// A plan with the parts that its stages commit.
+pub type PlannedParts = (Plan, Arc<[Part]>);
 
 /// Everything about one cluster that follows from git alone.
 #[derive(Clone, Debug)]
@@ -58,11 +70,15 @@ pub struct ClusterView {
     /// The plan for the newest source.
     pub plan: Plan,
     /// The parts that the plan's stages commit.
-    pub parts: Vec<Part>,
+    pub parts: Arc<[Part]>,
     /// The plan that the ledger is carrying out, where that is another one, with its parts.
-    pub running: Option<(Plan, Vec<Part>)>,
+    pub running: Option<PlannedParts>,
     /// The deploy branch as decisions see it.
     pub head: DeployHead,
+    /// The commit that the ledger's rollout started from.
+    base: Option<CommitId>,
+    /// Whether an overlay reached beyond the overlays: then any file of the source branch may matter.
+    pub reaches_far: bool,
     /// Somebody else's change to the directory.
     pub foreign: Option<ForeignChange>,
     /// Remarks of the fleet repository about this cluster.
@@ -72,6 +88,12 @@ pub struct ClusterView {
 }
 
 impl ClusterView {
+    /// The same view of a newer source commit that says the same about this cluster.
+    #[must_use]
+    pub fn at_source(&self, source: &CommitId) -> Self {
+        Self { plan: Plan { source: source.clone(), ..self.plan.clone() }, ..self.clone() }
+    }
+
     /// The cluster's Flux Kustomizations.
     pub fn flux_references(&self) -> Vec<FluxReference> {
         self.kustomizations.values().cloned().collect()
@@ -110,16 +132,34 @@ pub struct Planner {
     repository: Repository,
     source_branch: BranchName,
     sources: Arc<dyn Sources>,
-    fleets: Arc<Mutex<BTreeMap<CommitId, Arc<Fleet>>>>,
+    known: Arc<Known>,
 }
 
-/// How many source commits are remembered: the newest, the running rollouts' and the deployed ones.
-const REMEMBERED_FLEETS: usize = 8;
+/// What a planner has read and made before. All of it is named by its content, so nothing is ever out of date, and each
+/// part takes a bounded number of bytes.
+struct Known {
+    files: ReadFiles,
+    sources: Mutex<Remembered<CommitId, Arc<SourceReading>>>,
+    deployed: DeployedVersions,
+    histories: Histories,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            files: ReadFiles::new(256 << 20),
+            // The newest commit, the running rollouts' and the deployed ones.
+            sources: Mutex::new(Remembered::new(128 << 20)),
+            deployed: DeployedVersions::default(),
+            histories: Histories::default(),
+        }
+    }
+}
 
 impl Planner {
     /// A planner for the fleet repository, whose intent is on `source_branch`.
     pub fn new(repository: Repository, source_branch: BranchName, sources: Arc<dyn Sources>) -> Self {
-        Self { repository, source_branch, sources, fleets: Arc::default() }
+        Self { repository, source_branch, sources, known: Arc::default() }
     }
 
     /// The fleet repository.
@@ -139,15 +179,15 @@ impl Planner {
     pub fn read(&self) -> Result<FleetReading, GitError> {
         self.repository.refresh(std::slice::from_ref(&self.source_branch))?;
         let source = self.repository.snapshot(&self.source_branch)?;
-        let fleet = self.fleet(&source)?;
-        self.read_deploy(Arc::new(source.listed()?), fleet)
+        self.read_deploy(self.source(source)?)
     }
 
     /// The deploy branch, for a source commit that was read before.
     ///
     /// # Errors
     /// As [`Planner::read`].
-    pub fn read_deploy(&self, source: Arc<ListedSnapshot>, fleet: Arc<Fleet>) -> Result<FleetReading, GitError> {
+    pub fn read_deploy(&self, source: Arc<SourceReading>) -> Result<FleetReading, GitError> {
+        let fleet = Arc::clone(&source.fleet);
         let layout = layout(&fleet)?;
         self.repository.refresh(std::slice::from_ref(&layout.branch))?;
         let deploy = match self.repository.head(&layout.branch)? {
@@ -160,23 +200,22 @@ impl Planner {
                 })
             }
         };
-        let deployed_eksa = Arc::new(deployed_eksa(&fleet, deploy.as_ref())?);
-        Ok(FleetReading { source, deploy, fleet, layout, deployed_eksa })
+        let deployed = Arc::new(self.known.deployed.read(deploy.as_ref())?);
+        Ok(FleetReading { source, deploy, fleet, layout, deployed })
     }
 
-    /// What a source commit says. The deploy path, where there is one on the same branch, is no part of it.
-    fn fleet(&self, source: &GitSnapshot) -> Result<Arc<Fleet>, GitError> {
-        let known = self.fleets.lock().unwrap_or_else(PoisonError::into_inner).get(source.commit()).cloned();
-        if let Some(fleet) = known {
-            return Ok(fleet);
+    /// A source commit and what it says. The deploy path, where there is one on the same branch, is no part of it.
+    fn source(&self, source: GitSnapshot) -> Result<Arc<SourceReading>, GitError> {
+        let commit = source.commit().clone();
+        let remembered = || self.known.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = remembered().get(&commit) {
+            return Ok(known);
         }
-        let fleet = Arc::new(overlays::read_fleet(&source.clone().listed()?));
-        let mut fleets = self.fleets.lock().unwrap_or_else(PoisonError::into_inner);
-        if fleets.len() >= REMEMBERED_FLEETS {
-            fleets.clear();
-        }
-        fleets.insert(source.commit().clone(), Arc::clone(&fleet));
-        Ok(fleet)
+        let files = source.listed()?;
+        let fleet = overlays::read_fleet_remembering(&files, &self.known.files);
+        let reading = Arc::new(SourceReading::new(Arc::new(files), fleet));
+        remembered().insert(commit, Arc::clone(&reading), reading.bytes());
+        Ok(reading)
     }
 
     /// The plan of one cluster with everything it was made from.
@@ -184,7 +223,7 @@ impl Planner {
     /// # Errors
     /// [`PlanError`] concerns this cluster alone.
     pub fn view(&self, reading: &FleetReading, name: &str) -> Result<ClusterView, PlanError> {
-        let cluster = reading.fleet.clusters.iter().find(|cluster| cluster.name == name);
+        let cluster = reading.fleet.cluster(name);
         let problems: Vec<Problem> = reading
             .fleet
             .problems
@@ -211,18 +250,12 @@ impl Planner {
             None => ClusterDirectory::absent(),
         };
         let head = reading.deploy_head();
-        let history = deploy::history(&self.repository, &reading.layout, &cluster_name, head, directory.ledger())?;
+        let history = self.history(reading, &cluster_name, &directory)?;
         let foreign = deploy::foreign_change(&self.repository, &reading.layout, &cluster_name, head, &directory)?;
         let base = self.base_source(reading, &cluster_name, &directory, &history)?;
-        let source = reading.source.snapshot().commit().clone();
-        let context = Context {
-            name: &cluster_name,
-            directory: &directory,
-            base: base.as_deref(),
-            deployed_eksa: &reading.deployed_eksa,
-        };
-        let Planned { plan, parts, kustomizations } =
-            self.plan(&context, &reading.fleet, &reading.source, &source, cluster)?;
+        let context =
+            Context { name: &cluster_name, directory: &directory, base: base.as_deref(), deployed: &reading.deployed };
+        let Planned { plan, parts, kustomizations, reaches_far } = self.plan(&context, &reading.source, cluster)?;
         let running = self.running_plan(&context, &plan)?;
         Ok(ClusterView {
             name: cluster_name.clone(),
@@ -231,6 +264,8 @@ impl Planner {
             parts,
             running,
             head: history.head,
+            base: history.base,
+            reaches_far,
             foreign,
             problems,
             directory,
@@ -238,70 +273,83 @@ impl Planner {
         })
     }
 
+    /// The view after the deploy branch has moved on without touching the cluster's folders; none where that is not all
+    /// that has happened to it.
+    ///
+    /// # Errors
+    /// [`GitError`] when commits cannot be read.
+    pub fn view_at_head(&self, reading: &FleetReading, view: &ClusterView) -> Result<Option<ClusterView>, GitError> {
+        let history = self.history(reading, &view.name, &view.directory)?;
+        let same = history.base == view.base && view.foreign.is_none();
+        Ok(same.then(|| ClusterView { head: history.head, ..view.clone() }))
+    }
+
+    fn history(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterName,
+        directory: &ClusterDirectory,
+    ) -> Result<deploy::ClusterHistory, GitError> {
+        let (known, head) = (&self.known.histories, reading.deploy_head());
+        deploy::history(&self.repository, known, &reading.layout, cluster, head, directory.ledger())
+    }
+
     /// The plan that the ledger is carrying out, made again from its own source commit, where it is not the newest plan.
-    fn running_plan(&self, context: &Context<'_>, newest: &Plan) -> Result<Option<(Plan, Vec<Part>)>, PlanError> {
+    fn running_plan(&self, context: &Context<'_>, newest: &Plan) -> Result<Option<PlannedParts>, PlanError> {
         let Some(ledger) = context.directory.ledger() else { return Ok(None) };
         if ledger.state != LedgerState::Running || ledger.plan == newest.digest {
             return Ok(None);
         }
-        let source = self.repository.snapshot_of(&ledger.source)?;
-        let fleet = self.fleet(&source)?;
-        let Some(cluster) = fleet.clusters.iter().find(|cluster| cluster.name == context.name.as_str()) else {
-            return Ok(None);
-        };
-        let listed = source.listed()?;
-        let Planned { plan, parts, .. } = self.plan(context, &fleet, &listed, &ledger.source, cluster)?;
+        let source = self.source(self.repository.snapshot_of(&ledger.source)?)?;
+        let Some(cluster) = source.fleet.cluster(context.name.as_str()) else { return Ok(None) };
+        let Planned { plan, parts, .. } = self.plan(context, &source, cluster)?;
         Ok(Some((plan, parts)))
     }
 
-    fn plan(
-        &self,
-        context: &Context<'_>,
-        fleet: &Fleet,
-        files: &ListedSnapshot,
-        source: &CommitId,
-        cluster: &ClusterSpec,
-    ) -> Result<Planned, PlanError> {
-        let mut blocked = blocks(fleet, context);
+    fn plan(&self, context: &Context<'_>, source: &SourceReading, cluster: &ClusterSpec) -> Result<Planned, PlanError> {
+        let fleet = source.fleet.as_ref();
+        let files = NearFiles::new(source.files.as_ref());
+        let mut blocked = gather::blocks(fleet, context, cluster);
         let bundle = match overlays::uses_bundle(fleet, cluster).then(|| overlays::bundle_for(fleet, cluster)) {
             None => None,
             Some(Ok(bundle)) => Some(bundle),
             Some(Err(problem)) => {
-                blocked.push(block(&problem));
+                blocked.push(gather::block(&problem));
                 None
             }
         };
         let deployed_tree = context.directory.deployed(context.name);
-        let rendered = self.render(fleet, files, cluster, bundle, &deployed_tree);
-        let deployed = deployed_cluster(&deployed_tree, cluster);
-        let steps = specification_steps(fleet, &deployed_tree, &rendered, cluster);
+        let rendered = self.render(fleet, &files, cluster, bundle, &deployed_tree);
+        let deployed = gather::deployed_cluster(&deployed_tree, cluster);
+        let steps = gather::specification_steps(fleet, &deployed_tree, &rendered, cluster);
         let groups: Vec<String> = cluster.worker_groups.iter().map(|group| group.name.clone()).collect();
         let order = fleet.policy.worker_order(&cluster.name, &groups);
         let parts = parts::cut(context.name, cluster, &context.directory.files, &rendered, &order, &steps)?;
         let changes =
-            bundle.map(|bundle| component_changes(context, fleet, cluster, &bundle.bundles, deployed.as_ref()));
-        let kustomizations = kustomizations(&rendered, context.name);
+            bundle.map(|bundle| gather::component_changes(context, fleet, cluster, &bundle.bundles, deployed.as_ref()));
+        let kustomizations = gather::kustomizations(&rendered, context.name);
         let facts = plan::Facts {
             fleet,
             cluster,
             name: context.name,
             deployed: deployed.as_ref(),
             directory: context.directory,
-            source,
+            source: source.files.snapshot().commit(),
             parts: &parts,
             changes: &changes.unwrap_or_default(),
             kustomizations: &kustomizations,
-            deployed_eksa: context.deployed_eksa,
+            deployed_eksa: &context.deployed.eksa,
             blocked,
-            warnings: warnings(fleet, cluster, &rendered),
+            warnings: gather::warnings(fleet, cluster, &rendered),
         };
-        Ok(Planned { plan: rollout::plan(plan::input(&facts)?), parts, kustomizations })
+        let plan = rollout::plan(plan::input(&facts)?);
+        Ok(Planned { plan, parts: parts.into(), kustomizations, reaches_far: files.reached_far() })
     }
 
     fn render(
         &self,
         fleet: &Fleet,
-        files: &ListedSnapshot,
+        files: &NearFiles<'_>,
         cluster: &ClusterSpec,
         bundle: Option<&BundleFile>,
         deployed: &RenderedTree,
@@ -341,12 +389,12 @@ impl Planner {
             },
         };
         let Some(source) = source else { return Ok(None) };
-        if &source == reading.source.snapshot().commit() {
+        if &source == reading.source_commit() {
             return Ok(Some(Arc::clone(&reading.fleet)));
         }
         // A source commit that was rewritten away only costs the classes of the changes, not the plan.
         match self.repository.snapshot_of(&source) {
-            Ok(snapshot) => Ok(Some(self.fleet(&snapshot)?)),
+            Ok(snapshot) => Ok(Some(Arc::clone(&self.source(snapshot)?.fleet))),
             Err(error) => {
                 tracing::warn!(%cluster, %source, %error, "the source commit of the deployed state is gone; changes cannot be classed");
                 Ok(None)
@@ -358,16 +406,9 @@ impl Planner {
 /// A plan with the parts that its stages commit.
 struct Planned {
     plan: Plan,
-    parts: Vec<Part>,
+    parts: Arc<[Part]>,
     kustomizations: BTreeMap<String, FluxReference>,
-}
-
-/// What the plans of one cluster share.
-struct Context<'a> {
-    name: &'a ClusterName,
-    directory: &'a ClusterDirectory,
-    base: Option<&'a Fleet>,
-    deployed_eksa: &'a BTreeMap<ClusterName, String>,
+    reaches_far: bool,
 }
 
 /// Where Stepgate writes, as the policy says.
@@ -381,118 +422,4 @@ pub fn layout(fleet: &Fleet) -> Result<DeployLayout, GitError> {
         message: error.to_string(),
     })?;
     Ok(DeployLayout { branch, prefix: deploy.path.clone() })
-}
-
-fn blocks(fleet: &Fleet, context: &Context<'_>) -> Vec<Block> {
-    let mut blocks: Vec<Block> = fleet.blocking(context.name.as_str()).into_iter().map(block).collect();
-    if let directory::LedgerState::Absent = context.directory.ledger {
-        blocks.push(Block {
-            code: "not-adopted".to_owned(),
-            stage: None,
-            message: format!("the deploy branch does not hold clusters/{} with a ledger", context.name),
-            help: format!("`stepgate adopt {} --yes` records the cluster as it runs now", context.name),
-        });
-    }
-    blocks
-}
-
-fn block(problem: &Problem) -> Block {
-    Block {
-        code: problem.code.to_string(),
-        stage: None,
-        message: problem.to_string(),
-        help: problem.hint.clone().unwrap_or_else(|| "repair the file named, commit and push".to_owned()),
-    }
-}
-
-/// The cluster as its deployed files specify it.
-pub fn deployed_cluster(deployed: &RenderedTree, cluster: &ClusterSpec) -> Option<ClusterSpec> {
-    let fleet = overlays::read_fleet(&deployed.below(ComponentName::Cluster.directory()));
-    fleet.clusters.into_iter().find(|found| found.name == cluster.name)
-}
-
-fn specification_steps(
-    fleet: &Fleet,
-    deployed: &RenderedTree,
-    rendered: &RenderedCluster,
-    cluster: &ClusterSpec,
-) -> Vec<SpecificationStep> {
-    let Some(Ok(target)) = rendered.components.get(&ComponentName::Cluster) else { return Vec::new() };
-    overlays::cluster_stages(fleet, deployed, &target.tree, cluster)
-        .into_iter()
-        .map(|stage| SpecificationStep { stage: stage.stage, tree: stage.tree })
-        .collect()
-}
-
-fn component_changes(
-    context: &Context<'_>,
-    fleet: &Fleet,
-    cluster: &ClusterSpec,
-    target: &Bundles,
-    deployed: Option<&ClusterSpec>,
-) -> BTreeMap<StageName, Vec<ComponentChange>> {
-    let base = context.base.and_then(|base| {
-        let before = base.clusters.iter().find(|known| known.name == cluster.name)?;
-        Some((overlays::bundle_for(base, before).ok()?, &base.lock))
-    });
-    let Some((old, old_lock)) = base else { return BTreeMap::new() };
-    let deployed = deployed.unwrap_or(cluster);
-    let sections = changes::section(&old.bundles, deployed.kubernetes_minor())
-        .zip(changes::section(target, cluster.kubernetes_minor()));
-    let locks = Locks { old: Some(old_lock), new: Some(&fleet.lock) };
-    sections.map(|(old, new)| changes::by_stage(old, new, locks, cluster)).unwrap_or_default()
-}
-
-fn warnings(fleet: &Fleet, cluster: &ClusterSpec, rendered: &RenderedCluster) -> Vec<String> {
-    let remarks =
-        fleet.problems.iter().filter(|problem| !problem.is_error() && problem.severity == overlays::Severity::Warning);
-    let concerns = |problem: &&Problem| match &problem.scope {
-        Scope::Fleet => true,
-        Scope::Cluster(name) => *name == cluster.name,
-    };
-    let skipped = rendered.skipped.iter().map(|(component, reason)| format!("{component}: {reason}"));
-    remarks.filter(concerns).map(ToString::to_string).chain(skipped).collect()
-}
-
-/// The cluster's Flux Kustomizations by the directory that they apply.
-fn kustomizations(rendered: &RenderedCluster, cluster: &ClusterName) -> BTreeMap<String, FluxReference> {
-    let Some(Ok(objects)) = rendered.components.get(&ComponentName::FluxObjects) else {
-        // Without Flux the names only tell the directories apart.
-        let reference = |directory: &str| FluxReference {
-            namespace: "stepgate".to_owned(),
-            name: format!("{cluster}-{directory}"),
-        };
-        let own = |component: &&ComponentName| !matches!(component, ComponentName::CiliumPreflight);
-        let directories = rendered.components.keys().filter(own).map(|component| component.directory());
-        return directories.map(|directory| (directory.to_owned(), reference(directory))).collect();
-    };
-    let marker = format!("clusters/{cluster}/");
-    let nodes = objects.tree.files.values().flat_map(|bytes| overlays::objects_of(bytes));
-    nodes
-        .filter_map(|node| {
-            let text = |path: &[&str]| node.at(path)?.as_str().map(str::to_owned);
-            let path = text(&["spec", "path"])?;
-            let (_, directory) = path.split_once(&marker)?;
-            let reference =
-                FluxReference { namespace: text(&["metadata", "namespace"])?, name: text(&["metadata", "name"])? };
-            Some((directory.trim_end_matches('/').to_owned(), reference))
-        })
-        .collect()
-}
-
-/// The EKS Anywhere version of every cluster, as deployed.
-fn deployed_eksa(fleet: &Fleet, deploy: Option<&GitSnapshot>) -> Result<BTreeMap<ClusterName, String>, GitError> {
-    let Some(deploy) = deploy else { return Ok(BTreeMap::new()) };
-    let mut versions = BTreeMap::new();
-    for cluster in &fleet.clusters {
-        let Ok(name) = cluster.name.parse::<ClusterName>() else { continue };
-        let folder =
-            directory::path(&format!("{}/{}", directory::cluster_folder(&name), ComponentName::Cluster.directory()))?;
-        let files = deploy.below(&folder)?.files()?;
-        let found = overlays::read_fleet(&files).clusters.into_iter().find(|found| found.name == cluster.name);
-        if let Some(overlays::BundleReference::EksaVersion(version)) = found.and_then(|found| found.bundle_reference) {
-            versions.insert(name, version);
-        }
-    }
-    Ok(versions)
 }

@@ -3,9 +3,6 @@
 use jiff::Timestamp;
 use rollout::{Block, CommitId, Reason, StageId};
 
-use super::planner::ClusterView;
-use std::sync::Arc;
-
 /// One pass over the fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
@@ -14,7 +11,7 @@ pub struct Pass {
 }
 
 /// What one pass did for one cluster.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterPass {
     /// The cluster.
     pub cluster: String,
@@ -24,19 +21,7 @@ pub struct ClusterPass {
     pub outcome: ClusterOutcome,
     /// When the cluster is to be read again; none where nothing but a change in git or in the cluster helps.
     pub next: Option<Timestamp>,
-    /// The view that was decided on; none where there was none.
-    pub view: Option<Arc<ClusterView>>,
 }
-
-impl PartialEq for ClusterPass {
-    fn eq(&self, other: &Self) -> bool {
-        // The view follows from the rest.
-        (&self.cluster, &self.committed, &self.outcome, self.next)
-            == (&other.cluster, &other.committed, &other.outcome, other.next)
-    }
-}
-
-impl Eq for ClusterPass {}
 
 /// A commit that this pass pushed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,8 +66,10 @@ pub enum ClusterOutcome {
     },
     /// Something failed on our side of this cluster; the next pass tries again.
     Failed {
-        /// What.
+        /// What, with its causes.
         message: String,
+        /// What helps, where that is known.
+        help: Option<String>,
     },
 }
 
@@ -116,7 +103,7 @@ impl ClusterOutcome {
             Self::Blocked { reasons } => {
                 reasons.iter().map(|block| block.message.clone()).collect::<Vec<_>>().join("; ")
             }
-            Self::Failed { message } => message.clone(),
+            Self::Failed { message, .. } => message.clone(),
         }
     }
 
@@ -126,7 +113,8 @@ impl ClusterOutcome {
             Self::Waiting { reason, .. } => reason.help.clone(),
             Self::Held { help, .. } => Some(help.clone()),
             Self::Blocked { reasons } => reasons.first().map(|block| block.help.clone()),
-            Self::Done | Self::Failed { .. } => None,
+            Self::Failed { help, .. } => help.clone(),
+            Self::Done => None,
         }
     }
 }

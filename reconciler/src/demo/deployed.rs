@@ -12,7 +12,7 @@ use simulator::{
 
 use crate::controller::directory::{ClusterDirectory, cluster_folder};
 use crate::controller::expectation::cluster_api_namespace;
-use crate::controller::planner::deployed_cluster;
+use crate::controller::gather::deployed_cluster;
 
 /// What the directory asks of the cluster.
 pub fn desired(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory) -> DesiredState {

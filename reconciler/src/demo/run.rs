@@ -192,7 +192,7 @@ pub async fn run(
     }
     let controller = Controller::new(planner, Arc::clone(&simulated) as Arc<_>, Arc::new(clock.clone()), 4);
     let mut course =
-        Course { clock, simulated, controller, broken: None, last: Pass::default(), results: Vec::new(), held: None };
+        Course { clock, simulated, controller, broken: None, last: Arc::default(), results: Vec::new(), held: None };
     if let Some(broken) = &settings.broken {
         course.break_it(broken, &clusters)?;
     }
@@ -230,7 +230,7 @@ struct Course {
     simulated: Arc<SimulatedFleet>,
     controller: Controller,
     broken: Option<(String, Break)>,
-    last: Pass,
+    last: Arc<Pass>,
     results: Vec<(String, StageResult)>,
     held: Option<HeldResult>,
 }

@@ -86,7 +86,7 @@ fn unreadable_files_stop_their_cluster() {
     unreadable("empty", b"", "clusters/team-b/cluster.yaml:1:1", "is empty");
     unreadable("binary", b"\x00\x01\xff\xfe", "clusters/team-b/cluster.yaml:1:", "not UTF-8");
     let deep = format!("a: {}", "[".repeat(20_000));
-    unreadable("deeply nested", deep.as_bytes(), "clusters/team-b/cluster.yaml:1:", "");
+    unreadable("deeply nested", deep.as_bytes(), "clusters/team-b/cluster.yaml:1:", "deep");
     let twice = whole.replacen("kind: Cluster\n", "kind: Cluster\nkind: Cluster\n", 1);
     unreadable("duplicate key", twice.as_bytes(), "clusters/team-b/cluster.yaml:4:1", "already on line 3");
 }
@@ -199,13 +199,50 @@ fn links_submodules_and_strange_paths_are_told() {
         },
         &expect,
     );
-    let expect = Expect { plan: 0, place: "", message: "is not UTF-8", stopped: Stopped::Nobody, ..expect };
-    check(
-        "path that is not UTF-8",
-        |fleet| {
+    let name = |path: &'static [u8]| {
+        move |fleet: &Fleet| {
             let id = fleet.repository.blob(b"x: 1\n").unwrap();
-            fleet.entry("main", b"clusters/team-b/caf\xe9.yaml", id, FileMode::Blob);
-        },
-        &expect,
-    );
+            fleet.entry("main", path, id, FileMode::Blob);
+        }
+    };
+    let expect = Expect { place: "clusters/team-b/caf\\xE9.yaml", message: "is not UTF-8", ..expect };
+    check("path of a cluster that is not UTF-8", name(b"clusters/team-b/caf\xe9.yaml"), &expect);
+    let expect = Expect { plan: 0, place: "docs/caf\\xE9.yaml", stopped: Stopped::Nobody, ..expect };
+    check("path of nobody that is not UTF-8", name(b"docs/caf\xe9.yaml"), &expect);
+    // It stops nobody, and every plan mentions it.
+    let fleet = Fleet::pending();
+    name(b"docs/caf\xe9.yaml")(&fleet);
+    let plan = fleet.run(&["plan"]);
+    assert!(plan.code == 0 && plan.stdout.contains("docs/caf\\xE9.yaml"), "{}", plan.text());
+    let problems = fleet.run(&["check", "-o", "json"]).json();
+    assert_eq!(problems["problems"][0]["path"], "docs/caf\\xE9.yaml");
+}
+
+#[test]
+fn a_file_of_100_megabytes_is_refused_without_being_read() {
+    let mut large = Fleet::settled().text("main", TEAM_B).into_bytes();
+    large.resize(100 << 20, b'#');
+    unreadable("100 MB", &large, TEAM_B, "has 104857600 bytes");
+}
+
+#[test]
+fn no_message_names_its_file_twice() {
+    for (path, bytes) in [
+        (TEAM_B, &b"a: [\n"[..]),
+        (TEAM_B, b""),
+        (TEAM_B, b"\xff"),
+        (TEAM_B, b"a: 1\na: 2\n"),
+        ("stepgate.yaml", b"saok: 1\n"),
+        ("bundles/bundles-81.yaml", b"kind: Bundles\n"),
+        ("bundles/bundles-81.yaml", b""),
+        ("bundles.lock", b"what\n"),
+    ] {
+        let fleet = Fleet::pending();
+        fleet.write("main", path, bytes);
+        let problems = fleet.run(&["check", "-o", "json"]).json();
+        for problem in problems["problems"].as_array().unwrap() {
+            let (place, message) = (problem["path"].as_str().unwrap_or_default(), problem["message"].as_str().unwrap());
+            assert!(place.is_empty() || !message.contains(place), "{problem}");
+        }
+    }
 }

@@ -90,21 +90,126 @@ fn a_push_that_a_hook_rejects_is_told_and_nothing_moves() {
     assert!(fleet.text("deploy", "clusters/mgmt/cert-manager/cert-manager.yaml").contains("system-node-critical"));
 }
 
-#[test]
-fn a_corrupt_object_is_named_and_nothing_is_written() {
-    let fleet = Fleet::pending();
-    let text = format!("{}# rewritten\n", fleet.text("main", "clusters/team-b/cluster.yaml"));
-    fleet.write("main", "clusters/team-b/cluster.yaml", text.as_bytes());
-    let id = git2::Oid::hash_object(git2::ObjectType::Blob, text.as_bytes()).unwrap().to_string();
+/// Spoils an object that is in the repository as a file of its own.
+fn corrupt(fleet: &Fleet, id: git2::Oid) {
+    let id = id.to_string();
     let object = fleet.folder().join("fleet.git/objects").join(&id[..2]).join(&id[2..]);
     std::fs::set_permissions(&object, std::fs::Permissions::from_mode(0o644)).unwrap();
     std::fs::write(&object, "garbage").unwrap();
-    let head = fleet.head("deploy");
-    for verb in [&["check"][..], &["plan"], &["status"], &["run", "--once"]] {
-        let run = fleet.run(verb);
-        assert_eq!(run.code, 2, "{verb:?}: {}", run.text());
-        let told = ["clusters/team-b/cluster.yaml", &id, "git fsck --full"];
-        assert!(told.iter().all(|part| run.stderr.contains(part)), "{verb:?}: {}", run.stderr);
+}
+
+/// A file or folder of one cluster whose object is corrupt stops that cluster, and says which object it is.
+#[track_caller]
+fn stops_team_b(fleet: &Fleet, path: &str, id: git2::Oid) {
+    let good = fleet.run(&["plan", "-o", "json"]).json();
+    corrupt(fleet, id);
+    let (id, head) = (id.to_string(), fleet.head("deploy"));
+    let check = fleet.run(&["check"]);
+    let told = [path, &id, "git fsck --full"];
+    assert!(check.code == 2 && told.iter().all(|part| check.stdout.contains(part)), "{}", check.text());
+    let plan = fleet.run(&["plan", "-o", "json"]);
+    assert!(plan.code == 2 || plan.code == 3, "{}", plan.text());
+    for cluster in plan.json()["clusters"].as_array().unwrap() {
+        let before =
+            good["clusters"].as_array().unwrap().iter().find(|it| it["cluster"] == cluster["cluster"]).unwrap();
+        if cluster["cluster"] == "team-b" {
+            assert!(cluster["blocked"][0]["message"].as_str().unwrap().contains(&id), "{cluster}");
+        } else {
+            assert_eq!(cluster["blocked"].as_array().unwrap().len(), 0, "{cluster}");
+            assert_eq!(cluster["rolloutId"], before["rolloutId"], "{cluster}");
+        }
     }
+    let status = fleet.run(&["status"]);
+    assert!(status.stdout.contains(&id), "{}", status.text());
+    let pass = fleet.run(&["run", "--once", "-o", "json"]).json();
+    assert_eq!(pass["clusters"].as_array().unwrap().len(), 3, "{pass}");
     assert_eq!(fleet.head("deploy"), head);
+}
+
+fn object(fleet: &Fleet, path: &str) -> git2::Oid {
+    let tree = fleet.repository.find_reference("refs/heads/main").unwrap().peel_to_tree().unwrap();
+    if path.is_empty() { tree.id() } else { tree.get_path(std::path::Path::new(path)).unwrap().id() }
+}
+
+/// A fleet whose newest objects of team-b and above are files of their own.
+fn rewritten() -> Fleet {
+    let fleet = Fleet::pending();
+    let text = format!("{}# rewritten\n", fleet.text("main", "clusters/team-b/cluster.yaml"));
+    fleet.write("main", "clusters/team-b/cluster.yaml", text.as_bytes());
+    fleet
+}
+
+#[test]
+fn a_corrupt_file_of_one_cluster_stops_that_cluster_alone() {
+    let fleet = rewritten();
+    let path = "clusters/team-b/cluster.yaml";
+    stops_team_b(&fleet, path, object(&fleet, path));
+}
+
+#[test]
+fn a_corrupt_folder_of_one_cluster_stops_that_cluster_alone() {
+    let fleet = rewritten();
+    stops_team_b(&fleet, "clusters/team-b", object(&fleet, "clusters/team-b"));
+}
+
+#[test]
+fn a_corrupt_commit_or_top_folder_is_told_by_every_verb_and_nothing_is_written() {
+    let spoil: [fn(&Fleet) -> git2::Oid; 3] =
+        [|fleet| fleet.head("main").unwrap(), |fleet| object(fleet, ""), |fleet| object(fleet, "clusters")];
+    for find in spoil {
+        let fleet = rewritten();
+        let (id, head) = (find(&fleet), fleet.head("deploy"));
+        corrupt(&fleet, id);
+        for verb in [&["check"][..], &["plan"], &["status"], &["diff"], &["why", "mgmt"], &["run", "--once"]] {
+            let run = fleet.run(verb);
+            assert_eq!(run.code, 2, "{verb:?}: {}", run.text());
+            let told = [id.to_string(), "git fsck --full".to_owned()];
+            assert!(told.iter().all(|part| run.stderr.contains(part)), "{verb:?}: {}", run.stderr);
+        }
+        assert_eq!(fleet.head("deploy"), head);
+    }
+}
+
+/// A small file system of its own, unmounted at the end; none where this may not be done.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(bytes: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let options = format!("size={bytes}");
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder.path());
+        let mounted = mount.output().is_ok_and(|output| output.status.success());
+        mounted.then(|| Self(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_the_branch_stays_where_it_is() {
+    let Some(disk) = SmallDisk::mount("64m") else {
+        println!("skipped: a small file system cannot be mounted here");
+        return;
+    };
+    let fleet = Fleet::settled_in(disk.0.path());
+    change_overlay(&fleet);
+    let head = fleet.head("deploy");
+    let ballast = disk.0.path().join("ballast");
+    let filled = std::fs::write(&ballast, vec![0_u8; 128 << 20]);
+    assert!(filled.is_err(), "the disk is not full");
+    let run = fleet.demo();
+    assert!(run.code != 0 && run.stderr.contains("disk is full"), "{}", run.text());
+    assert_eq!(fleet.head("deploy"), head);
+    // With room again the same stage goes through.
+    std::fs::remove_file(&ballast).unwrap();
+    let report = fleet.demo().json();
+    assert_eq!(
+        (&report["complete"], &report["clusters"][0]["stages"][0]["stage"]),
+        (&true.into(), &"cert-manager".into())
+    );
 }

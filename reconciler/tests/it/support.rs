@@ -66,7 +66,12 @@ pub struct Fleet {
 impl Fleet {
     /// The fleet after the demonstration: there is nothing to do.
     pub fn settled() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::settled_in(&std::env::temp_dir())
+    }
+
+    /// The same in a folder below `place`.
+    pub fn settled_in(place: &Path) -> Self {
+        let folder = tempfile::tempdir_in(place).unwrap();
         copy(&DEMO.folder, folder.path());
         let repository = Repository::open_bare(folder.path().join("fleet.git")).unwrap();
         Self { folder, repository }

@@ -130,7 +130,7 @@ impl Fleet {
     }
 
     /// One pass of a controller; the clusters hear of what it pushed. None when it was killed in the middle.
-    pub fn pass_or_death(&self, controller: &Controller, dead: &AtomicBool) -> Option<Pass> {
+    pub fn pass_or_death(&self, controller: &Controller, dead: &AtomicBool) -> Option<Arc<Pass>> {
         let mut pass = pin!(controller.pass());
         let result = futures::executor::block_on(std::future::poll_fn(|context| match pass.as_mut().poll(context) {
             Poll::Ready(result) => Poll::Ready(Some(result.unwrap())),
@@ -142,7 +142,7 @@ impl Fleet {
         result
     }
 
-    pub fn pass(&self, controller: &Controller) -> Pass {
+    pub fn pass(&self, controller: &Controller) -> Arc<Pass> {
         self.pass_or_death(controller, &AtomicBool::new(false)).unwrap()
     }
 
@@ -156,7 +156,7 @@ impl Fleet {
 
     /// Passes until one of them is what is wanted.
     #[track_caller]
-    pub fn run_until(&self, controller: &Controller, wanted: impl Fn(&Pass) -> bool) -> Pass {
+    pub fn run_until(&self, controller: &Controller, wanted: impl Fn(&Pass) -> bool) -> Arc<Pass> {
         let end = self.clock.now() + PATIENCE;
         loop {
             let pass = self.pass(controller);
@@ -169,13 +169,13 @@ impl Fleet {
     }
 
     #[track_caller]
-    pub fn run_to_the_end(&self, controller: &Controller) -> Pass {
+    pub fn run_to_the_end(&self, controller: &Controller) -> Arc<Pass> {
         self.run_until(controller, is_done)
     }
 
     /// Passes until the clusters' history has this stage of the newest rollout of `cluster`.
     #[track_caller]
-    pub fn run_until_committed(&self, controller: &Controller, cluster: &str, stage: &str) -> Pass {
+    pub fn run_until_committed(&self, controller: &Controller, cluster: &str, stage: &str) -> Arc<Pass> {
         self.run_until(controller, |pass| {
             let own = pass.clusters.iter().find(|own| own.cluster == cluster).unwrap();
             own.committed.iter().any(|committed| committed.stage.to_string() == stage)

@@ -5,5 +5,6 @@
 
 mod fleet;
 mod people;
+mod remembering;
 mod stopped;
 mod targets;

@@ -147,7 +147,7 @@ fn run_with_deaths(fleet: &Fleet, survives: impl Fn(Act) -> bool + Send + Sync +
                 controller = start();
             }
         }
-        fleet.wait(pass.as_ref());
+        fleet.wait(pass.as_deref());
     }
     panic!("it goes on for ever after {} deaths", deaths.load(Ordering::SeqCst))
 }

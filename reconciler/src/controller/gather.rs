@@ -1,0 +1,143 @@
+//! What is gathered about one cluster for its plan: what forbids it, what it changes, what a person should know.
+
+use std::collections::BTreeMap;
+
+use bundles::{Bundles, Locks};
+use overlays::{ClusterSpec, ComponentName, Fleet, Problem, RenderedCluster, RenderedTree, Scope};
+use rollout::{Block, ClusterName, ComponentChange, StageName};
+
+use super::changes;
+use super::deployed::Deployed;
+use super::directory::{self, ClusterDirectory};
+use super::parts::SpecificationStep;
+use crate::cluster::FluxReference;
+
+/// What the plans of one cluster share.
+pub struct Context<'a> {
+    /// The cluster.
+    pub name: &'a ClusterName,
+    /// Its directory on the deploy branch.
+    pub directory: &'a ClusterDirectory,
+    /// The fleet that the deployed state was rendered from.
+    pub base: Option<&'a Fleet>,
+    /// All clusters as deployed.
+    pub deployed: &'a Deployed,
+}
+
+/// What forbids the rollout of a cluster, as far as the repository and the deploy branch tell.
+pub fn blocks(fleet: &Fleet, context: &Context<'_>, cluster: &ClusterSpec) -> Vec<Block> {
+    let mut blocks: Vec<Block> = fleet.blocking(context.name.as_str()).into_iter().map(block).collect();
+    if let directory::LedgerState::Absent = context.directory.ledger {
+        blocks.push(Block {
+            code: "not-adopted".to_owned(),
+            stage: None,
+            message: format!("the deploy branch does not hold clusters/{} with a ledger", context.name),
+            help: format!("`stepgate adopt {} --yes` records the cluster as it runs now", context.name),
+        });
+    }
+    // Whoever manages others must know what they are at.
+    let managed = |name: &&ClusterName| {
+        fleet.managed_by(&cluster.name).any(|other| other.name == name.as_str()) || *name == context.name
+    };
+    for (name, message) in context.deployed.unreadable.iter().filter(|(name, _)| managed(name)) {
+        blocks.push(Block {
+            code: "unreadable-deployed".to_owned(),
+            stage: None,
+            message: format!("what cluster {name} is at cannot be read from the deploy branch: {message}"),
+            help: "restore the object from another clone of the repository".to_owned(),
+        });
+    }
+    blocks
+}
+
+/// A problem of the repository as something that forbids a rollout.
+pub fn block(problem: &Problem) -> Block {
+    Block {
+        code: problem.code.to_string(),
+        stage: None,
+        message: problem.to_string(),
+        help: problem.hint.clone().unwrap_or_else(|| "repair the file named, commit and push".to_owned()),
+    }
+}
+
+/// The cluster as its deployed files specify it.
+pub fn deployed_cluster(deployed: &RenderedTree, cluster: &ClusterSpec) -> Option<ClusterSpec> {
+    let fleet = overlays::read_fleet(&deployed.below(ComponentName::Cluster.directory()));
+    fleet.clusters.into_iter().find(|found| found.name == cluster.name)
+}
+
+/// The steps from the deployed specification to the rendered one.
+pub fn specification_steps(
+    fleet: &Fleet,
+    deployed: &RenderedTree,
+    rendered: &RenderedCluster,
+    cluster: &ClusterSpec,
+) -> Vec<SpecificationStep> {
+    let Some(Ok(target)) = rendered.components.get(&ComponentName::Cluster) else { return Vec::new() };
+    overlays::cluster_stages(fleet, deployed, &target.tree, cluster)
+        .into_iter()
+        .map(|stage| SpecificationStep { stage: stage.stage, tree: stage.tree })
+        .collect()
+}
+
+/// How the components of the bundle change since what is deployed, by stage.
+pub fn component_changes(
+    context: &Context<'_>,
+    fleet: &Fleet,
+    cluster: &ClusterSpec,
+    target: &Bundles,
+    deployed: Option<&ClusterSpec>,
+) -> BTreeMap<StageName, Vec<ComponentChange>> {
+    let base = context.base.and_then(|base| {
+        let before = base.cluster(&cluster.name)?;
+        Some((overlays::bundle_for(base, before).ok()?, &base.lock))
+    });
+    let Some((old, old_lock)) = base else { return BTreeMap::new() };
+    let deployed = deployed.unwrap_or(cluster);
+    let sections = changes::section(&old.bundles, deployed.kubernetes_minor())
+        .zip(changes::section(target, cluster.kubernetes_minor()));
+    let locks = Locks { old: Some(old_lock), new: Some(&fleet.lock) };
+    sections.map(|(old, new)| changes::by_stage(old, new, locks, cluster)).unwrap_or_default()
+}
+
+/// What a person should know: warnings, and errors of the repository that do not stop this cluster.
+pub fn warnings(fleet: &Fleet, cluster: &ClusterSpec, rendered: &RenderedCluster) -> Vec<String> {
+    let blocking = fleet.blocking(&cluster.name);
+    let remarks = fleet.problems.iter().filter(|problem| match problem.severity {
+        overlays::Severity::Note => false,
+        overlays::Severity::Warning => true,
+        overlays::Severity::Error => !blocking.contains(problem),
+    });
+    let concerns = |problem: &&Problem| match &problem.scope {
+        Scope::Fleet => true,
+        Scope::Cluster(name) => *name == cluster.name,
+    };
+    let skipped = rendered.skipped.iter().map(|(component, reason)| format!("{component}: {reason}"));
+    remarks.filter(concerns).map(ToString::to_string).chain(skipped).collect()
+}
+
+/// The cluster's Flux Kustomizations by the directory that they apply.
+pub fn kustomizations(rendered: &RenderedCluster, cluster: &ClusterName) -> BTreeMap<String, FluxReference> {
+    let Some(Ok(objects)) = rendered.components.get(&ComponentName::FluxObjects) else {
+        // Without Flux the names only tell the directories apart.
+        let reference = |directory: &str| FluxReference {
+            namespace: "stepgate".to_owned(),
+            name: format!("{cluster}-{directory}"),
+        };
+        let own = |component: &&ComponentName| !matches!(component, ComponentName::CiliumPreflight);
+        let directories = rendered.components.keys().filter(own).map(|component| component.directory());
+        return directories.map(|directory| (directory.to_owned(), reference(directory))).collect();
+    };
+    let marker = format!("clusters/{cluster}/");
+    let nodes = objects.tree.files.values().flat_map(|bytes| overlays::objects_of(bytes));
+    nodes
+        .filter_map(|node| {
+            let text = |path: &[&str]| node.at(path)?.as_str().map(str::to_owned);
+            let path = text(&["spec", "path"])?;
+            let (_, directory) = path.split_once(&marker)?;
+            let reference =
+                FluxReference { namespace: text(&["metadata", "namespace"])?, name: text(&["metadata", "name"])? };
+            Some((directory.trim_end_matches('/').to_owned(), reference))
+        })
+        .collect()
+}

@@ -1,0 +1,92 @@
+//! Where the clusters of a fleet stand, for those that come after them.
+
+use std::collections::BTreeMap;
+
+use overlays::{ClusterSpec, Fleet, Management};
+use rollout::{ClusterName, LedgerState, Prerequisite};
+
+use super::planner::ClusterView;
+
+/// What other clusters want to know of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its next stage with a difference.
+    next: Option<String>,
+    /// Whether a rollout of it is on the way.
+    running: bool,
+}
+
+impl Standing {
+    /// As a view shows it.
+    pub fn of(view: &ClusterView) -> Self {
+        let next = view.plan.has_differences().then(|| view.plan.next_stage());
+        Self {
+            next: next.map(|stage| stage.map(|stage| stage.stage.to_string()).unwrap_or_default()),
+            running: view.directory.ledger().is_some_and(|ledger| ledger.state == LedgerState::Running),
+        }
+    }
+
+    /// The same with a rollout that has begun.
+    pub fn begun(&self) -> Self {
+        Self { running: true, ..self.clone() }
+    }
+
+    /// What is still missing before others may go; none when nothing is.
+    fn unmet(&self) -> Option<String> {
+        match &self.next {
+            Some(next) => Some(format!("its next stage is {next}")),
+            None if self.running => Some("its rollout is not verified yet".to_owned()),
+            None => None,
+        }
+    }
+}
+
+/// The first cluster that has to come before this one and is not done: its manager, one of an earlier wave, or one that
+/// takes the last place in its own wave.
+pub fn prerequisite(
+    fleet: &Fleet,
+    cluster: &ClusterSpec,
+    standings: &BTreeMap<ClusterName, Standing>,
+) -> Option<Prerequisite> {
+    let policy = &fleet.policy;
+    let manager = match &cluster.management {
+        Management::ManagedBy(manager) => Some(manager.as_str()),
+        Management::SelfManaged => None,
+    };
+    let unmet = |name: &str| -> Option<Prerequisite> {
+        let cluster: ClusterName = name.parse().ok()?;
+        let state = match standings.get(&cluster) {
+            None => "it has no plan yet".to_owned(),
+            Some(standing) => standing.unmet()?,
+        };
+        Some(Prerequisite { cluster, met: false, state })
+    };
+    let known = manager.and_then(|manager| fleet.cluster(manager)).and_then(|manager| unmet(&manager.name));
+    // One whose files cannot be read is no reason to go ahead of it.
+    let unreadable = |wanted: &dyn Fn(&str) -> bool| {
+        let name = fleet.unreadable_clusters().into_iter().find(|name| wanted(name))?;
+        let state = "its files cannot be read".to_owned();
+        Some(Prerequisite { cluster: name.parse().ok()?, met: false, state })
+    };
+    if policy.waves.is_empty() {
+        return known.or_else(|| unreadable(&|name| manager == Some(name)));
+    }
+    let wave = |name: &str| policy.wave_of(name).unwrap_or(policy.waves.len());
+    let own = wave(&cluster.name);
+    let others = || fleet.clusters.iter().filter(|other| other.name != cluster.name);
+    known
+        .or_else(|| others().filter(|other| wave(&other.name) < own).find_map(|other| unmet(&other.name)))
+        .or_else(|| unreadable(&|name| manager == Some(name) || wave(name) < own))
+        .or_else(|| {
+            // Whoever began goes on: only a cluster that has not begun waits for a place.
+            let places = usize::try_from(policy.waves.get(own)?.concurrency).unwrap_or(usize::MAX);
+            let running = |name: &str| {
+                let name = name.parse::<ClusterName>().ok();
+                name.and_then(|name| standings.get(&name)).is_some_and(|standing| standing.running)
+            };
+            let beside = others().filter(|other| running(&other.name) && wave(&other.name) == own);
+            let beside: Vec<&ClusterSpec> = beside.take(places).collect();
+            let full = beside.len() >= places && !running(&cluster.name);
+            full.then(|| beside.first().and_then(|other| unmet(&other.name))).flatten()
+        })
+}

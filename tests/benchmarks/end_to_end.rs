@@ -1,0 +1,122 @@
+//! P7: from a push on the source branch to the stage's commit on the deploy branch, in a fleet of 1,000 clusters.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use stepgate::controller::{ClusterOutcome, Controller, Pass};
+
+use crate::fleet::{Fleet, is_done, name};
+use crate::measure::{Sample, whole_process};
+use crate::report::{Report, median};
+use crate::{Environment, corpus};
+
+pub fn run(environment: &Environment) -> anyhow::Result<Report> {
+    let folder = environment.scratch.path().join("end-to-end");
+    fs::create_dir_all(&folder)?;
+    let fleet = Fleet::new(&folder, corpus::CLUSTERS)?;
+    let mut report = Report {
+        work: format!("a push in a fleet of {} clusters: detect, plan, render, commit, push", corpus::CLUSTERS),
+        ..Report::default()
+    };
+    let controller = fleet.controller()?;
+    let (cold, first) = whole_process(|| Fleet::pass(&controller))?;
+    report.compare(format!("{} clusters are done", first.clusters.len()), is_done(&first));
+    let (settled, _) = whole_process(|| Fleet::pass(&controller))?;
+
+    // One cluster's machines, a stage of one commit: what is waited for in between is virtual.
+    let (mut changed, mut committed) = (Vec::new(), Vec::new());
+    for round in 0..environment.rounds {
+        let number = 1 + round * 7;
+        fleet.change_one(number, 5)?;
+        let (sample, pass) = whole_process(|| Fleet::pass(&controller))?;
+        if round == 0 {
+            compare(&mut report, &fleet, &controller, "one cluster changed")?;
+        }
+        changed.push(sample);
+        committed.push(until_committed(&fleet, &controller, &pass, &name(number))?);
+        finish(&fleet, &controller)?;
+    }
+    let both: Vec<Sample> = changed
+        .iter()
+        .zip(&committed)
+        .map(|(one, two)| Sample { cpu: one.cpu + two.cpu, wall: one.wall + two.wall })
+        .collect();
+
+    fleet.bump()?;
+    let (all, pass) = whole_process(|| Fleet::pass(&controller))?;
+    compare(&mut report, &fleet, &controller, "every cluster changed")?;
+    let push = until_committed(&fleet, &controller, &pass, "mgmt")?;
+    let total = Sample { cpu: all.cpu + push.cpu, wall: all.wall + push.wall };
+
+    let wall = |samples: &[Sample]| median(samples, |sample| sample.wall);
+    report.at_most(
+        "one cluster changed, until its stage is pushed, on the clock",
+        wall(&both),
+        Duration::from_millis(15),
+    );
+    report.at_most(
+        "every cluster changed, until the first stage is pushed, on the clock",
+        total.wall,
+        Duration::from_millis(700),
+    );
+    report.row("one cluster changed: detect, plan, render", changed);
+    report.row("one cluster changed: decide, commit, push", committed);
+    report.row("every cluster changed: detect, plan, render all", vec![all]);
+    report.row("every cluster changed: decide for all, commit and push one", vec![push]);
+    report.row("first pass of a new process over the settled fleet", vec![cold]);
+    report.row("pass in which nothing changed", vec![settled]);
+    report.notes.push(format!("peak memory {} MiB", peak_memory()? >> 10));
+    report.notes.push("no peer: nothing else goes from a bundle to a stage's commit".to_owned());
+    Ok(report)
+}
+
+/// Passes until a stage of the cluster is committed; the sample is that of the pass that commits it.
+fn until_committed(fleet: &Fleet, controller: &Controller, pass: &Pass, cluster: &str) -> anyhow::Result<Sample> {
+    let mut last = pass.clone();
+    for _ in 0..1_000 {
+        fleet.go_on(controller, &last)?;
+        let (sample, pass) = whole_process(|| Fleet::pass(controller))?;
+        let own = pass.clusters.iter().find(|own| own.cluster == cluster).context("the cluster is in the pass")?;
+        if !own.committed.is_empty() {
+            return Ok(sample);
+        }
+        if let ClusterOutcome::Failed { message, .. } = &own.outcome {
+            bail!("{cluster}: {message}");
+        }
+        last = pass.as_ref().clone();
+    }
+    bail!("{cluster} does not come to a commit")
+}
+
+fn finish(fleet: &Fleet, controller: &Controller) -> anyhow::Result<()> {
+    for _ in 0..1_000 {
+        let pass = Fleet::pass(controller)?;
+        if is_done(&pass) {
+            return Ok(());
+        }
+        fleet.go_on(controller, &pass)?;
+    }
+    bail!("the fleet does not come to an end")
+}
+
+/// What is remembered gives the plans that are made from nothing.
+fn compare(report: &mut Report, fleet: &Fleet, controller: &Controller, what: &str) -> anyhow::Result<()> {
+    let (remembering, fresh) = (controller.planner(), fleet.planner()?);
+    let (one, two) = (remembering.read()?, fresh.read()?);
+    let names =
+        (0..corpus::CLUSTERS).step_by(41).map(|number| if number == 0 { "mgmt".to_owned() } else { name(number) });
+    let mut equal = true;
+    for name in names {
+        equal &= remembering.view(&one, &name)?.plan == fresh.view(&two, &name)?.plan;
+    }
+    report.compare(format!("{what}: plans and tree digests with and without what is remembered"), equal);
+    Ok(())
+}
+
+/// Peak resident memory of this process, in KiB.
+fn peak_memory() -> anyhow::Result<u64> {
+    let text = fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
+    let line = text.lines().find(|line| line.starts_with("VmHWM")).context("VmHWM")?;
+    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).context("VmHWM")
+}

@@ -1,0 +1,159 @@
+//! A fleet of many clusters in a real bare repository, with the real controller and simulated clusters.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context as _, bail};
+use futures::executor::block_on;
+use jiff::{SignedDuration, Timestamp};
+use overlays::{ClusterSpec, RepoPath};
+use stepgate::cluster::Cluster;
+use stepgate::controller::access::Clusters;
+use stepgate::controller::adopt::adopt;
+use stepgate::controller::clock::{Clock as _, VirtualClock};
+use stepgate::controller::planner::Planner;
+use stepgate::controller::sources::FetchSources;
+use stepgate::controller::{ClusterOutcome, Controller, Pass};
+use stepgate::demo::{DemoSettings, FleetFiles, SimulatedFleet};
+use stepgate::git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, Repository, Signing};
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// One management cluster and workload clusters of its kind, adopted and settled.
+pub struct Fleet {
+    /// The bare repository.
+    pub repository: Repository,
+    /// Time, which goes on only when it is told to.
+    pub clock: VirtualClock,
+    simulated: Arc<SimulatedFleet>,
+    files: FleetFiles,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Fleet {
+    /// Makes a fleet of `clusters` clusters below `folder`.
+    pub fn new(folder: &Path, clusters: usize) -> anyhow::Result<Self> {
+        let settings = DemoSettings { folder: folder.to_owned(), bundles: None, mirrors: Vec::new(), broken: None };
+        let mut files = FleetFiles::of(&settings)?;
+        for side in [&mut files.before, &mut files.bump] {
+            let template = side.remove("clusters/team-a/cluster.yaml").context("the demo has team-a")?;
+            let template = String::from_utf8(template)?;
+            side.remove("clusters/team-b/cluster.yaml");
+            for number in 1..clusters {
+                let name = name(number);
+                side.insert(format!("clusters/{name}/cluster.yaml"), template.replace("team-a", &name).into_bytes());
+            }
+        }
+        let repository = Repository::create(&folder.join("fleet.git"), &"main".parse()?)?;
+        let clock = VirtualClock::new("2026-01-05T09:00:00Z".parse()?);
+        let mut fleet = Self { repository, clock, simulated: Arc::default(), files, asked: Arc::default() };
+        fleet.push(&fleet.files.before)?;
+        let planner = fleet.planner()?;
+        let reading = planner.read()?;
+        for cluster in &reading.fleet.clusters {
+            adopt(&planner, &reading, &cluster.name, fleet.clock.now(), false)?;
+        }
+        crate::measure::run(&folder.join("fleet.git"), "git", &["repack", "-adq"])?;
+        fleet.simulated = Arc::new(SimulatedFleet::settled(&planner.read()?, fleet.clock.now())?);
+        fleet.clock.advance(SignedDuration::from_secs(60));
+        Ok(fleet)
+    }
+
+    /// A planner that remembers nothing.
+    pub fn planner(&self) -> anyhow::Result<Planner> {
+        let repository = Repository::open(self.repository.location())?;
+        Ok(Planner::new(repository, "main".parse()?, Arc::new(FetchSources::new(self.files.mirrors.clone()))))
+    }
+
+    /// A controller that remembers nothing.
+    pub fn controller(&self) -> anyhow::Result<Controller> {
+        let clusters = Counted { fleet: Arc::clone(&self.simulated), asked: Arc::clone(&self.asked) };
+        Ok(Controller::new(self.planner()?, Arc::new(clusters), Arc::new(self.clock.clone()), 8))
+    }
+
+    /// How often a cluster was asked for anything.
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// The bump of the bundle and of every cluster's Kubernetes version.
+    pub fn bump(&self) -> anyhow::Result<()> {
+        self.push(&self.files.bump)
+    }
+
+    /// Another number of control-plane machines for one cluster.
+    pub fn change_one(&self, number: usize, count: usize) -> anyhow::Result<()> {
+        let path = format!("clusters/{}/cluster.yaml", name(number));
+        let before = self.repository.snapshot(&"main".parse()?)?.read(&RepoPath::new(path.as_str())?)?;
+        let mut text = String::from_utf8(before.to_vec())?;
+        let at = text.find("count: ").context("a number of machines")?;
+        let end = text.get(at..).and_then(|rest| rest.find('\n')).context("a line")? + at;
+        text.replace_range(at..end, &format!("count: {count}"));
+        self.push(&Files::from([(path, text.into_bytes())]))
+    }
+
+    fn push(&self, files: &Files) -> anyhow::Result<()> {
+        let main = "main".parse()?;
+        let parent = self.repository.head(&main)?;
+        let mut edits = BTreeMap::new();
+        for (path, bytes) in files {
+            edits.insert(RepoPath::new(path.as_str())?, Some(Arc::from(bytes.as_slice())));
+        }
+        let draft = CommitDraft {
+            parent: parent.clone(),
+            prefix: None,
+            edits,
+            message: CommitMessage { subject: "A person's change".to_owned(), ..CommitMessage::default() },
+            author: "A Person <person@example.com>".parse()?,
+            time: self.clock.now(),
+            allow_empty: false,
+        };
+        let CommitOutcome::Created(commit) = self.repository.commit(&draft, &Signing::None)? else {
+            bail!("the change changes nothing")
+        };
+        match self.repository.push(&main, &commit, parent.as_ref())? {
+            PushOutcome::Pushed => Ok(()),
+            other => bail!("the push ended as {other:?}"),
+        }
+    }
+
+    /// One pass.
+    pub fn pass(controller: &Controller) -> anyhow::Result<Arc<Pass>> {
+        Ok(block_on(controller.pass())?)
+    }
+
+    /// Tells the clusters of what was pushed, and lets time pass until one is to be looked at again.
+    pub fn go_on(&self, controller: &Controller, pass: &Pass) -> anyhow::Result<()> {
+        self.simulated.follow(&self.repository, &controller.planner().read()?, self.clock.now())?;
+        let soon = self.clock.now() + SignedDuration::from_secs(1);
+        let next = pass.clusters.iter().filter_map(|cluster| cluster.next).min();
+        let until: Timestamp = next.map_or(soon, |next| next.max(soon));
+        block_on(self.clock.sleep_until(until));
+        Ok(())
+    }
+}
+
+/// The name of a workload cluster.
+pub fn name(number: usize) -> String {
+    format!("cluster-{number:05}")
+}
+
+/// Whether every cluster is done.
+pub fn is_done(pass: &Pass) -> bool {
+    pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done && cluster.committed.is_empty())
+}
+
+/// Counts how often somebody turns to a cluster.
+struct Counted {
+    fleet: Arc<SimulatedFleet>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Clusters for Counted {
+    fn cluster(&self, cluster: &ClusterSpec) -> Arc<dyn Cluster> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.fleet.cluster(cluster)
+    }
+}

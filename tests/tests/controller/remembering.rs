@@ -1,0 +1,112 @@
+//! What is remembered saves work and changes nothing.
+
+use stepgate::controller::planner::{ClusterView, Planner};
+use stepgate::controller::{ClusterOutcome, ClusterPass, Pass};
+
+use crate::fleet::{CLUSTERS, Files, Fleet};
+
+const OVERLAY: &str = "overlays/cert-manager/kustomization.yaml";
+const SHARED: &str = "shared/label.yaml";
+
+/// What is changed, and how.
+type Change = (&'static str, fn(&Fleet));
+
+/// Changes of every input that a plan follows from, one after the other.
+fn changes() -> Vec<Change> {
+    fn add(fleet: &Fleet, path: &str, text: &str) {
+        fleet.push(&Files::from([(path.to_owned(), text.as_bytes().to_vec())]));
+    }
+    vec![
+        ("a file that concerns nobody", |fleet| add(fleet, "docs/readme.md", "hello\n")),
+        ("the team's overlay", |fleet| {
+            fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
+        }),
+        ("one cluster's overlay", |fleet| {
+            add(fleet, "clusters/team-b/overlays/cilium/kustomization.yaml", "commonAnnotations:\n  owner: team-b\n");
+        }),
+        ("an overlay that reaches beyond the overlays", |fleet| {
+            let text = "commonAnnotations:\n  owner: team-b\npatches:\n- path: ../../../../shared/label.yaml\n  target: {kind: DaemonSet}\n";
+            fleet.push(&Files::from([
+                (SHARED.to_owned(), b"- op: add\n  path: /metadata/labels/shared\n  value: one\n".to_vec()),
+                ("clusters/team-b/overlays/cilium/kustomization.yaml".to_owned(), text.as_bytes().to_vec()),
+            ]));
+        }),
+        ("the file that it reaches", |fleet| {
+            fleet.edit(SHARED, |text| text.replace("one", "two"));
+        }),
+        ("the policy", |fleet| {
+            fleet.edit("stepgate.yaml", |text| format!("{text}\n# a remark\n"));
+        }),
+        ("one cluster's specification", |fleet| {
+            fleet.edit("clusters/team-a/cluster.yaml", |text| text.replacen("count: ", "count: 1", 1));
+        }),
+        ("the bundle and every cluster", |fleet| {
+            fleet.bump();
+        }),
+        ("a mistake in one cluster", |fleet| {
+            fleet.edit("clusters/team-a/cluster.yaml", |text| text.replace("kubernetesVersion", "kubernetesVersio"));
+        }),
+        ("its repair", |fleet| {
+            fleet.edit("clusters/team-a/cluster.yaml", |text| text.replace("kubernetesVersio:", "kubernetesVersion:"));
+        }),
+    ]
+}
+
+#[track_caller]
+fn assert_same_views(what: &str, fleet: &Fleet, remembering: &Planner) {
+    let fresh = fleet.planner();
+    let (one, two) = (remembering.read().unwrap(), fresh.read().unwrap());
+    for cluster in CLUSTERS {
+        match (remembering.view(&one, cluster), fresh.view(&two, cluster)) {
+            (Ok(one), Ok(two)) => {
+                assert_eq!(one.plan, two.plan, "{what}: {cluster}");
+                let shown = |view: &ClusterView| format!("{:?} {:?} {:?}", view.parts, view.head, view.running);
+                assert_eq!(shown(&one), shown(&two), "{what}: {cluster}");
+            }
+            (Err(one), Err(two)) => assert_eq!(one.to_string(), two.to_string(), "{what}: {cluster}"),
+            (one, two) => panic!("{what}: {cluster}: {:?} and {:?}", one.err(), two.err()),
+        }
+    }
+}
+
+#[test]
+fn a_controller_that_remembers_commits_what_one_that_starts_anew_after_each_commit_commits() {
+    let (remembering, forgetful) = (Fleet::new(), Fleet::new());
+    let (controller, planner) = (remembering.controller(), remembering.planner());
+    for (what, change) in changes() {
+        for fleet in [&remembering, &forgetful] {
+            change(fleet);
+        }
+        assert_same_views(what, &remembering, &planner);
+        // Where a cluster cannot be read, the others come to their end all the same.
+        let end = |pass: &Pass| {
+            let quiet = |own: &ClusterPass| {
+                own.committed.is_empty()
+                    && matches!(
+                        own.outcome,
+                        ClusterOutcome::Done | ClusterOutcome::Blocked { .. } | ClusterOutcome::Failed { .. }
+                    )
+            };
+            pass.clusters.iter().all(quiet)
+        };
+        remembering.run_until(&controller, end);
+        let mut anew = forgetful.controller();
+        loop {
+            let pass = forgetful.pass(&anew);
+            if end(&pass) {
+                break;
+            }
+            if pass.clusters.iter().any(|own| !own.committed.is_empty()) {
+                anew = forgetful.controller();
+            }
+            forgetful.wait(Some(&pass));
+        }
+        assert_same_views(what, &remembering, &planner);
+        for cluster in CLUSTERS {
+            assert_eq!(remembering.stages(cluster), forgetful.stages(cluster), "{what}: {cluster}");
+        }
+        assert!(remembering.tree() == forgetful.tree(), "{what}: the trees differ");
+    }
+    let stages: usize = CLUSTERS.iter().map(|cluster| remembering.stages(cluster).len()).sum();
+    assert!(stages > 20, "{stages} stages were committed: the changes change too little");
+}
