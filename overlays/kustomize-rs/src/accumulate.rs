@@ -206,6 +206,11 @@ impl Build {
         origin: &str,
         as_component: bool,
     ) -> Result<(), BuildError> {
+        if self.tracks_origins && loader.repository(path).is_some() {
+            let message = "the origin of objects from a remote base cannot be written yet";
+            return Err(BuildError::new(BuildErrorKind::Unsupported, message)
+                .hint("leave originAnnotations and transformerAnnotations out of `buildMetadata`"));
+        }
         let below = loader.enter(path)?;
         let kustomization = load(&below)?;
         self.use_schema(&below, &kustomization)?;

@@ -79,6 +79,12 @@ fn a_base_is_fetched_at_the_reference_asked_for() {
         assert_eq!(run.code, 1);
         assert!(run.stderr.contains("--enable-remote"), "{}", run.stderr);
     }
+    let origins = address(&repository, "//base");
+    let run = build(&format!("resources: [\"{origins}\"]\nbuildMetadata: [originAnnotations]\n"));
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("the origin of objects from a remote base"), "{}", run.stderr);
+    let run = build(&format!("resources: [\"{origins}\"]\nbuildMetadata: [managedByLabel]\n"));
+    assert_eq!(run.code, 0, "{}", run.stderr);
     let part = address(&repository, "//part");
     let run = build(&format!("resources: [own.yaml]\ncomponents: [\"{part}\"]\n"));
     assert_eq!((run.code, run.stdout), (0, printed("own-part")), "{}", run.stderr);
