@@ -68,7 +68,7 @@ fn the_demos_components_have_the_bytes_of_kustomize() {
     // The fleet as the demo writes it: without its mirror, and with a version in the clusters' templates.
     let all = fixture("demo");
     let mut files = MemoryFiles::new();
-    for path in all.paths().into_iter().map(|entry| entry.path) {
+    for path in all.paths().iter().map(|entry| entry.path.clone()) {
         if !path.is_below("mirror") && !path.is_below("published") {
             let text = String::from_utf8(all.read(&path).unwrap().to_vec()).unwrap();
             files.insert(path, text.replace("KUBERNETES_VERSION", "1.34").into_bytes());
