@@ -23,7 +23,7 @@ fn read(directory: &str, name: &str) -> Value {
     serde_json::from_str(&text).expect(name)
 }
 
-fn tables(directory: &str) -> String {
+pub fn tables(directory: &str) -> String {
     let mut out = String::from("# Made by examples/make_tables.rs; the format is in schema/mod.rs.\n");
     let tables = read(directory, "tables-v5.8.1.json");
     for (table, specs) in tables["fieldSpecs"].as_object().unwrap() {
