@@ -146,8 +146,13 @@ pub(crate) fn source(resource: &Resource) -> Result<Source, BuildError> {
     let read = || -> Result<Option<Source>, BuildError> {
         let fields = Fields::new(&resource.node, "", false)?;
         Ok(match resource.kind().as_str() {
-            "ConfigMapGenerator" => Some(Source::Data(Kind::ConfigMap, Box::new(data_generator(&fields, resource)?))),
-            "SecretGenerator" => Some(Source::Data(Kind::Secret, Box::new(data_generator(&fields, resource)?))),
+            "ConfigMapGenerator" => Some(Source::Data(
+                Kind::ConfigMap,
+                Box::new(data_generator(&fields, resource, parts::config_map_generator)?),
+            )),
+            "SecretGenerator" => {
+                Some(Source::Data(Kind::Secret, Box::new(data_generator(&fields, resource, parts::secret_generator)?)))
+            }
             "HelmChartInflationGenerator" => {
                 let mut chart = chart::chart(&fields)?;
                 (chart.home, chart.config_home) = chart::globals(&fields)?;
@@ -164,8 +169,12 @@ pub(crate) fn source(resource: &Resource) -> Result<Source, BuildError> {
     }
 }
 
-fn data_generator(fields: &Fields<'_>, resource: &Resource) -> Result<Generator, BuildError> {
-    let mut generator = parts::generator(fields)?;
+fn data_generator<'n>(
+    fields: &Fields<'n>,
+    resource: &Resource,
+    read: impl Fn(&Fields<'n>) -> Result<Generator, BuildError>,
+) -> Result<Generator, BuildError> {
+    let mut generator = read(fields)?;
     // The single `env` is a field of kustomizations only.
     if fields.get("env").is_some() {
         generator.envs.pop();

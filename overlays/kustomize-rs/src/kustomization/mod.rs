@@ -132,8 +132,8 @@ impl Kustomization {
         self.generators = fields.texts("generators")?;
         self.transformers = fields.texts("transformers")?;
         self.validators = fields.texts("validators")?;
-        self.config_maps = fields.objects("configMapGenerator", parts::generator)?;
-        self.secrets = fields.objects("secretGenerator", parts::generator)?;
+        self.config_maps = fields.objects("configMapGenerator", parts::config_map_generator)?;
+        self.secrets = fields.objects("secretGenerator", parts::secret_generator)?;
         self.generator_options = fields.object("generatorOptions", parts::generator_options)?;
         self.read_charts(fields)
     }

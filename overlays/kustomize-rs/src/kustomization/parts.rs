@@ -192,7 +192,7 @@ pub(crate) fn generator_options(fields: &Fields<'_>) -> Result<GeneratorOptions,
     })
 }
 
-pub(crate) fn generator(fields: &Fields<'_>) -> Result<Generator, BuildError> {
+pub(crate) fn config_map_generator(fields: &Fields<'_>) -> Result<Generator, BuildError> {
     let mut envs = fields.texts("envs")?;
     envs.extend(fields.optional_text("env")?.filter(|env| !env.is_empty()));
     Ok(Generator {
@@ -202,10 +202,14 @@ pub(crate) fn generator(fields: &Fields<'_>) -> Result<Generator, BuildError> {
         literals: fields.texts("literals")?,
         files: fields.texts("files")?,
         envs,
-        secret_type: fields.text("type")?,
+        secret_type: String::new(),
         options: fields.object("options", generator_options)?.unwrap_or_default(),
         span: fields.span(),
     })
+}
+
+pub(crate) fn secret_generator(fields: &Fields<'_>) -> Result<Generator, BuildError> {
+    Ok(Generator { secret_type: fields.text("type")?, ..config_map_generator(fields)? })
 }
 
 impl GeneratorOptions {
