@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Cases that are known to differ, each with its reason.
-const KNOWN: [(&str, &str); 4] = [
+const KNOWN: [(&str, &str); 3] = [
     (
         "filter/replacement__TestValueInlineStructuredData__replacement-yaml-flow-style-kyaml-field",
         "layout of flow maps in a text",
@@ -26,7 +26,6 @@ const KNOWN: [(&str, &str); 4] = [
         "merge2/merge2__elementTestCases__no-infer-merge-keys-merge-using-explicit-schema-as-line-comment",
         "schema in a comment",
     ),
-    ("probe/scalar-key__indicators", "kustomize loses the key `<<`"),
 ];
 
 fn options(case: &Value) -> Options {

@@ -26,7 +26,8 @@ pub enum Rules {
     /// go-yaml v3: `yes` is text. Kubernetes objects are read so.
     #[default]
     V3,
-    /// As `V3`, and an empty value inside of `{}` is the empty text, which is what kustomize makes of it.
+    /// As `V3`, and as kustomize takes it in: an empty value inside of `{}` is the empty text, and a quoted `<<` is no
+    /// key.
     Manifest,
     /// go-yaml v2, which kustomize reads kustomization files with: `yes`, `no`, `on`, `off`, `y`, `n` are booleans, in
     /// keys too, and every scalar key becomes text.
@@ -562,7 +563,10 @@ impl Builder<'_> {
     }
 
     /// Adds what `<<` names: own keys win, then the first of a list.
-    fn merge(&mut self, frame: MappingFrame) -> Result<Mapping, YamlError> {
+    fn merge(&mut self, mut frame: MappingFrame) -> Result<Mapping, YamlError> {
+        if self.rules == Rules::Manifest {
+            frame.drop_quoted_merge_key();
+        }
         let mut mapping = Mapping::from_entries(frame.entries);
         let mut known: Option<HashSet<Text>> = None;
         for (node, span) in frame.merges {
@@ -582,6 +586,15 @@ impl Builder<'_> {
 }
 
 impl MappingFrame {
+    /// kustomize removes the first key that reads `<<`, also one in quotes that merges nothing.
+    fn drop_quoted_merge_key(&mut self) {
+        let merged_at = self.merges.first().map(|(_, span)| span.start);
+        let is_first = |entry: &Entry| merged_at.is_none_or(|start| entry.key_span.start < start);
+        if let Some(at) = self.entries.iter().position(|entry| entry.key == "<<" && is_first(entry)) {
+            self.entries.remove(at);
+        }
+    }
+
     /// Returns where `key` was before, and remembers it.
     fn duplicate(&mut self, key: &str) -> Option<Span> {
         const LOOK_THROUGH: usize = 24;
