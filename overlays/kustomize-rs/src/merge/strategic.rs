@@ -409,11 +409,15 @@ fn text_of(node: &Node) -> String {
     node.scalar_text().unwrap_or_default().into_owned()
 }
 
-/// Fills gaps: two items that agree where both have a value, and share one, are the same.
+/// Fills gaps: two items that agree where both have a value, and share one, are the same. An item that agrees with
+/// several takes the values of the last, as it is compared by those it had at first.
 fn unify(wanted: &mut [Vec<String>]) {
     for first in 0..wanted.len() {
+        let Some(left) = wanted.get(first).cloned() else {
+            continue;
+        };
         for second in 0..wanted.len() {
-            let (Some(left), Some(right)) = (wanted.get(first).cloned(), wanted.get(second)) else {
+            let Some(right) = wanted.get(second) else {
                 continue;
             };
             if let Some(common) = common(&left, right) {
