@@ -80,7 +80,7 @@ fn around(target: &Path) -> PathBuf {
 /// `path` as seen from `here`; both absolute. What has nothing in common with it stays absolute.
 fn relative(here: &Path, path: &Path) -> PathBuf {
     let common = here.components().zip(path.components()).take_while(|(left, right)| left == right).count();
-    if common <= 1 {
+    if common <= 1 && here.parent().is_some() {
         return path.to_owned();
     }
     let up = here.components().skip(common).map(|_| Component::ParentDir);
