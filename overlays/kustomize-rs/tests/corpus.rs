@@ -16,11 +16,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Cases that are known to differ, each with its reason.
-const KNOWN: [(&str, &str); 3] = [
-    (
-        "filter/replacement__TestValueInlineStructuredData__replacement-yaml-flow-style-kyaml-field",
-        "layout of flow maps in a text",
-    ),
+const KNOWN: [(&str, &str); 2] = [
     ("merge2/merge2__elementTestCases__merge_primitive_items", "schema in a comment"),
     (
         "merge2/merge2__elementTestCases__no-infer-merge-keys-merge-using-explicit-schema-as-line-comment",

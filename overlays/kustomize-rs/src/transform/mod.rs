@@ -4,6 +4,7 @@ pub(crate) mod annotations;
 pub(crate) mod field;
 pub(crate) mod images;
 pub(crate) mod labels;
+mod laid_out;
 pub(crate) mod names;
 pub(crate) mod namespace;
 pub(crate) mod order;

@@ -62,7 +62,10 @@ fn try_set(
             let pretty = text.contains('\n') && text.contains("  ");
             if pretty { to_pretty_json(&document.root) } else { to_json(&document.root) }
         } else if only_edits {
-            apply_edits(&text, edits)?
+            match super::laid_out::rewrite(&text, &document.root, &edits) {
+                Some(text) => text,
+                None => apply_edits(&text, edits)?,
+            }
         } else {
             crate::yaml::emit(&document.root).trim().to_owned()
         };
