@@ -82,7 +82,7 @@ impl Writer<'_> {
             return Some(());
         }
         self.out.push(' ');
-        self.flow(node)
+        if node.is_scalar() { self.scalar(node.span) } else { self.flow(node) }
     }
 
     /// Writes a node on the current line.
@@ -108,9 +108,21 @@ impl Writer<'_> {
             }
             // Nothing at all would not end before the comma.
             _ if node.span.start == node.span.end => self.out.push_str("''"),
+            // Between brackets go-yaml quotes what could end a key, also where it does not.
+            Value::String(_) if self.is_plain_with_indicator(node.span) => {
+                self.out.push('\'');
+                self.scalar(node.span)?;
+                self.out.push('\'');
+            }
             _ => self.scalar(node.span)?,
         }
         Some(())
+    }
+
+    fn is_plain_with_indicator(&self, span: Span) -> bool {
+        let text = self.source.get(span.start..span.end).unwrap_or_default();
+        let edited = self.edits.contains_key(&(span.start, span.end));
+        !edited && !text.starts_with(['"', '\'']) && text.contains([':', '?']) && !text.contains('\'')
     }
 
     fn comma(&mut self, index: usize) {
