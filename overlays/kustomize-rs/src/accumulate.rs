@@ -25,7 +25,7 @@ use crate::yaml::write_folded_texts;
 #[derive(Debug, Default)]
 pub(crate) struct Accumulator {
     pub(crate) resources: Resources,
-    pub(crate) configuration: Configuration,
+    pub(crate) configuration: Arc<Configuration>,
     pub(crate) variables: Variables,
 }
 
@@ -117,7 +117,7 @@ impl Build {
         origin: &str,
     ) -> Result<(), BuildError> {
         self.read_resources(loader, &kustomization.resources, accumulator, origin)?;
-        accumulator.configuration.merge(&self.configuration(loader, kustomization)?)?;
+        Configuration::merge_shared(&mut accumulator.configuration, &self.configuration(loader, kustomization)?)?;
         self.generate(loader, kustomization, accumulator, origin)?;
         for path in &kustomization.components {
             self.directory(loader, path, accumulator, origin, true)?;
@@ -128,8 +128,15 @@ impl Build {
         variables::collect(variables, resources, &kustomization.variables, &self.schema)
     }
 
-    fn configuration(&self, loader: &Loader<'_>, kustomization: &Kustomization) -> Result<Configuration, BuildError> {
-        let mut configuration = default_configuration().clone();
+    fn configuration(
+        &self,
+        loader: &Loader<'_>,
+        kustomization: &Kustomization,
+    ) -> Result<Arc<Configuration>, BuildError> {
+        if kustomization.configurations.is_empty() && kustomization.crds.is_empty() {
+            return Ok(Arc::clone(default_configuration()));
+        }
+        let mut configuration = (**default_configuration()).clone();
         if !kustomization.configurations.is_empty() {
             let mut custom = Configuration::default();
             for path in &kustomization.configurations {
@@ -142,7 +149,7 @@ impl Build {
             let content = loader.read(path)?;
             configuration.merge(&configuration_file::read_crds(&content, &loader.display(path), &loader.limits)?)?;
         }
-        Ok(configuration)
+        Ok(Arc::new(configuration))
     }
 
     /// Files first; what is no file is a directory with a kustomization.
@@ -232,7 +239,7 @@ impl Build {
         }
         let done = self.accumulate(&below, &kustomization, Accumulator::new(&loader.budget), &origin)?;
         accumulator.resources.append_all(done.resources.items, &self.schema)?;
-        accumulator.configuration.merge(&done.configuration)?;
+        Configuration::merge_shared(&mut accumulator.configuration, &done.configuration)?;
         variables::merge(&mut accumulator.variables, done.variables.into_values())
     }
 
@@ -470,7 +477,7 @@ fn own_steps(
                 let own = FieldSpec::new(crate::id::Gvk::default(), "metadata/labels", true);
                 crate::schema::merge_specs(&mut fields, &[own])?;
             }
-            steps.push((Step::Labels(entry.pairs.clone(), fields), "LabelTransformer"));
+            steps.push((Step::Labels(entry.pairs.clone(), fields.into()), "LabelTransformer"));
         }
         let fields = configuration.common_labels.clone();
         steps.push((Step::Labels(kustomization.common_labels.clone(), fields), "LabelTransformer"));

@@ -1,5 +1,7 @@
 //! Transformers and generators that are configured as objects: `apiVersion: builtin`.
 
+use std::sync::Arc;
+
 use crate::error::{BuildError, BuildErrorKind};
 use crate::generate::Kind;
 use crate::generate::chart::{self, Chart};
@@ -17,14 +19,14 @@ use crate::yaml::{Mapping, Node};
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Namespace(NamespaceTransformer),
-    Name(End, String, Vec<FieldSpec>),
-    Labels(Vec<(String, String)>, Vec<FieldSpec>),
-    Annotations(Vec<(String, String)>, Vec<FieldSpec>),
+    Name(End, String, Arc<Vec<FieldSpec>>),
+    Labels(Vec<(String, String)>, Arc<Vec<FieldSpec>>),
+    Annotations(Vec<(String, String)>, Arc<Vec<FieldSpec>>),
     Patch(PatchEntry),
     StrategicMerge { paths: Vec<String>, patches: String },
     JsonPatch(PatchEntry),
-    Replicas(String, i64, Vec<FieldSpec>),
-    Image(Image, Vec<FieldSpec>),
+    Replicas(String, i64, Arc<Vec<FieldSpec>>),
+    Image(Image, Arc<Vec<FieldSpec>>),
     Replacements(Vec<ReplacementEntry>),
     ValueAdd { value: String, targets: Vec<ValueAddTarget>, file: String },
     Hash,
@@ -70,7 +72,7 @@ pub(crate) fn step(resource: &Resource) -> Result<Vec<Step>, BuildError> {
 }
 
 fn read_step(kind: &str, fields: &Fields<'_>) -> Result<Option<Step>, BuildError> {
-    let specs = || fields.objects("fieldSpecs", parts::field_spec);
+    let specs = || fields.objects("fieldSpecs", parts::field_spec).map(Arc::new);
     Ok(Some(match kind {
         "NamespaceTransformer" => {
             let namespace = fields.object("metadata", |metadata| metadata.text("namespace"))?.unwrap_or_default();

@@ -1,5 +1,7 @@
 //! Files named in `configurations` and `crds`: more fields for the transformers.
 
+use std::sync::Arc;
+
 use crate::error::BuildError;
 use crate::id::Gvk;
 use crate::kustomization::{fields::Fields, parts};
@@ -100,13 +102,13 @@ impl<'n> Walker<'n> {
         let spec = |path: &[&str]| FieldSpec::new(self.gvk.clone(), &path.join("/"), false);
         let mut found = Configuration::default();
         if text("x-kubernetes-annotation").is_some() {
-            found.common_annotations.push(spec(path));
+            Arc::make_mut(&mut found.common_annotations).push(spec(path));
         }
         if text("x-kubernetes-label-selector").is_some() {
-            found.common_labels.push(spec(path));
+            Arc::make_mut(&mut found.common_labels).push(spec(path));
         }
         if text("x-kubernetes-identity").is_some() {
-            found.name_prefix.push(spec(path));
+            Arc::make_mut(&mut found.name_prefix).push(spec(path));
         }
         if let (Some(version), Some(kind)) =
             (text("x-kubernetes-object-ref-api-version"), text("x-kubernetes-object-ref-kind"))

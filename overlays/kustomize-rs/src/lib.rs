@@ -42,7 +42,6 @@ mod steps;
 mod transform;
 pub mod yaml;
 
-use std::sync::Arc;
 
 pub use error::{BuildError, BuildErrorKind};
 #[cfg(feature = "disk")]
@@ -172,7 +171,7 @@ fn build_loaded(
     };
     let kustomization = load(&loader)?;
     let mut build = Build {
-        schema: Arc::new(schema::Schema::builtin().clone()),
+        schema: schema::Schema::shared_builtin(),
         schema_is_set: false,
         builtin_in_use,
         chart_namespaces: Vec::new(),

@@ -1,5 +1,7 @@
 //! Steps of a build: reading the files they name, then running them.
 
+use std::sync::Arc;
+
 use crate::builtin::{self, Step};
 use crate::error::BuildError;
 use crate::kustomization::fields::Fields;
@@ -22,14 +24,14 @@ use crate::yaml::{Node, Rules, Value, decode, parse_with};
 /// A step that needs no more files.
 pub(crate) enum Prepared {
     Namespace(NamespaceTransformer),
-    Name(End, String, Vec<FieldSpec>),
-    Labels(Vec<(String, String)>, Vec<FieldSpec>),
-    Annotations(Vec<(String, String)>, Vec<FieldSpec>),
+    Name(End, String, Arc<Vec<FieldSpec>>),
+    Labels(Vec<(String, String)>, Arc<Vec<FieldSpec>>),
+    Annotations(Vec<(String, String)>, Arc<Vec<FieldSpec>>),
     Patch(Box<Patch>),
     StrategicMerge(Vec<(Resource, String)>),
     JsonPatch { operations: Vec<json6902::Operation>, entry: Box<PatchEntry>, file: String },
-    Replicas(String, i64, Vec<FieldSpec>),
-    Image(Image, Vec<FieldSpec>),
+    Replicas(String, i64, Arc<Vec<FieldSpec>>),
+    Image(Image, Arc<Vec<FieldSpec>>),
     Replacements(Vec<Replacement>),
     ValueAdd(String, Vec<ValueAddTarget>),
     Hash,

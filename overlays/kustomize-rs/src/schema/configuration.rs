@@ -1,5 +1,7 @@
 //! Field paths that transformers work on, and how those of several files come together.
 
+use std::sync::Arc;
+
 use crate::error::BuildError;
 use crate::id::Gvk;
 
@@ -56,23 +58,23 @@ pub fn split_path(path: &str, delimiter: char) -> Vec<String> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "one table per field of the configuration file, named as there")]
 pub struct Configuration {
-    pub name_prefix: Vec<FieldSpec>,
-    pub name_suffix: Vec<FieldSpec>,
-    pub namespace: Vec<FieldSpec>,
-    pub common_labels: Vec<FieldSpec>,
-    pub labels: Vec<FieldSpec>,
-    pub template_labels: Vec<FieldSpec>,
-    pub common_annotations: Vec<FieldSpec>,
+    pub name_prefix: Arc<Vec<FieldSpec>>,
+    pub name_suffix: Arc<Vec<FieldSpec>>,
+    pub namespace: Arc<Vec<FieldSpec>>,
+    pub common_labels: Arc<Vec<FieldSpec>>,
+    pub labels: Arc<Vec<FieldSpec>>,
+    pub template_labels: Arc<Vec<FieldSpec>>,
+    pub common_annotations: Arc<Vec<FieldSpec>>,
     pub name_reference: Vec<NameReference>,
-    pub var_reference: Vec<FieldSpec>,
-    pub images: Vec<FieldSpec>,
-    pub replicas: Vec<FieldSpec>,
+    pub var_reference: Arc<Vec<FieldSpec>>,
+    pub images: Arc<Vec<FieldSpec>>,
+    pub replicas: Arc<Vec<FieldSpec>>,
 }
 
 impl Configuration {
     /// Returns the table with the name it has in a configuration file.
     pub fn table_mut(&mut self, name: &str) -> Option<&mut Vec<FieldSpec>> {
-        Some(match name {
+        Some(Arc::make_mut(match name {
             "namePrefix" => &mut self.name_prefix,
             "nameSuffix" => &mut self.name_suffix,
             "namespace" => &mut self.namespace,
@@ -84,7 +86,7 @@ impl Configuration {
             "images" => &mut self.images,
             "replicas" => &mut self.replicas,
             _ => return None,
-        })
+        }))
     }
 
     /// Names of the tables that hold plain field specs.
@@ -103,16 +105,16 @@ impl Configuration {
 
     /// Adds what `other` has more. Equal paths that disagree about creation are an error.
     pub fn merge(&mut self, other: &Configuration) -> Result<(), BuildError> {
-        merge_specs(&mut self.name_prefix, &other.name_prefix)?;
-        merge_specs(&mut self.name_suffix, &other.name_suffix)?;
-        merge_specs(&mut self.namespace, &other.namespace)?;
-        merge_specs(&mut self.common_labels, &other.common_labels)?;
-        merge_specs(&mut self.labels, &other.labels)?;
-        merge_specs(&mut self.template_labels, &other.template_labels)?;
-        merge_specs(&mut self.common_annotations, &other.common_annotations)?;
-        merge_specs(&mut self.var_reference, &other.var_reference)?;
-        merge_specs(&mut self.images, &other.images)?;
-        merge_specs(&mut self.replicas, &other.replicas)?;
+        merge_tables(&mut self.name_prefix, &other.name_prefix)?;
+        merge_tables(&mut self.name_suffix, &other.name_suffix)?;
+        merge_tables(&mut self.namespace, &other.namespace)?;
+        merge_tables(&mut self.common_labels, &other.common_labels)?;
+        merge_tables(&mut self.labels, &other.labels)?;
+        merge_tables(&mut self.template_labels, &other.template_labels)?;
+        merge_tables(&mut self.common_annotations, &other.common_annotations)?;
+        merge_tables(&mut self.var_reference, &other.var_reference)?;
+        merge_tables(&mut self.images, &other.images)?;
+        merge_tables(&mut self.replicas, &other.replicas)?;
         for reference in &other.name_reference {
             match self.name_reference.iter_mut().find(|known| known.gvk == reference.gvk) {
                 Some(known) => merge_specs(&mut known.referrers, &reference.referrers)?,
@@ -121,6 +123,19 @@ impl Configuration {
         }
         self.sort();
         Ok(())
+    }
+
+    /// As [`merge`](Self::merge), without work where nothing comes of it: nearly all kustomizations have the default
+    /// tables, and those merged with themselves or nothing stay as they are.
+    pub(crate) fn merge_shared(known: &mut Arc<Self>, more: &Arc<Self>) -> Result<(), BuildError> {
+        if Arc::ptr_eq(known, more) {
+            return Ok(());
+        }
+        if Arc::ptr_eq(more, super::default_configuration()) && **known == Self::default() {
+            *known = Arc::clone(more);
+            return Ok(());
+        }
+        Arc::make_mut(known).merge(more)
     }
 
     /// Puts the tables into the order they are worked off in. Which of two overlapping fields stays when tables are
@@ -139,6 +154,10 @@ fn sort_key(gvk: &Gvk) -> (i32, String) {
     let or = |part: &str, empty: &str| if part.is_empty() { empty.to_owned() } else { part.to_owned() };
     let text = format!("{}_{}_{}", or(&gvk.group, "~G"), or(&gvk.version, "~V"), or(&gvk.kind, "~K"));
     (crate::transform::order::rank(&gvk.kind), text)
+}
+
+fn merge_tables(known: &mut Arc<Vec<FieldSpec>>, more: &[FieldSpec]) -> Result<(), BuildError> {
+    if more.is_empty() { Ok(()) } else { merge_specs(Arc::make_mut(known), more) }
 }
 
 /// Adds the specs of `more` that `specs` does not have.

@@ -12,7 +12,7 @@ mod configuration;
 mod openapi;
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::id::Gvk;
 use crate::yaml::Text;
@@ -60,6 +60,11 @@ impl Schema {
     /// Returns the schema of Kubernetes as kustomize has it built in.
     pub fn builtin() -> &'static Schema {
         &tables().0
+    }
+
+    /// The same, to hold on to.
+    pub(crate) fn shared_builtin() -> Arc<Schema> {
+        Arc::clone(&tables().0)
     }
 
     /// Says whether the kind is known to live outside of namespaces.
@@ -110,13 +115,16 @@ impl Place<'_> {
 }
 
 /// Returns the default field paths of all transformers.
-pub(crate) fn default_configuration() -> &'static Configuration {
+pub(crate) fn default_configuration() -> &'static Arc<Configuration> {
     &tables().1
 }
 
-fn tables() -> &'static (Schema, Configuration) {
-    static TABLES: OnceLock<(Schema, Configuration)> = OnceLock::new();
-    TABLES.get_or_init(|| read_tables(include_str!("tables.txt")))
+fn tables() -> &'static (Arc<Schema>, Arc<Configuration>) {
+    static TABLES: OnceLock<(Arc<Schema>, Arc<Configuration>)> = OnceLock::new();
+    TABLES.get_or_init(|| {
+        let (schema, configuration) = read_tables(include_str!("tables.txt"));
+        (Arc::new(schema), Arc::new(configuration))
+    })
 }
 
 fn read_tables(text: &str) -> (Schema, Configuration) {
@@ -233,5 +241,14 @@ mod tests {
         assert_eq!(configuration.name_reference.iter().map(|reference| reference.referrers.len()).sum::<usize>(), 167);
         assert_eq!(configuration.common_labels.len(), 32);
         assert_eq!(configuration.var_reference.len(), 72);
+    }
+
+    #[test]
+    fn the_default_paths_merged_with_themselves_or_nothing_stay_the_default_paths() {
+        for start in [Configuration::default(), (**default_configuration()).clone()] {
+            let mut merged = start;
+            merged.merge(default_configuration()).unwrap();
+            assert_eq!(merged, **default_configuration());
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The `namespace` field: sets the namespace of everything that may live in one.
 
+use std::sync::Arc;
+
 use std::collections::HashMap;
 
 use super::field::{Create, apply, set_text};
@@ -26,7 +28,7 @@ pub(crate) enum Subjects {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NamespaceTransformer {
     pub(crate) namespace: String,
-    pub(crate) fields: Vec<FieldSpec>,
+    pub(crate) fields: Arc<Vec<FieldSpec>>,
     pub(crate) unset_only: bool,
     pub(crate) subjects: Subjects,
 }
@@ -70,7 +72,7 @@ impl NamespaceTransformer {
         if binding {
             self.set_subjects(&mut resource.node)?;
         }
-        for spec in &self.fields {
+        for spec in self.fields.iter() {
             let handled = match spec.path.as_str() {
                 "metadata/namespace" => true,
                 "metadata/name" => !is_core,
