@@ -30,6 +30,7 @@ mod loader;
 mod merge;
 mod objects;
 mod outside;
+mod pattern;
 mod provenance;
 mod refs;
 mod remote;

@@ -4,6 +4,7 @@ use regex::{Regex, RegexBuilder};
 
 use crate::error::{BuildError, BuildErrorKind};
 use crate::id::{Gvk, ResourceId};
+use crate::pattern::Pattern;
 use crate::resource::Resource;
 use crate::schema::Schema;
 use crate::yaml::Text;
@@ -25,11 +26,6 @@ pub struct Selector {
 
 /// Bytes a compiled expression may take.
 const REGEX_SIZE: usize = 1 << 20;
-
-/// Compiles `pattern` so that it must fit the whole text.
-pub(crate) fn anchored(pattern: &str) -> Result<Regex, BuildError> {
-    compile(&format!("^(?:{pattern})$"))
-}
 
 pub(crate) fn compile(pattern: &str) -> Result<Regex, BuildError> {
     RegexBuilder::new(&translate(pattern)).size_limit(REGEX_SIZE).build().map_err(|error| match error {
@@ -116,11 +112,11 @@ fn is_repetition(text: &str) -> bool {
 /// A selector ready for use.
 #[derive(Debug)]
 pub(crate) struct CompiledSelector {
-    group: Option<Regex>,
-    version: Option<Regex>,
-    kind: Option<Regex>,
-    name: Option<Regex>,
-    namespace: Option<Regex>,
+    group: Option<Pattern>,
+    version: Option<Pattern>,
+    kind: Option<Pattern>,
+    name: Option<Pattern>,
+    namespace: Option<Pattern>,
     labels: Vec<Requirement>,
     annotations: Vec<Requirement>,
     names_nothing: bool,
@@ -128,7 +124,7 @@ pub(crate) struct CompiledSelector {
 
 impl Selector {
     pub(crate) fn compile(&self) -> Result<CompiledSelector, BuildError> {
-        let part = |text: &str| if text.is_empty() { Ok(None) } else { anchored(text).map(Some) };
+        let part = |text: &str| if text.is_empty() { Ok(None) } else { Pattern::new(text).map(Some) };
         Ok(CompiledSelector {
             group: part(&self.gvk.group)?,
             version: part(&self.gvk.version)?,
@@ -142,8 +138,8 @@ impl Selector {
     }
 }
 
-fn fits(regex: Option<&Regex>, text: &str) -> bool {
-    regex.is_none_or(|regex| regex.is_match(text))
+fn fits(pattern: Option<&Pattern>, text: &str) -> bool {
+    pattern.is_none_or(|pattern| pattern.is_match(text))
 }
 
 impl CompiledSelector {
@@ -183,7 +179,7 @@ impl CompiledSelector {
             return false;
         }
         let (current, original) = (resource.id(schema), resource.original_id(schema));
-        let either = |regex: Option<&Regex>, a: &str, b: &str| fits(regex, a) || fits(regex, b);
+        let either = |pattern: Option<&Pattern>, a: &str, b: &str| fits(pattern, a) || fits(pattern, b);
         either(self.namespace.as_ref(), original.effective_namespace(), current.effective_namespace())
             && either(self.name.as_ref(), &original.name, &current.name)
             && self.fits_metadata(resource)
@@ -332,7 +328,7 @@ mod tests {
     #[test]
     fn expressions_are_go_s() {
         let check = |pattern: &str, text: &str, expect: bool| {
-            assert_eq!(anchored(pattern).unwrap().is_match(text), expect, "{pattern} on {text}");
+            assert_eq!(Pattern::new(pattern).unwrap().is_match(text), expect, "{pattern} on {text}");
         };
         check("${A}-x", "${A}-x", false);
         check("\\${A}-x", "${A}-x", true);
@@ -347,8 +343,8 @@ mod tests {
 
     #[test]
     fn expressions_fit_whole_texts_and_stay_small() {
-        assert!(anchored("a|ab").unwrap().is_match("ab"));
-        assert!(!anchored("a").unwrap().is_match("ab"));
+        assert!(Pattern::new("a|ab").unwrap().is_match("ab"));
+        assert!(!Pattern::new("a").unwrap().is_match("ab"));
         assert_eq!(compile("((a{1000}){1000}){1000}").unwrap_err().kind, BuildErrorKind::Limit);
         assert_eq!(compile("(").unwrap_err().kind, BuildErrorKind::Syntax);
     }

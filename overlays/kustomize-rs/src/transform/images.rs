@@ -2,6 +2,7 @@
 
 use super::field::{Create, apply, set_plain};
 use crate::error::BuildError;
+use crate::pattern::Name;
 use crate::resources::Resources;
 use crate::schema::FieldSpec;
 use crate::selector::compile;
@@ -27,14 +28,15 @@ impl Image {
 
 /// Changes all images of that name.
 pub(crate) fn change(resources: &mut Resources, image: &Image, fields: &[FieldSpec]) -> Result<(), BuildError> {
-    let pattern = format!("^{}(:[a-zA-Z0-9_.{{}}-]*)?(@sha256:[a-zA-Z0-9_.{{}}-]*)?$", image.name);
-    let pattern = compile(&pattern)?;
+    let pattern = ImagePattern::new(&image.name)?;
     for resource in resources.items.iter_mut().filter(|resource| resource.kind() != "CustomResourceDefinition") {
         let file = resource.origin.file.clone();
         let span = resource.node.span;
         let gvk = resource.gvk();
         let mut set = |node: &mut Node| set_image(node, image, &pattern);
-        change_containers(&mut resource.node, &mut set).map_err(|error| error.at(&file, span))?;
+        if concerns(&resource.node, &pattern) {
+            change_containers(&mut resource.node, &pattern, &mut set).map_err(|error| error.at(&file, span))?;
+        }
         for spec in fields {
             apply(&mut resource.node, &gvk, spec, Create::Never, &mut set).map_err(|error| error.at(&file, span))?;
         }
@@ -42,7 +44,61 @@ pub(crate) fn change(resources: &mut Resources, image: &Image, fields: &[FieldSp
     Ok(())
 }
 
-fn set_image(node: &mut Node, image: &Image, pattern: &Regex) -> Result<(), BuildError> {
+/// A name as an expression, then a tag, then a digest.
+enum ImagePattern {
+    Name(Name),
+    Regex(Regex),
+}
+
+impl ImagePattern {
+    fn new(name: &str) -> Result<Self, BuildError> {
+        if let Some(name) = Name::new(name) {
+            return Ok(Self::Name(name));
+        }
+        let pattern = format!("^{name}(:[a-zA-Z0-9_.{{}}-]*)?(@sha256:[a-zA-Z0-9_.{{}}-]*)?$");
+        compile(&pattern).map(Self::Regex)
+    }
+
+    fn is_match(&self, text: &str) -> bool {
+        let name = match self {
+            Self::Name(name) => name,
+            Self::Regex(regex) => return regex.is_match(text),
+        };
+        let part = |text: &str| {
+            text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'{' | b'}' | b'-'))
+        };
+        name.rest(text).is_some_and(|rest| {
+            let (tag, digest) = match rest.split_once("@sha256:") {
+                Some((tag, digest)) => (tag, digest),
+                None => (rest, ""),
+            };
+            (tag.is_empty() || tag.strip_prefix(':').is_some_and(part)) && part(digest)
+        })
+    }
+}
+
+/// Says whether [`change_containers`] would change anything, or fail. What is left alone stays shared.
+fn concerns(node: &Node, pattern: &ImagePattern) -> bool {
+    match &node.value {
+        Value::Sequence(items) => items.iter().any(|item| concerns(item, pattern)),
+        Value::Mapping(mapping) => mapping.iter().any(|entry| {
+            let hit = |item: &Node| match &item.value {
+                Value::Null => false,
+                Value::Mapping(container) => container.get("image").is_some_and(|image| match image.scalar_text() {
+                    Some(text) => pattern.is_match(if image.is_null() { "" } else { &text }),
+                    None => true,
+                }),
+                _ => true,
+            };
+            concerns(&entry.value, pattern)
+                || matches!(entry.key.as_str(), "containers" | "initContainers")
+                    && entry.value.as_sequence().is_some_and(|items| items.iter().any(hit))
+        }),
+        _ => false,
+    }
+}
+
+fn set_image(node: &mut Node, image: &Image, pattern: &ImagePattern) -> Result<(), BuildError> {
     let Some(text) = node.scalar_text() else {
         return Err(BuildError::transform("an image is a text, found a list or map"));
     };
@@ -53,13 +109,16 @@ fn set_image(node: &mut Node, image: &Image, pattern: &Regex) -> Result<(), Buil
 /// Changes the images of all lists called `containers` or `initContainers`, wherever they are.
 fn change_containers(
     node: &mut Node,
+    pattern: &ImagePattern,
     set: &mut dyn FnMut(&mut Node) -> Result<(), BuildError>,
 ) -> Result<(), BuildError> {
     match &mut node.value {
-        Value::Sequence(items) => items.iter_mut().try_for_each(|item| change_containers(item, set)),
+        Value::Sequence(items) => items.iter_mut().try_for_each(|item| change_containers(item, pattern, set)),
         Value::Mapping(mapping) => {
             for entry in mapping.iter_mut() {
-                change_containers(&mut entry.value, set)?;
+                if concerns(&entry.value, pattern) {
+                    change_containers(&mut entry.value, pattern, set)?;
+                }
                 if !matches!(entry.key.as_str(), "containers" | "initContainers") {
                     continue;
                 }
