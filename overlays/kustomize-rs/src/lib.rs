@@ -43,7 +43,6 @@ mod steps;
 mod transform;
 pub mod yaml;
 
-
 pub use error::{BuildError, BuildErrorKind};
 #[cfg(feature = "disk")]
 pub use fs::DiskFileSystem;

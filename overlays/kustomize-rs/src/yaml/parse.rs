@@ -7,7 +7,7 @@ use base64::Engine;
 use granit_parser::{Event, Options, Parser, ScalarStyle, StructureStyle, Tag};
 
 use super::node::{Entry, Mapping, Node, Span, Style, Value};
-use super::resolve::{Scalar, resolve_v2, resolve_v3};
+use super::resolve::{Scalar, resolve_with};
 use super::shared::Text;
 use super::{Limits, YamlError, YamlErrorKind};
 
@@ -78,9 +78,7 @@ pub fn parse_with(source: &str, limits: &Limits, rules: Rules) -> Result<Vec<Doc
         let message = format!("the text has {} bytes, more than the limit of {}", source.len(), limits.bytes);
         return Err(YamlError::new(YamlErrorKind::Limit, message, 1, 1));
     }
-    if rules != Rules::V2
-        && let Some(documents) = super::plain::read(source, limits)
-    {
+    if let Some(documents) = super::plain::read(source, limits, rules) {
         return Ok(documents);
     }
     parse_events(source, limits, rules)
@@ -431,12 +429,7 @@ impl Builder<'_> {
     fn resolve(&self, text: &str) -> Scalar {
         match self.rules {
             Rules::Manifest if text.is_empty() && self.in_flow_mapping() => Scalar::Text,
-            Rules::V3 | Rules::V3RepeatedKeys | Rules::Manifest => resolve_v3(text),
-            Rules::V2 => match resolve_v2(text) {
-                // For compatibility go-yaml v2 leaves times as they are written.
-                Scalar::Timestamp(_) => Scalar::Text,
-                other => other,
-            },
+            rules => resolve_with(text, rules),
         }
     }
 

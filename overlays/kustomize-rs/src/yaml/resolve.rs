@@ -1,5 +1,6 @@
 //! What a plain scalar means: go-yaml v3's rules for reading, v2's for reading kustomizations and for quoting.
 
+use super::parse::Rules;
 use super::timestamp;
 
 /// The meaning of a plain scalar.
@@ -21,6 +22,18 @@ pub(crate) enum Scalar {
     Merge,
     /// Nothing of the above.
     Text,
+}
+
+/// Reads `text` by the rules.
+pub(super) fn resolve_with(text: &str, rules: Rules) -> Scalar {
+    match rules {
+        Rules::V3 | Rules::V3RepeatedKeys | Rules::Manifest => resolve_v3(text),
+        Rules::V2 => match resolve_v2(text) {
+            // For compatibility go-yaml v2 leaves times as they are written.
+            Scalar::Timestamp(_) => Scalar::Text,
+            other => other,
+        },
+    }
 }
 
 /// Reads `text` by go-yaml v3's rules.

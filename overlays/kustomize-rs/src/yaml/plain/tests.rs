@@ -2,13 +2,13 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
+use super::line::line_length;
 use super::*;
-use crate::yaml::Rules;
 use crate::yaml::parse::parse_events;
 
 /// The first node, or key, that differs in value, place or written text.
 fn difference<'a>(left: &'a Node, right: &'a Node) -> Option<(&'a Node, &'a Node)> {
-    if left.span != right.span || left.scalar_text() != right.scalar_text() {
+    if left.span != right.span || left.scalar_text() != right.scalar_text() || left.style() != right.style() {
         return Some((left, right));
     }
     match (&left.value, &right.value) {
@@ -26,15 +26,20 @@ fn difference<'a>(left: &'a Node, right: &'a Node) -> Option<(&'a Node, &'a Node
 /// Both readers agree, or the quick one gives up. Says whether it read.
 #[track_caller]
 fn agree(source: &str) -> bool {
-    let Some(quick) = read(source, &Limits::default()) else { return false };
-    let events = parse_events(source, &Limits::default(), Rules::V3);
-    let events = events.unwrap_or_else(|error| panic!("read what is an error: {error}\n{source}"));
-    assert_eq!(quick.len(), events.len(), "{source}");
-    for (quick, events) in quick.iter().zip(&events) {
-        let differ = difference(&quick.root, &events.root);
-        assert!(differ.is_none(), "{differ:?}\n{source}");
-    }
-    true
+    let agree_by = |rules: Rules| {
+        let Some(quick) = read(source, &Limits::default(), rules) else { return false };
+        let events = parse_events(source, &Limits::default(), rules);
+        let events = events.unwrap_or_else(|error| panic!("read what is an error: {error}\n{source}"));
+        assert_eq!(quick.len(), events.len(), "{source}");
+        for (quick, events) in quick.iter().zip(&events) {
+            let differ = difference(&quick.root, &events.root);
+            assert!(differ.is_none(), "{rules:?} {differ:?}\n{source}");
+            assert_eq!(quick.duplicates, events.duplicates, "{rules:?}\n{source}");
+        }
+        true
+    };
+    let all = [Rules::V3, Rules::Manifest, Rules::V2, Rules::V3RepeatedKeys].map(agree_by);
+    all.contains(&true)
 }
 
 #[test]
@@ -55,6 +60,22 @@ fn plain_block_yaml_is_read() {
         "",
         "# remark\n",
         "---\n",
+        "a: b # remark\nc: 'd' # remark\ne: 1   # remark\n",
+        "a: # remark\n  b: 1\n",
+        "a: b#c\nd: \"e # f\"\n",
+        "a: [1, b, \"c d\", 'e', [f], {g: h, i: {j: 0x1F}}]  # remark\nk: [ ]\nl: { }\n",
+        "- [a, b]\n- {c: d}\n- [/x, 1.30, 10.0.0.0/8]\n",
+        "a: |\n  b\n  c\nd: 1\n",
+        "a: |-\n  b: x\n\n    - c # no remark\n\n\nd: 1\n",
+        "a: |+\n  b\n\n\nd: 1\n",
+        "- |\n  b\n- a: |\n    b\n   \n  c: 1\n",
+        "a:\n  b: |-\n    c\n# remark\n  d: 1\n",
+        "a: |\n\n  b\n",
+        "a: |\n  b\n---\nc: 1\n",
+        "a: |\n  b\n",
+        "a: |+\n  b\n\n",
+        "a: \u{e9}t\u{e9}\nb: '\u{2014}'\nc: |\n  \u{1F680}\n# \u{e9}\n",
+        "on: yes\nb: y\nc: [no, 2020-01-01]\nd: off # remark\n",
     ] {
         assert!(agree(source), "gave up on {source:?}");
     }
@@ -66,19 +87,39 @@ fn everything_else_is_left_to_the_parser() {
         "a: &x 1\n",
         "a: *x\n",
         "a: !!str 1\n",
-        "a: |\n  b\n",
+        "a: |2\n  b\n",
+        "a: |\n  b",
+        "a: |\n\n",
+        "a: |\n   b\n  c\n",
+        "a: |\n    \n  b\n",
+        "a: | # remark\n  b\n",
+        "a: |\n  \tb\n",
         "a: >-\n  b\n",
-        "a: {b: 1}\n",
-        "a: [1]\n",
+        "a: {b: }\n",
+        "a: {b: 1, b: 2}\n",
+        "a: {\"b\": 1}\n",
+        "a: [1, ]\n",
+        "a: [1,\n  2]\n",
+        "a: [b: 1]\n",
+        "a: [b c]\n",
+        "a: [*b]\n",
+        "a: [1]# remark\n",
+        "a: [1] b\n",
+        "a: {1: 2}\n",
+        "a: 'b'# remark\n",
+        "a: b # remark\n  c\n",
+        "a: &b # remark\n",
         "a: \"x\\n\"\n",
         "a: 'it''s'\n",
         "a:\tb\n",
-        "a: \u{e9}\n",
+        "a: \u{85}\n",
+        "a: \u{2028}\n",
+        "\u{e9}: a\n",
+        "a: [\u{e9}]\n",
         "a: 1\na: 2\n",
         "a:\n",
         "a:\nb: 1\n",
         "a: b: c\n",
-        "a: b # remark\n",
         "a: b\n c: d\n",
         "a: x\n\n  y\n",
         "  a: 1\n b: 2\n",
@@ -103,7 +144,7 @@ fn everything_else_is_left_to_the_parser() {
 
 #[test]
 fn limits_are_left_to_the_parser() {
-    let read_with = |source: &str, limits: Limits| read(source, &limits).is_some();
+    let read_with = |source: &str, limits: Limits| read(source, &limits, Rules::V3).is_some();
     assert!(read_with("a:\n  b: 1\n", Limits { depth: 2, nodes: 3, documents: 1, ..Limits::default() }));
     assert!(!read_with("a:\n  b: 1\n", Limits { depth: 1, ..Limits::default() }));
     assert!(!read_with("a:\n- b: 1\n", Limits { depth: 2, ..Limits::default() }));
@@ -159,6 +200,17 @@ fn lines() -> impl Strategy<Value = String> {
             Just("2020-01-01"),
             Just("~"),
             Just("\"q"),
+            Just("|"),
+            Just("|-"),
+            Just("|+"),
+            Just("[x, \"y\", 1.30]"),
+            Just("{x: y, z: [w]}"),
+            Just("[x"),
+            Just("x # r"),
+            Just("'x' # r"),
+            Just("é"),
+            Just("yes"),
+            Just("   "),
         ],
     );
     proptest::collection::vec(line, 0..8).prop_map(|lines| {
@@ -187,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn both_readers_agree_on_any_text(source in "[ab:# \\-\n\"'\\[\\]{}~.<&*!|>?,%@]{0,24}") {
+    fn both_readers_agree_on_any_text(source in "[abé:# \\-\n\"'\\[\\]{}~.<&*!|+>?,%@]{0,24}") {
         agree(&source);
     }
 }

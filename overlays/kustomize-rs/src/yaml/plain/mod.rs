@@ -1,24 +1,37 @@
-//! A quick reader for plain block YAML, which most manifests are: keys, one-line values, lists, folded plain text.
+//! A quick reader for plain YAML, which most manifests are: keys, one-line values, lists, folded plain text, literal
+//! blocks, simple collections in brackets, remarks.
 //!
-//! It reads only what it is certain of. Anything else (anchors, tags, flow collections, block scalars, escapes, tabs,
-//! characters outside ASCII, duplicate keys, errors) makes it give up, and the event parser reads the whole text
-//! instead. So it never decides what is an error; it must only give the same nodes and places, and the tests compare.
+//! It reads only what it is certain of. Anything else (anchors, tags, escapes, tabs, duplicate keys, empty values,
+//! errors) makes it give up, and the event parser reads the whole text instead. So it never decides what is an error;
+//! it must only give the same nodes and places, and the tests compare.
+
+mod flow;
+mod line;
+mod literal;
+mod scalar;
 
 use super::Limits;
-use super::node::{Entry, Mapping, Node, Span, Style, Value};
-use super::parse::{Document, scalar_value};
-use super::resolve::{Scalar, resolve_v3};
-use super::shared::Sequence;
+use super::node::{Entry, Mapping, Node, Span, Value};
+use super::parse::{Document, Rules, scalar_value};
+use super::resolve::{Scalar, resolve_with};
+use line::{Line, Lines};
+use scalar::{is_plain, is_plain_start, quoted, split_key, without_remark};
 
-/// Reads `source` by go-yaml v3's rules, or gives up.
-pub(super) fn read(source: &str, limits: &Limits) -> Option<Vec<Document>> {
+/// Reads `source`, or gives up.
+pub(super) fn read(source: &str, limits: &Limits, rules: Rules) -> Option<Vec<Document>> {
     // Without an early end this runs over many bytes at once.
-    let strange =
-        source.bytes().fold(false, |strange, byte| strange | !(matches!(byte, b' '..=b'~') | (byte == b'\n')));
-    if strange {
+    let (strange, ascii) = source.bytes().fold((false, true), |(strange, ascii), byte| {
+        (strange | !(byte >= b' ' && byte != 0x7F || byte == b'\n'), ascii & (byte < 0x80))
+    });
+    let printable = |character: char| {
+        character < '\u{7F}'
+            || character >= '\u{A0}'
+                && !matches!(character, '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
+    };
+    if strange || !ascii && !source.chars().all(printable) {
         return None;
     }
-    let mut reader = Reader { source, next: 0, number: 0, current: None, nodes: 0, limits };
+    let mut reader = Reader { source, lines: Lines::new(source), current: None, nodes: 0, limits, rules };
     reader.advance();
     let mut documents = Vec::new();
     let mut marked = false;
@@ -41,70 +54,26 @@ pub(super) fn read(source: &str, limits: &Limits) -> Option<Vec<Document>> {
     (seen + usize::from(marked) <= limits.documents).then_some(documents)
 }
 
-/// A line that holds something.
-#[derive(Clone, Copy)]
-struct Line<'s> {
-    /// Blanks before the text.
-    indent: usize,
-    /// Place of the text in the source.
-    start: usize,
-    /// 1-based.
-    number: usize,
-    /// Without the blanks around it.
-    text: &'s str,
-}
-
-impl Line<'_> {
-    /// The place of `text`, which begins `offset` bytes into the text of the line.
-    fn span(&self, offset: usize, length: usize) -> Span {
-        let start = self.start + offset;
-        Span { start, end: start + length, line: self.number, column: self.indent + offset + 1 }
-    }
-
-    /// The same line from `offset` on, as if the text before it were blanks: what follows `- `.
-    fn from(self, offset: usize) -> Option<Self> {
-        Some(Self { indent: self.indent + offset, start: self.start + offset, text: self.text.get(offset..)?, ..self })
-    }
-
-    fn is_item(&self) -> bool {
-        self.text.starts_with("- ")
-    }
-}
-
 struct Reader<'s, 'l> {
     source: &'s str,
-    /// Start of the line after the current one.
-    next: usize,
-    number: usize,
+    /// What comes after the current line.
+    lines: Lines<'s>,
     current: Option<Line<'s>>,
     nodes: usize,
     limits: &'l Limits,
+    rules: Rules,
 }
 
 impl<'s> Reader<'s, '_> {
     /// Goes to the next line that is neither blank nor a comment. Says whether it is the very next one.
     fn advance(&mut self) -> bool {
-        let mut adjacent = true;
-        loop {
-            let Some(rest) = self.source.get(self.next..).filter(|rest| !rest.is_empty()) else {
-                self.current = None;
-                return adjacent;
-            };
-            let length = line_length(rest.as_bytes());
-            let line = rest.get(..length).unwrap_or_default();
-            let start = self.next;
-            self.next += line.len() + 1;
-            self.number += 1;
-            let text = line.trim_start_matches(' ');
-            if text.is_empty() || text.starts_with('#') {
-                adjacent = false;
-                continue;
-            }
-            let indent = line.len() - text.len();
-            let text = text.trim_end_matches(' ');
-            self.current = Some(Line { indent, start: start + indent, number: self.number, text });
-            return adjacent;
-        }
+        let (line, adjacent) = self.lines.next();
+        self.current = line;
+        adjacent
+    }
+
+    fn resolve(&self, text: &str) -> Scalar {
+        resolve_with(text, self.rules)
     }
 
     fn count(&mut self) -> Option<()> {
@@ -170,8 +139,11 @@ impl<'s> Reader<'s, '_> {
                 return None;
             }
             let key_span = line.span(0, key.len());
+            if self.resolve(key) != Scalar::Text {
+                return None;
+            }
             let rest = line.text.get(after..)?;
-            let value = if rest.is_empty() {
+            let value = if rest.is_empty() || rest.trim_start_matches(' ').starts_with('#') {
                 self.advance();
                 let inner = self.current?;
                 let beside = inner.indent == first.indent && inner.is_item();
@@ -197,15 +169,49 @@ impl<'s> Reader<'s, '_> {
 
     /// A value that begins at `value`, in the line of its key or `-`, which stands at `parent`.
     fn value(&mut self, value: Line<'s>, parent: usize, depth: usize) -> Option<Node> {
-        self.count()?;
-        let span = value.span(0, value.text.len());
-        let node = match value.text.as_bytes() {
-            b"{}" | b"[]" if depth + 1 >= self.limits.depth => return None,
-            b"{}" => in_brackets(Value::Mapping(Mapping::new()), span),
-            b"[]" => in_brackets(Value::Sequence(Sequence::default()), span),
-            [b'"', inner @ .., b'"'] if !inner.iter().any(|byte| matches!(byte, b'"' | b'\\')) => quoted(value, span)?,
-            [b'\'', inner @ .., b'\''] if !inner.contains(&b'\'') => quoted(value, span)?,
-            _ => return self.plain(value, span, parent),
+        let text = value.text;
+        let node = match text.as_bytes() {
+            [b'{' | b'[', ..] => {
+                let (node, length) = self.flow(value, depth + 1)?;
+                let after = text.get(length..)?;
+                // What follows may only be a remark.
+                if !after.is_empty() && !after.trim_start_matches(' ').starts_with('#') || after.starts_with('#') {
+                    return None;
+                }
+                node
+            }
+            [quote @ (b'"' | b'\''), inner @ ..] => {
+                self.count()?;
+                let length = inner.iter().position(|byte| byte == quote)?;
+                let (inside, after) = (inner.get(..length)?, text.get(length + 2..)?);
+                let remark = after.starts_with(' ') && after.trim_start_matches(' ').starts_with('#');
+                if *quote == b'"' && inside.contains(&b'\\') || !after.is_empty() && !remark {
+                    return None;
+                }
+                let value = Line { text: text.get(..length + 2)?, ..value };
+                quoted(value, value.span(0, length + 2))?
+            }
+            [b'|', ..] => {
+                self.count()?;
+                let node = self.literal(value, parent)?;
+                return if self.current.is_some_and(|line| line.indent > parent) { None } else { Some(node) };
+            }
+            _ => {
+                self.count()?;
+                let bare = without_remark(text);
+                if bare.len() == text.len() {
+                    return self.plain(value, value.span(0, text.len()), parent);
+                }
+                // A remark ends a text: no line below goes on with it.
+                if !is_plain_start(bare) || !is_plain(bare) {
+                    return None;
+                }
+                let scalar = self.resolve(bare);
+                if scalar == Scalar::Merge {
+                    return None;
+                }
+                scalar_value(scalar, bare.into(), value.span(0, bare.len()))
+            }
         };
         self.advance();
         // A quoted text or an empty collection ends its line, and what is deeper belongs to nothing.
@@ -222,7 +228,7 @@ impl<'s> Reader<'s, '_> {
         let mut adjacent = self.advance();
         let deeper = |line: &Line<'_>| line.indent > parent;
         let Some(mut line) = self.current.filter(deeper) else {
-            let scalar = resolve_v3(value.text);
+            let scalar = self.resolve(value.text);
             if scalar == Scalar::Merge {
                 return None;
             }
@@ -242,81 +248,10 @@ impl<'s> Reader<'s, '_> {
                 None => break,
             }
         }
-        let scalar = resolve_v3(&folded);
+        let scalar = self.resolve(&folded);
         (scalar == Scalar::Text).then(|| scalar_value(scalar, folded.into(), span))
     }
 }
 
-/// Bytes before the first line end, looked for eight at a time.
-fn line_length(bytes: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        // A byte that equals a line end becomes zero, and the lowest zero byte alone is sure to have its high bit set.
-        let word = u64::from_le_bytes(*word) ^ (ONES * 0x0A);
-        let found = word.wrapping_sub(ONES) & !word & (ONES * 0x80);
-        if found != 0 {
-            return index * 8 + found.trailing_zeros() as usize / 8;
-        }
-    }
-    let tail = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-    bytes.len() - rest.len() + tail
-}
-
-fn in_brackets(value: Value, span: Span) -> Node {
-    let mut node = Node::with_span(value, span);
-    node.set_style(Style::Flow);
-    node
-}
-
-fn quoted(value: Line<'_>, span: Span) -> Option<Node> {
-    let inner = value.text.get(1..value.text.len() - 1)?;
-    let mut node = Node::with_span(Value::String(inner.into()), span);
-    node.set_style(Style::Quoted);
-    Some(node)
-}
-
-/// The key of a line `key:` or `key: value`, and where what follows the colon begins.
-fn split_key(text: &str) -> Option<(&str, usize)> {
-    let bytes = text.as_bytes();
-    if !bytes.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_') {
-        return None;
-    }
-    let length =
-        bytes.iter().position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/')))?;
-    if bytes.get(length) != Some(&b':') || !matches!(bytes.get(length + 1), None | Some(b' ')) {
-        return None;
-    }
-    let key = text.get(..length)?;
-    (resolve_v3(key) == Scalar::Text).then_some((key, length + 1))
-}
-
-/// Whether a plain scalar may begin so.
-fn is_plain_start(text: &str) -> bool {
-    match text.as_bytes() {
-        [b'-', next, ..] => !matches!(next, b' ' | b'-'),
-        [first, ..] => {
-            first.is_ascii_alphanumeric() || matches!(first, b'<' | b'/' | b'.' | b'_' | b'+' | b'~' | b'(' | b'$')
-        }
-        [] => false,
-    }
-}
-
-/// Whether the text is one plain scalar to its end: no key, no comment.
-fn is_plain(text: &str) -> bool {
-    if text.starts_with('#')
-        || text.ends_with(':')
-        || text == "..."
-        || text.starts_with("---")
-        || text.starts_with("- ")
-    {
-        return false;
-    }
-    let bytes = text.as_bytes();
-    // Most values are one word.
-    !bytes.contains(&b' ') || !bytes.windows(2).any(|pair| matches!(pair, b": " | b" #"))
-}
-
 #[cfg(test)]
-#[path = "plain_tests.rs"]
 mod tests;
