@@ -11,6 +11,11 @@ mod fleet;
 mod manifests;
 mod measure;
 mod no_op;
+mod render;
+mod render_fleet;
+mod render_loop;
+mod render_published;
+mod render_scale;
 mod report;
 mod stage_commit;
 
@@ -34,6 +39,10 @@ struct Environment {
 type Benchmark = fn(&Environment) -> anyhow::Result<Report>;
 
 const BENCHMARKS: &[(&str, Benchmark)] = &[
+    ("P1", render_loop::run),
+    ("P2", render_fleet::run),
+    ("P3", render_scale::run),
+    ("published", render_published::run),
     ("P4", detect::run),
     ("P5", manifests::run),
     ("P6", stage_commit::run),
@@ -54,11 +63,16 @@ fn main() -> ExitCode {
 
 fn try_main() -> anyhow::Result<bool> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    if let [verb, arguments @ ..] = wanted.as_slice()
-        && verb == stage_commit::PUSH_VERB
-    {
-        stage_commit::push_once(arguments)?;
-        return Ok(true);
+    if let [verb, arguments @ ..] = wanted.as_slice() {
+        let hidden: Option<fn(&[String]) -> anyhow::Result<()>> = match verb.as_str() {
+            stage_commit::PUSH_VERB => Some(stage_commit::push_once),
+            render::FLEET_VERB => Some(render::fleet),
+            render::ONE_VERB => Some(render::one),
+            _ => None,
+        };
+        if let Some(run) = hidden {
+            return run(arguments).map(|()| true);
+        }
     }
     if let Some(unknown) = wanted.iter().find(|name| !BENCHMARKS.iter().any(|(known, _)| known == name)) {
         let known: Vec<&str> = BENCHMARKS.iter().map(|(name, _)| *name).collect();

@@ -95,11 +95,17 @@ pub fn run(folder: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<S
 
 /// Builds a peer's Go program from `peers/` unless it is built; none, with the reason, where that is not possible.
 pub fn go_peer(kept: &Path, name: &str) -> Result<PathBuf, String> {
+    go_build(kept, name, &format!("./{name}"), &["go.mod", "go.sum", &format!("{name}/main.go")])
+}
+
+/// Builds a published program that `peers/go.mod` names as a tool, unless it is built.
+pub fn go_tool(kept: &Path, name: &str, package: &str) -> Result<PathBuf, String> {
+    go_build(kept, name, package, &["go.mod", "go.sum"])
+}
+
+fn go_build(kept: &Path, name: &str, package: &str, made_from: &[&str]) -> Result<PathBuf, String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benchmarks/peers");
-    let newest = ["go.mod", "go.sum", &format!("{name}/main.go")]
-        .iter()
-        .filter_map(|file| fs::metadata(source.join(file)).ok()?.modified().ok())
-        .max();
+    let newest = made_from.iter().filter_map(|file| fs::metadata(source.join(file)).ok()?.modified().ok()).max();
     fs::create_dir_all(kept).map_err(|error| error.to_string())?;
     let built = fs::canonicalize(kept).map_err(|error| error.to_string())?.join(format!("peer-{name}"));
     let fresh = fs::metadata(&built).and_then(|metadata| metadata.modified()).ok().is_some_and(|at| Some(at) > newest);
@@ -107,7 +113,7 @@ pub fn go_peer(kept: &Path, name: &str) -> Result<PathBuf, String> {
         let output = Command::new("go")
             .args(["build", "-trimpath", "-o"])
             .arg(&built)
-            .arg(format!("./{name}"))
+            .arg(package)
             .current_dir(&source)
             .env("CGO_ENABLED", "0")
             .output()

@@ -54,14 +54,18 @@ pub(crate) struct Build {
 }
 
 /// Reads the kustomization of a directory.
-pub(crate) fn load(loader: &Loader<'_>) -> Result<Kustomization, BuildError> {
+pub(crate) fn load(loader: &Loader<'_>) -> Result<Arc<Kustomization>, BuildError> {
     let Some((content, path)) = find(loader)? else {
         let place = if loader.root().is_empty() { "." } else { loader.root() };
         let message = format!("no kustomization file in `{place}`");
         return Err(BuildError::new(BuildErrorKind::File, message).hint(format!("add a {}", FILE_NAMES[0])));
     };
     loader.charge(&content)?;
-    Kustomization::parse(&content, &path, &loader.limits)
+    let parse = || Kustomization::parse(&content, &path, &loader.limits);
+    match loader.cache {
+        Some(cache) => cache.kustomization(&path, &content, &loader.limits, parse),
+        None => parse().map(Arc::new),
+    }
 }
 
 /// The content of a file and its path.
@@ -181,7 +185,13 @@ impl Build {
                 // The message for a missing base is better than that for a missing file.
                 Err(error) => return Err(loader.enter(path).err().unwrap_or(error)),
             };
-            let mut objects = match objects::read(&content, &loader.display(path), &loader.limits) {
+            let file = loader.display(path);
+            let read = || objects::read(&content, &file, &loader.limits);
+            let read = match loader.cache {
+                Some(cache) => cache.objects(&file, &content, &loader.limits, read),
+                None => read(),
+            };
+            let mut objects = match read {
                 Ok(objects) => objects,
                 // The page of a repository.
                 Err(error) if loader.repository(path).is_some() => {

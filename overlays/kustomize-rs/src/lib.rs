@@ -18,6 +18,7 @@
 mod accumulate;
 mod budget;
 mod builtin;
+mod cache;
 mod configuration_file;
 mod error;
 pub mod flux;
@@ -43,6 +44,9 @@ mod steps;
 mod transform;
 pub mod yaml;
 
+use std::sync::Arc;
+
+pub use cache::Cache;
 pub use error::{BuildError, BuildErrorKind};
 #[cfg(feature = "disk")]
 pub use fs::DiskFileSystem;
@@ -137,7 +141,18 @@ pub fn build_with(
     options: &Options,
     outside: Outside<'_>,
 ) -> Result<Resources, BuildError> {
-    build_loaded(files, root, options, outside, false, accumulate::load)
+    build_loaded(files, root, options, outside, None, false, accumulate::load)
+}
+
+/// As [`build_with`], and what is read is kept for other builds: a base that many overlays share is read once.
+pub fn build_cached(
+    files: &dyn FileSystem,
+    root: &str,
+    options: &Options,
+    outside: Outside<'_>,
+    cache: &Cache,
+) -> Result<Resources, BuildError> {
+    build_loaded(files, root, options, outside, Some(cache), false, accumulate::load)
 }
 
 /// As [`build_with`], with the kustomization of `root` from elsewhere; `builtin_in_use` says that a custom schema comes on
@@ -147,8 +162,9 @@ fn build_loaded(
     root: &str,
     options: &Options,
     outside: Outside<'_>,
+    cache: Option<&Cache>,
     builtin_in_use: bool,
-    load: impl FnOnce(&Loader<'_>) -> Result<Kustomization, BuildError>,
+    load: impl FnOnce(&Loader<'_>) -> Result<Arc<Kustomization>, BuildError>,
 ) -> Result<Resources, BuildError> {
     let start = fs::join("", root).ok_or_else(|| {
         BuildError::new(BuildErrorKind::File, format!("the path `{root}` leads out of the file tree"))
@@ -168,6 +184,7 @@ fn build_loaded(
         depth: options.depth,
         chain: vec![start],
         budget: Budget::new(options.steps, options.growth),
+        cache,
     };
     let kustomization = load(&loader)?;
     let mut build = Build {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::budget::Budget;
+use crate::cache::Cache;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::{FileError, FileSystem, is_within, join};
 use crate::outside::{Outside, OutsideError, SharedFileSystem};
@@ -54,6 +55,8 @@ pub(crate) struct Loader<'b> {
     pub(crate) chain: Vec<String>,
     /// Shared by the whole build.
     pub(crate) budget: Budget,
+    /// Shared by several builds.
+    pub(crate) cache: Option<&'b Cache>,
 }
 
 impl<'b> Loader<'b> {

@@ -11,7 +11,9 @@
 
 mod support;
 
-use kustomize_rs::{LoadRestrictor, Options, Order, build};
+use kustomize_rs::{
+    BuildError, Cache, LoadRestrictor, MemoryFileSystem, Options, Order, Outside, Resources, build, build_cached,
+};
 use serde_json::Value;
 use std::path::Path;
 
@@ -38,9 +40,34 @@ fn options(case: &Value) -> Options {
     options
 }
 
-fn passes(directory: &Path, case: &Value) -> bool {
+/// A cache that other cases have filled changes nothing, nor does one that holds this case already.
+fn same_with_a_cache(
+    files: &MemoryFileSystem,
+    target: &str,
+    options: &Options,
+    cache: &Cache,
+    expected: &Result<Resources, BuildError>,
+) {
+    for _ in 0..2 {
+        match (build_cached(files, target, options, Outside::default(), cache), expected) {
+            (Ok(cached), Ok(expected)) => {
+                assert_eq!(cached.to_yaml(), expected.to_yaml(), "{target}");
+                assert_eq!(cached.warnings(), expected.warnings(), "{target}");
+                let origins =
+                    |resources: &Resources| -> Vec<_> { resources.iter().map(|it| it.origin().clone()).collect() };
+                assert_eq!(origins(&cached), origins(expected), "{target}");
+            }
+            (Err(cached), Err(expected)) => assert_eq!(cached.to_string(), expected.to_string(), "{target}"),
+            (cached, expected) => panic!("{target}: {cached:?} with a cache, {expected:?} without"),
+        }
+    }
+}
+
+fn passes(directory: &Path, case: &Value, cache: &Cache) -> bool {
     let files = support::tree(&directory.join("input"));
-    let built = build(&files, case["target"].as_str().unwrap(), &options(case));
+    let (target, options) = (case["target"].as_str().unwrap(), options(case));
+    let built = build(&files, target, &options);
+    same_with_a_cache(&files, target, &options, cache, &built);
     let exists = |name: &str| directory.join(name).exists();
     match built {
         Ok(resources) => {
@@ -63,10 +90,12 @@ fn the_corpus_is_rendered_as_kustomize_renders_it() {
     };
     let index: Value = serde_json::from_str(&std::fs::read_to_string(root.join("index.json")).unwrap()).unwrap();
     let mut failed = Vec::new();
+    // Small enough to be emptied on the way.
+    let cache = Cache::new(1 << 20);
     for case in index.as_array().unwrap() {
         let directory = root.join(case["path"].as_str().unwrap());
         let id = case["id"].as_str().unwrap();
-        if directory.is_dir() && !passes(&directory, case) {
+        if directory.is_dir() && !passes(&directory, case, &cache) {
             failed.push(id.to_owned());
         }
     }

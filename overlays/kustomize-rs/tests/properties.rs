@@ -9,7 +9,7 @@
 )]
 
 use kustomize_rs::yaml::{Limits, Mapping, Node, Value, emit, parse};
-use kustomize_rs::{MemoryFileSystem, Options, build};
+use kustomize_rs::{Cache, MemoryFileSystem, Options, Outside, build, build_cached};
 use proptest::prelude::*;
 
 fn text() -> impl Strategy<Value = String> {
@@ -105,5 +105,27 @@ proptest! {
         files.insert("a.yaml", b"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n".to_vec());
         let once = || build(&files, "", &Options::default()).map(|resources| resources.to_yaml());
         prop_assert_eq!(once().unwrap(), once().unwrap());
+    }
+
+    #[test]
+    fn a_cache_changes_nothing_while_files_change(edits in prop::collection::vec((0usize..4, "(namePrefix: [a-c]-\n)?(namespace: [a-c]\n)?(images: \\[\\{name: x, newTag: '[0-3]'\\}\\]\n)?", "[a-c]", any::<bool>()), 1..8)) {
+        let cache = Cache::new(1 << 16);
+        let mut files = MemoryFileSystem::new();
+        for (file, fields, name, broken) in edits {
+            let object = format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: c, image: x}}]}}\n");
+            match file {
+                0 => files.insert("base/kustomization.yaml", format!("resources: [a.yaml]\n{fields}").into_bytes()),
+                1 => files.insert("kustomization.yaml", format!("resources: [base, b.yaml]\n{fields}").into_bytes()),
+                2 => files.insert("base/a.yaml", if broken { b"kind: [".to_vec() } else { object.into_bytes() }),
+                _ => files.insert("b.yaml", object.into_bytes()),
+            }
+            for root in ["", "base"] {
+                let text = |built: Result<kustomize_rs::Resources, kustomize_rs::BuildError>| {
+                    built.map(|resources| resources.to_yaml()).map_err(|error| error.to_string())
+                };
+                let plain = text(build(&files, root, &Options::default()));
+                prop_assert_eq!(text(build_cached(&files, root, &Options::default(), Outside::default(), &cache)), plain);
+            }
+        }
     }
 }

@@ -100,12 +100,13 @@ pub fn build(files: &dyn FileSystem, object: &Kustomization, options: &Options) 
     let generated = generate(files, object, &options.build)?;
     let build = crate::Options { order: Order::None, load_restrictor: LoadRestrictor::None, ..options.build.clone() };
     // Flux has the built-in schema loaded before every build.
-    let mut resources = crate::build_loaded(files, &generated.directory, &build, Outside::default(), true, |loader| {
-        // Several files are refused here as there.
-        crate::accumulate::find(loader)?;
-        let read = crate::kustomization::Kustomization::from_node(&generated.root, &generated.file);
-        read.map_err(|error| error.in_file(&generated.file))
-    })?;
+    let mut resources =
+        crate::build_loaded(files, &generated.directory, &build, Outside::default(), None, true, |loader| {
+            // Several files are refused here as there.
+            crate::accumulate::find(loader)?;
+            let read = crate::kustomization::Kustomization::from_node(&generated.root, &generated.file);
+            read.map(std::sync::Arc::new).map_err(|error| error.in_file(&generated.file))
+        })?;
     for resource in &resources.items {
         metadata::check_identity(resource)?;
     }

@@ -1,7 +1,7 @@
 //! Bounds on what one YAML text may cost.
 
 /// Upper bounds for one call of [`parse`](super::parse). Going past one is an error, never a truncation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Bytes of the text.
     pub bytes: usize,

@@ -37,11 +37,13 @@ pub(super) fn split_key(text: &str) -> Option<(&str, usize)> {
 /// Whether a plain scalar may begin so.
 pub(super) fn is_plain_start(text: &str) -> bool {
     match text.as_bytes() {
+        // Options of a command line, but no mark of a document.
+        [b'-', b'-', next, ..] => !matches!(next, b' ' | b'-'),
         [b'-', next, ..] => !matches!(next, b' ' | b'-'),
         [first, ..] => {
             *first >= 0x80
                 || first.is_ascii_alphanumeric()
-                || matches!(first, b'<' | b'/' | b'.' | b'_' | b'+' | b'~' | b'(' | b'$')
+                || matches!(first, b'<' | b'/' | b'.' | b'_' | b'+' | b'~' | b'(' | b'$' | b'^')
         }
         [] => false,
     }
