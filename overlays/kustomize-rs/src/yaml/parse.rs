@@ -151,6 +151,8 @@ struct Anchor {
 struct Frame {
     span: Span,
     anchor: usize,
+    /// Written with brackets or braces.
+    is_flow: bool,
     /// Levels below this one so far.
     depth: usize,
     /// Value of the node counter when it began.
@@ -171,8 +173,6 @@ struct MappingFrame {
     key: Option<Key>,
     merges: Vec<(Node, Span)>,
     merge_seen: bool,
-    /// Written with braces.
-    is_flow: bool,
 }
 
 enum Key {
@@ -209,10 +209,9 @@ impl Builder<'_> {
                 Ok(())
             }
             Event::Scalar(text, style, anchor, tag) => self.scalar(text, style, anchor, tag.as_deref(), span),
-            Event::SequenceStart(_, anchor, _) => self.open(span, anchor, Content::Sequence(Vec::new())),
+            Event::SequenceStart(style, anchor, _) => self.open(span, anchor, style, Content::Sequence(Vec::new())),
             Event::MappingStart(style, anchor, _) => {
-                let is_flow = style == StructureStyle::Flow;
-                self.open(span, anchor, Content::Mapping(MappingFrame { is_flow, ..MappingFrame::default() }))
+                self.open(span, anchor, style, Content::Mapping(MappingFrame::default()))
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
             Event::Alias(anchor) => self.alias(anchor, span),
@@ -229,7 +228,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn open(&mut self, span: Span, anchor: usize, content: Content) -> Result<(), YamlError> {
+    fn open(&mut self, span: Span, anchor: usize, style: StructureStyle, content: Content) -> Result<(), YamlError> {
         if self.awaits_key() {
             return Err(error_at(YamlErrorKind::KeyType, "a list or mapping cannot be a key", span));
         }
@@ -242,7 +241,8 @@ impl Builder<'_> {
         if anchor != 0 {
             self.open_anchors.insert(anchor);
         }
-        self.stack.push(Frame { span, anchor, depth: 0, nodes_before, content });
+        let is_flow = style == StructureStyle::Flow;
+        self.stack.push(Frame { span, anchor, is_flow, depth: 0, nodes_before, content });
         Ok(())
     }
 
@@ -264,7 +264,7 @@ impl Builder<'_> {
         // The end of a block collection is reported where the next token begins: its last child is closer.
         let end = if end.end > end.start { end.end } else { last.unwrap_or(end.end) };
         let mut node = Node::with_span(value, Span { end: end.max(frame.span.start), ..frame.span });
-        if self.source.get(frame.span.start..).is_some_and(|text| text.starts_with(['[', '{'])) {
+        if frame.is_flow {
             node.set_style(Style::Flow);
         }
         let depth = frame.depth + 1;
@@ -483,7 +483,7 @@ impl Builder<'_> {
     }
 
     fn in_flow_mapping(&self) -> bool {
-        matches!(self.stack.last(), Some(Frame { content: Content::Mapping(mapping), .. }) if mapping.is_flow)
+        matches!(self.stack.last(), Some(Frame { content: Content::Mapping(_), is_flow: true, .. }))
     }
 
     fn awaits_key(&self) -> bool {
