@@ -110,7 +110,8 @@ pub fn published(scratch: &Path) -> anyhow::Result<Vec<(String, PathBuf, String)
         }
         let archive = data.join(text("path"));
         crate::measure::run(scratch, "tar", &["-xJf", &archive.to_string_lossy()])?;
-        cases.push((text("name"), scratch.join(text("name")).join("input"), text("target")));
+        let name = archive.file_name().unwrap_or_default().to_string_lossy().replace(".tar.xz", "");
+        cases.push((name.clone(), scratch.join(name).join("input"), text("target")));
     }
     Ok(cases)
 }
