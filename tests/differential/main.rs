@@ -91,10 +91,10 @@ fn run() -> anyhow::Result<usize> {
         let theirs = peer.build(&case)?;
         let own = ours(&case);
         let verdict = compare(&case, &own, &theirs, &mut peer)?;
-        if arguments.show {
-            if let Outcome::Refused(error) = &theirs {
-                println!("# kustomize refuses: {error}");
-            }
+        if arguments.show
+            && let Outcome::Refused(error) = &theirs
+        {
+            println!("# kustomize refuses: {error}");
         }
         *counts.entry(format!("{verdict:?}")).or_default() += 1;
         if matches!(verdict, Verdict::Different(_)) {
