@@ -38,6 +38,9 @@ struct Environment {
 
 type Benchmark = fn(&Environment) -> anyhow::Result<Report>;
 
+/// What the program does when a benchmark runs it as a process of its own.
+type Hidden = fn(&[String]) -> anyhow::Result<()>;
+
 const BENCHMARKS: &[(&str, Benchmark)] = &[
     ("P1", render_loop::run),
     ("P2", render_fleet::run),
@@ -64,7 +67,7 @@ fn main() -> ExitCode {
 fn try_main() -> anyhow::Result<bool> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     if let [verb, arguments @ ..] = wanted.as_slice() {
-        let hidden: Option<fn(&[String]) -> anyhow::Result<()>> = match verb.as_str() {
+        let hidden: Option<Hidden> = match verb.as_str() {
             stage_commit::PUSH_VERB => Some(stage_commit::push_once),
             render::FLEET_VERB => Some(render::fleet),
             render::ONE_VERB => Some(render::one),

@@ -39,8 +39,12 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
         let (mut mine, mut theirs) = (Vec::new(), Vec::new());
         // Each of the peer's builds takes a second.
         for _ in 0..environment.rounds.min(3) {
-            let work =
-                || (0..REPEATS).try_for_each(|_| anyhow::Ok(drop(build(&files, &directory, &options())?.to_yaml())));
+            let work = || {
+                (0..REPEATS).try_for_each(|_| {
+                    std::hint::black_box(build(&files, &directory, &options())?.to_yaml());
+                    anyhow::Ok(())
+                })
+            };
             let (sample, ()) = ours(work)?;
             mine.push(Sample { cpu: sample.cpu / REPEATS, wall: sample.wall / REPEATS });
             if let (Some(many), Some(one)) = (script(PEER_REPEATS + 1), script(1)) {
