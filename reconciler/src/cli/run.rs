@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
@@ -103,12 +103,17 @@ impl Report for PassReport {
     }
 }
 
-/// A runtime for the verbs that wait.
+/// The runtime of the verbs that wait. There is one: a connection ends with the runtime that it was made in.
 ///
 /// # Errors
 /// When threads cannot be started.
-pub fn runtime() -> Result<Runtime, CommandError> {
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+pub fn runtime() -> Result<&'static Runtime, CommandError> {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    Ok(RUNTIME.get_or_init(|| runtime))
 }
 
 /// Runs the controller until it is told to stop.

@@ -1,6 +1,8 @@
 //! The verbs on a fleet repository: shapes, forms, exit codes and typing mistakes.
 
 use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 
 use serde_json::Value;
 
@@ -108,6 +110,32 @@ fn why_says_what_it_waits_for_and_what_helps() {
     // There is no cluster to reach from here, and that is what it says.
     let reason = why["reasons"][0].as_str().unwrap();
     assert!(reason.contains("cannot be reached") && reason.contains("/nonexistent/kubeconfig"), "{reason}");
+}
+
+#[test]
+fn the_cluster_of_a_kubeconfig_is_asked() {
+    let fleet = Fleet::pending();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let kubeconfig = fleet.folder().join("kubeconfig");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{name: c, cluster: {{server: 'http://{}'}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{}}}}]\n",
+        server.local_addr().unwrap()
+    );
+    std::fs::write(&kubeconfig, text).unwrap();
+    let asked = std::thread::spawn(move || {
+        let (mut stream, _) = server.accept().unwrap();
+        let mut request = [0; 1024];
+        let length = stream.read(&mut request).unwrap();
+        stream
+            .write_all(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\nconnection: close\r\n\r\ndown")
+            .unwrap();
+        String::from_utf8_lossy(&request[..length]).into_owned()
+    });
+    let run = fleet.run(&["why", "mgmt", "--kubeconfig", kubeconfig.to_str().unwrap(), "-o", "json"]);
+    let reason = run.json()["reasons"][0].as_str().unwrap().to_owned();
+    assert!(reason.contains("cannot be reached") && reason.contains("503"), "{reason}");
+    assert!(asked.join().unwrap().starts_with("GET /api"), "a request arrived");
 }
 
 #[test]
