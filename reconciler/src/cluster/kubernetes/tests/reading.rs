@@ -186,6 +186,36 @@ async fn objects_of_kinds_that_are_not_served_are_not_there() {
 }
 
 #[tokio::test]
+async fn workloads_of_kinds_that_are_not_served_are_none() {
+    let deployment = |ready: u32| {
+        json!({"metadata": {"name": format!("ready-{ready}"), "namespace": "a", "generation": 1}, "spec": {"replicas": 1},
+            "status": {"observedGeneration": 1, "readyReplicas": ready}})
+    };
+    let kinds: &[_] = &[("deployments", "Deployment", true), ("daemonsets", "DaemonSet", true)];
+    // As Cluster API's in-memory machines answer.
+    let script = Script::default()
+        .serves(&[("apps/v1", kinds)])
+        .list("/api/v1/nodes", &[])
+        .list("/apis/apps/v1/deployments", &[deployment(0), deployment(1)])
+        .list("/apis/apps/v1/daemonsets", &[])
+        .on("GET /apis/apps/v1/statefulsets", Answer::Error(500, "no kind is registered for the type v1.StatefulSet"));
+    let (observation, _server) = observe(script, vec![Expectation::Surveyed]).await;
+    assert_eq!(observation.unread, BTreeMap::new());
+    let survey = observation.survey.unwrap();
+    assert_eq!((survey.workloads, survey.broken), (2, vec![String::from("Deployment a/ready-0")]));
+}
+
+#[tokio::test]
+async fn workloads_are_unknown_where_none_of_their_kinds_is_served() {
+    for answer in [Answer::Text(404, "404 page not found"), Answer::Error(503, "not ready")] {
+        let script = Script::default().list("/api/v1/nodes", &[]).on("GET /apis/apps/v1", answer);
+        let (observation, _server) = observe(script, vec![Expectation::Surveyed]).await;
+        let unread: Vec<_> = observation.unread.keys().map(String::as_str).collect();
+        assert_eq!(unread, ["DaemonSet", "Deployment", "StatefulSet"]);
+    }
+}
+
+#[tokio::test]
 async fn flux_objects_are_read_with_their_source() {
     let kustomization = json!({"metadata": {"name": "capi", "namespace": "flux-system", "generation": 1},
         "spec": {"sourceRef": {"kind": "GitRepository", "name": "fleet"}},

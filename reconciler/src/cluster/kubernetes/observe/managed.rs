@@ -1,0 +1,175 @@
+//! What lives in the management cluster: Flux, EKS Anywhere's Cluster, and the objects of Cluster API.
+
+use std::collections::BTreeSet;
+
+use kube::core::{DynamicObject, TypeMeta};
+use serde_json::Value;
+
+use super::super::connection::Connection;
+use super::super::kind::{
+    CLUSTER, EKSA_CLUSTER, ETCDADM_CLUSTER, GIT_REPOSITORY, KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind, MACHINE,
+    MACHINE_DEPLOYMENT, MACHINE_SET, OCI_REPOSITORY,
+};
+use super::super::request::ServedVersions;
+use super::Reading;
+use super::reads::{Reads, lives_in_management};
+use crate::cluster::FluxReference;
+use crate::cluster::objects::{self, Contract};
+
+/// The source of a Kustomization and its kind.
+pub(in super::super) fn source_of(kustomization: &DynamicObject) -> Option<(FluxReference, String)> {
+    let reference = kustomization.data.get("spec")?.get("sourceRef")?;
+    let text = |name: &str| reference.get(name).and_then(Value::as_str).map(str::to_owned);
+    let namespace = text("namespace").or_else(|| kustomization.metadata.namespace.clone())?;
+    Some((FluxReference { namespace, name: text("name")? }, text("kind")?))
+}
+
+impl Reading<'_> {
+    pub(super) async fn management(&mut self, connection: &Connection, reads: &Reads<'_>) {
+        let served = match connection.served_versions().await {
+            Ok(served) => served,
+            Err(error) => {
+                self.unreachable = Some(error.to_string());
+                return;
+            }
+        };
+        // What causes something is read before what it causes: whoever says "done" is then followed by what was done, never by what was
+        // there before.
+        if !reads.kustomizations.is_empty() {
+            self.flux(connection, &served, reads).await;
+        }
+        if !reads.eksa_clusters.is_empty() && self.unreachable.is_none() {
+            self.eksa_clusters(connection, &served, reads).await;
+        }
+        if !reads.clusters.is_empty() && self.unreachable.is_none() {
+            self.cluster_api(connection, &served, reads).await;
+        }
+        self.objects(connection, reads, lives_in_management).await;
+    }
+
+    async fn eksa_clusters(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
+        self.refuse_unknown_versions(&EKSA_CLUSTER, served);
+        let Some(version) = served.version_of(&EKSA_CLUSTER) else { return };
+        for (namespace, name) in &reads.eksa_clusters {
+            if self.unreachable.is_some() {
+                return;
+            }
+            let found = connection.get(&EKSA_CLUSTER.resource(version), Some(namespace), name).await;
+            let found = self.took(EKSA_CLUSTER.unread_name(), found);
+            self.observation.eksa_clusters.extend(found.iter().map(objects::eksa_cluster));
+        }
+    }
+
+    async fn cluster_api(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
+        // One list each, of the cluster that is asked for; of all of them where it is not known or several are.
+        let labels = match reads.clusters.iter().collect::<Vec<_>>().as_slice() {
+            [one] if !one.is_empty() => Some(format!("cluster.x-k8s.io/cluster-name={one}")),
+            _ => None,
+        };
+        let labels = labels.as_deref();
+        for kind in [&CLUSTER, &KUBEADM_CONTROL_PLANE, &MACHINE_DEPLOYMENT, &MACHINE_SET, &MACHINE, &ETCDADM_CLUSTER] {
+            self.refuse_unknown_versions(kind, served);
+        }
+        let contract = |kind: &Kind| served.version_of(kind).map_or(Contract::V1Beta2, Contract::of);
+        // A Cluster does not carry the label of its own name.
+        let clusters = connection.list(&CLUSTER, served.version_of(&CLUSTER), None, None).await;
+        let (control_planes, deployments, sets, machines, etcd) = futures::join!(
+            connection.list(&KUBEADM_CONTROL_PLANE, served.version_of(&KUBEADM_CONTROL_PLANE), None, labels),
+            connection.list(&MACHINE_DEPLOYMENT, served.version_of(&MACHINE_DEPLOYMENT), None, labels),
+            connection.list(&MACHINE_SET, served.version_of(&MACHINE_SET), None, labels),
+            connection.list(&MACHINE, served.version_of(&MACHINE), None, labels),
+            connection.list(&ETCDADM_CLUSTER, served.version_of(&ETCDADM_CLUSTER), None, labels),
+        );
+        let is_wanted = |name: &str| labels.is_none() || reads.clusters.contains(name);
+        self.observation.clusters = self
+            .took(CLUSTER.kind, clusters)
+            .iter()
+            .map(|object| objects::cluster(object, contract(&CLUSTER)))
+            .filter(|cluster| is_wanted(&cluster.name))
+            .collect();
+        self.observation.control_planes = self
+            .took(KUBEADM_CONTROL_PLANE.kind, control_planes)
+            .iter()
+            .map(|object| objects::control_plane(object, contract(&KUBEADM_CONTROL_PLANE)))
+            .collect();
+        self.observation.machine_deployments = self
+            .took(MACHINE_DEPLOYMENT.kind, deployments)
+            .iter()
+            .map(|object| objects::machine_deployment(object, contract(&MACHINE_DEPLOYMENT)))
+            .collect();
+        self.observation.machine_sets = self.took(MACHINE_SET.kind, sets).iter().map(objects::machine_set).collect();
+        let machines = self.took(MACHINE.kind, machines);
+        let infrastructure = self.infrastructure(connection, served, &machines, labels).await;
+        let observation = &mut *self.observation;
+        observation.machines = machines
+            .iter()
+            .map(|object| objects::machine(object, contract(&MACHINE), &observation.machine_sets, &infrastructure))
+            .collect();
+        objects::fill_in_legacy_machines(
+            &mut observation.machines,
+            &observation.control_planes,
+            &observation.machine_deployments,
+        );
+        self.observation.etcd_clusters =
+            self.took(ETCDADM_CLUSTER.kind, etcd).iter().map(objects::etcdadm_cluster).collect();
+    }
+
+    /// The infrastructure machines of those Machines that have no `MachineSet` to say which template they are made from.
+    async fn infrastructure(
+        &mut self,
+        connection: &Connection,
+        served: &ServedVersions,
+        machines: &[DynamicObject],
+        labels: Option<&str>,
+    ) -> Vec<DynamicObject> {
+        let kinds: BTreeSet<(String, String)> = machines
+            .iter()
+            .filter_map(objects::infrastructure_of_owner)
+            .map(|reference| (reference.group, reference.kind))
+            .collect();
+        let mut found = Vec::new();
+        for (group, kind) in kinds {
+            if self.unreachable.is_some() {
+                return found;
+            }
+            let Some(api_version) = served.api_version(&group) else { continue };
+            let address = connection.address(&api_version, &kind).await;
+            // A template that is not known proves nothing: these Machines count as not read.
+            let Some(address) = self.took(MACHINE.kind, address) else { continue };
+            let attempt = format!("list {}", address.resource.plural);
+            let listed = connection.list_resource(&address.resource, None, labels, None, &attempt).await;
+            found.extend(self.took(MACHINE.kind, listed).into_iter().map(|mut object| {
+                // Items of a list do not repeat their type.
+                object.types = Some(TypeMeta { api_version: api_version.clone(), kind: kind.clone() });
+                object
+            }));
+        }
+        found
+    }
+
+    async fn flux(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
+        for kind in [&KUSTOMIZATION, &GIT_REPOSITORY] {
+            self.refuse_unknown_versions(kind, served);
+        }
+        let Some(version) = served.version_of(&KUSTOMIZATION) else { return };
+        let resource = KUSTOMIZATION.resource(version);
+        let mut sources = BTreeSet::new();
+        for reference in &reads.kustomizations {
+            if self.unreachable.is_some() {
+                return;
+            }
+            let found = connection.get(&resource, Some(&reference.namespace), &reference.name).await;
+            let found = self.took(KUSTOMIZATION.kind, found);
+            sources.extend(found.iter().filter_map(source_of));
+            self.observation.flux.kustomizations.extend(found.iter().map(objects::kustomization));
+        }
+        for (reference, kind) in sources {
+            let kind = if kind == OCI_REPOSITORY.kind { &OCI_REPOSITORY } else { &GIT_REPOSITORY };
+            let Some(version) = served.version_of(kind) else { continue };
+            let found = connection.get(&kind.resource(version), Some(&reference.namespace), &reference.name).await;
+            // Gates know sources by one name.
+            let found = self.took(GIT_REPOSITORY.kind, found);
+            self.observation.flux.sources.extend(found.iter().map(objects::source));
+        }
+    }
+}
