@@ -22,7 +22,7 @@ use crate::transform::variables::{self, Variables};
 use crate::yaml::write_folded_texts;
 
 /// What has come together so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Accumulator {
     pub(crate) resources: Resources,
     pub(crate) configuration: Arc<Configuration>,
@@ -229,17 +229,9 @@ impl Build {
                 .hint("leave originAnnotations and transformerAnnotations out of `buildMetadata`"));
         }
         let below = loader.enter(path)?;
-        let kustomization = load(&below)?;
-        self.use_schema(&below, &kustomization)?;
-        self.warnings.extend(kustomization.warnings.iter().cloned());
-        if kustomization.is_component != as_component {
-            let (found, field) =
-                if as_component { ("Kustomization", "components") } else { ("Component", "resources") };
-            let message = format!("`{path}` is a {found}, it cannot stand in `{field}`");
-            return Err(BuildError::syntax(message));
-        }
         let origin = provenance::join(origin, path);
         if as_component {
+            let kustomization = self.enter(&below, path, as_component)?;
             let given = std::mem::take(accumulator);
             *accumulator = self.accumulate(&below, &kustomization, given, &origin)?;
             // What the component did must not have given two objects one name.
@@ -247,10 +239,27 @@ impl Build {
             accumulator.resources.append_all(items, &self.schema)?;
             return Ok(());
         }
-        let done = self.accumulate(&below, &kustomization, Accumulator::new(&loader.budget), &origin)?;
+        let done = self.cached_base(&below, &origin, |build, below| {
+            let kustomization = build.enter(below, path, as_component)?;
+            build.accumulate(below, &kustomization, Accumulator::new(&below.budget), &origin)
+        })?;
         accumulator.resources.append_all(done.resources.items, &self.schema)?;
         Configuration::merge_shared(&mut accumulator.configuration, &done.configuration)?;
         variables::merge(&mut accumulator.variables, done.variables.into_values())
+    }
+
+    /// Reads the kustomization of a base or component.
+    fn enter(&mut self, below: &Loader<'_>, path: &str, as_component: bool) -> Result<Arc<Kustomization>, BuildError> {
+        let kustomization = load(below)?;
+        self.use_schema(below, &kustomization)?;
+        self.warnings.extend(kustomization.warnings.iter().cloned());
+        if kustomization.is_component != as_component {
+            let (found, field) =
+                if as_component { ("Kustomization", "components") } else { ("Component", "resources") };
+            let message = format!("`{path}` is a {found}, it cannot stand in `{field}`");
+            return Err(BuildError::syntax(message));
+        }
+        Ok(kustomization)
     }
 
     /// Takes the schema of a kustomization, unless there is one.

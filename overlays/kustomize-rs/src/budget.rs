@@ -42,6 +42,23 @@ impl Budget {
         take(&self.0.growth, bytes, "more bytes read and made than the limit `growth` allows")
     }
 
+    /// Steps and bytes that are left.
+    pub(crate) fn left(&self) -> (u64, u64) {
+        (self.0.steps.load(Ordering::Relaxed), self.0.growth.load(Ordering::Relaxed))
+    }
+
+    /// Says whether so much is left.
+    pub(crate) fn has(&self, steps: u64, growth: u64) -> bool {
+        let (steps_left, growth_left) = self.left();
+        steps <= steps_left && growth <= growth_left
+    }
+
+    /// Takes both at once: what work costs whose result is there already.
+    pub(crate) fn take(&self, steps: u64, growth: u64) -> Result<(), BuildError> {
+        self.spend(usize::try_from(steps).unwrap_or(usize::MAX))?;
+        self.grow(usize::try_from(growth).unwrap_or(usize::MAX))
+    }
+
     /// Takes what a file costs: opening it, and its bytes.
     pub(crate) fn read(&self, content: &[u8]) -> Result<(), BuildError> {
         const OPENING: usize = 5_000;

@@ -1,19 +1,21 @@
-//! What was read from a file, kept for the next build that reads the same bytes.
+//! What was read from a file or built from a base, kept for the next build that finds the same bytes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
+use crate::bases::Base;
 use crate::kustomization::Kustomization;
 use crate::resource::Resource;
+use crate::transform::patches::Content;
 use crate::yaml::Limits;
 
-/// Files that were read, by their content: objects and kustomizations.
+/// Files that were read and bases that were built, by their content.
 ///
-/// Builds that share a cache read a base once, as long as its files stay the same. Nothing goes stale: what is kept
-/// depends on the path, the bytes and the limits alone, which together are the key. A build gives the same result with
-/// a cache and without.
+/// Builds that share a cache read and build a base once, as long as its files stay the same. Nothing goes stale: what a
+/// file says depends on its path, its bytes and the limits alone, which together are the key, and a base is used again
+/// only after its files were found to be the same. A build gives the same result with a cache and without.
 ///
 /// A cache may be shared by builds on several threads. It holds at most the bytes it was made for; what was not used
 /// for the longest time goes first, about half of it at once.
@@ -38,7 +40,16 @@ struct Shelves {
 pub(crate) struct Key {
     digest: [u8; 32],
     limits: Limits,
-    kustomization: bool,
+    kind: Kind,
+}
+
+/// What is made of a content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Objects,
+    Kustomization,
+    Patch,
+    Base,
 }
 
 #[derive(Debug, Clone)]
@@ -51,6 +62,8 @@ struct Item {
 enum Read {
     Objects(Arc<[Resource]>),
     Kustomization(Arc<Kustomization>),
+    Patch(Arc<Content>),
+    Base(Arc<Base>),
 }
 
 impl Cache {
@@ -67,12 +80,12 @@ impl Cache {
         limits: &Limits,
         read: impl FnOnce() -> Result<Vec<Resource>, E>,
     ) -> Result<Vec<Resource>, E> {
-        let key = Key::new(path, content, limits, false);
+        let key = Key::new(path, content, limits, Kind::Objects);
         if let Some(Read::Objects(objects)) = self.find(&key) {
             return Ok(objects.to_vec());
         }
         let objects = read()?;
-        let bytes = objects.iter().map(|object| object.node.size() + size_of::<Resource>()).sum();
+        let bytes = size_of_all(&objects);
         self.keep(key, Item { read: Read::Objects(objects.as_slice().into()), bytes });
         Ok(objects)
     }
@@ -85,7 +98,7 @@ impl Cache {
         limits: &Limits,
         read: impl FnOnce() -> Result<Kustomization, E>,
     ) -> Result<Arc<Kustomization>, E> {
-        let key = Key::new(path, content, limits, true);
+        let key = Key::new(path, content, limits, Kind::Kustomization);
         if let Some(Read::Kustomization(kustomization)) = self.find(&key) {
             return Ok(kustomization);
         }
@@ -94,6 +107,39 @@ impl Cache {
         let bytes = size_of::<Kustomization>() + 4 * content.len();
         self.keep(key, Item { read: Read::Kustomization(Arc::clone(&kustomization)), bytes });
         Ok(kustomization)
+    }
+
+    /// Returns what a patch is, which `read` finds out if it is not here. Errors are not kept.
+    pub(crate) fn patch<E>(
+        &self,
+        path: &str,
+        content: &[u8],
+        limits: &Limits,
+        read: impl FnOnce() -> Result<Content, E>,
+    ) -> Result<Content, E> {
+        let key = Key::new(path, content, limits, Kind::Patch);
+        if let Some(Read::Patch(patch)) = self.find(&key) {
+            return Ok((*patch).clone());
+        }
+        let patch = read()?;
+        // Operations are a few times as large as their text.
+        let bytes = 8 * content.len() + size_of::<Content>();
+        self.keep(key, Item { read: Read::Patch(Arc::new(patch.clone())), bytes });
+        Ok(patch)
+    }
+
+    /// Returns the base that was last built at `path` for a build whose `state` says the same.
+    pub(crate) fn base(&self, path: &str, state: &[u8], limits: &Limits) -> Option<Arc<Base>> {
+        match self.find(&Key::new(path, state, limits, Kind::Base)) {
+            Some(Read::Base(base)) => Some(base),
+            _ => None,
+        }
+    }
+
+    /// Keeps a base for [`Self::base`].
+    pub(crate) fn keep_base(&self, path: &str, state: &[u8], limits: &Limits, base: Base) {
+        let bytes = base.witnessed_bytes() + size_of_all(base.objects());
+        self.keep(Key::new(path, state, limits, Kind::Base), Item { read: Read::Base(Arc::new(base)), bytes });
     }
 
     fn find(&self, key: &Key) -> Option<Read> {
@@ -128,14 +174,19 @@ impl Shelves {
 }
 
 impl Key {
-    fn new(path: &str, content: &[u8], limits: &Limits, kustomization: bool) -> Self {
+    fn new(path: &str, content: &[u8], limits: &Limits, kind: Kind) -> Self {
         let mut digest = Sha256::new();
         // A length in front keeps path and content apart.
         digest.update(path.len().to_le_bytes());
         digest.update(path);
         digest.update(content);
-        Self { digest: digest.finalize().into(), limits: *limits, kustomization }
+        Self { digest: digest.finalize().into(), limits: *limits, kind }
     }
+}
+
+/// About how many bytes of memory objects take.
+fn size_of_all(objects: &[Resource]) -> usize {
+    objects.iter().map(|object| object.node.size() + size_of::<Resource>()).sum()
 }
 
 #[cfg(test)]
@@ -167,7 +218,7 @@ mod tests {
     fn what_was_not_used_for_long_goes() {
         let each = object().unwrap()[0].node.size() + size_of::<Resource>();
         let cache = Cache::new(20 * each);
-        let held = |path: &str| cache.find(&Key::new(path, b"", &Limits::default(), false)).is_some();
+        let held = |path: &str| cache.find(&Key::new(path, b"", &Limits::default(), Kind::Objects)).is_some();
         for index in 0..100 {
             cache.objects(&index.to_string(), b"", &Limits::default(), object).unwrap();
             assert!(held("0"), "what is used stays");

@@ -16,6 +16,7 @@
 //! There is no global state: builds run in parallel. Every input is bounded by [`Options`].
 
 mod accumulate;
+mod bases;
 mod budget;
 mod builtin;
 mod cache;

@@ -19,7 +19,7 @@ use crate::transform::patches::{self, Content, Patch};
 use crate::transform::replacements::{self, Replacement};
 use crate::transform::value_add::{self, ValueAddTarget};
 use crate::transform::{annotations, labels, replicas};
-use crate::yaml::{Node, Rules, Value, decode, parse_with};
+use crate::yaml::{Limits, Node, Rules, Value, decode, parse_with};
 
 /// A step that needs no more files.
 pub(crate) enum Prepared {
@@ -88,6 +88,19 @@ fn is_written_anew(labels: &Node) -> bool {
         || mapping.into_iter().flatten().any(|entry| !from_label_transformer(&entry.value))
 }
 
+/// Objects or operations: which of the two a patch is shows in its text.
+fn read_patch(text: &str, file: &str, limits: &Limits) -> Result<Content, BuildError> {
+    let object_error = match objects::read(text.as_bytes(), file, limits) {
+        Ok(objects) => return Ok(Content::Strategic(objects)),
+        Err(error) => error,
+    };
+    json6902::parse_patch(text, limits).map(Content::Json).map_err(|json_error| {
+        let is_list = text.trim_start().starts_with(['-', '[']);
+        let error = if is_list { json_error } else { object_error };
+        error.context("a patch is neither an object nor a JSON patch").in_file(file)
+    })
+}
+
 impl Context<'_, '_> {
     /// Reads the files that a step names.
     pub(crate) fn prepare(&self, step: Step) -> Result<Prepared, BuildError> {
@@ -124,29 +137,20 @@ impl Context<'_, '_> {
         }
     }
 
-    /// Objects or operations: which of the two a patch is shows in its text.
     fn patch(&self, mut entry: PatchEntry) -> Result<Patch, BuildError> {
         entry.patch = entry.patch.trim().to_owned();
         let (text, file) = self.patch_text(&entry)?;
-        let limits = &self.loader.limits;
-        let objects = objects::read(text.as_bytes(), &file, limits);
-        let content = match objects {
-            Ok(mut objects) => {
-                for object in &mut objects {
-                    object.allow_name_change |= entry.allow_name_change;
-                    object.allow_kind_change |= entry.allow_kind_change;
-                }
-                Content::Strategic(objects)
+        let read = || read_patch(&text, &file, &self.loader.limits);
+        let mut content = match self.loader.cache {
+            Some(cache) => cache.patch(&file, text.as_bytes(), &self.loader.limits, read),
+            None => read(),
+        }?;
+        if let Content::Strategic(objects) = &mut content {
+            for object in objects {
+                object.allow_name_change |= entry.allow_name_change;
+                object.allow_kind_change |= entry.allow_kind_change;
             }
-            Err(object_error) => match json6902::parse_patch(&text, limits) {
-                Ok(operations) => Content::Json(operations),
-                Err(json_error) => {
-                    let is_list = text.trim_start().starts_with(['-', '[']);
-                    let error = if is_list { json_error } else { object_error };
-                    return Err(error.context("a patch is neither an object nor a JSON patch").in_file(&file));
-                }
-            },
-        };
+        }
         Ok(Patch { content, target: entry.target, file })
     }
 
