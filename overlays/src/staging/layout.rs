@@ -82,7 +82,24 @@ impl Side {
     pub fn node_of(&self, id: &ObjectId) -> Option<&Node> {
         self.find(id).map(|(_, document)| &document.node)
     }
+
+    /// Whether this side is a step that was printed anew.
+    pub fn is_printed(&self, id: &ObjectId) -> bool {
+        self.text_of(id).is_some_and(|text| text.starts_with(PRINTED))
+    }
 }
+
+/// How the Cluster of every step but the last is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// By byte-span edits of the people's text.
+    Edited,
+    /// Printed from its fields.
+    Printed,
+}
+
+/// The first line of a Cluster that was printed. It tells the next process, which starts from such a step, how the steps are made.
+const PRINTED: &str = "# Printed by Stepgate, as the text of this specification cannot be edited in place. The last stage brings it back.\n";
 
 /// The files of one step.
 pub(super) struct Layout<'a> {
@@ -90,11 +107,25 @@ pub(super) struct Layout<'a> {
     old: &'a Side,
     new: &'a Side,
     rank: usize,
+    form: Form,
 }
 
 impl<'a> Layout<'a> {
-    pub fn new(movement: &'a Move, old: &'a Side, new: &'a Side, rank: usize) -> Self {
-        Self { movement, old, new, rank }
+    pub fn new(movement: &'a Move, old: &'a Side, new: &'a Side, rank: usize, form: Form) -> Self {
+        Self { movement, old, new, rank, form }
+    }
+
+    /// The form in which every step but the last can be made, also by a process that finds one of them deployed. A mixture could not: what one
+    /// step prints, the next process would edit, and come to other bytes than the plan has.
+    pub fn form(movement: &Move, old: &Side, new: &Side, steps: usize) -> Form {
+        let id = &movement.cluster;
+        let (Some(before), Some(after)) = (old.node_of(id), new.node_of(id)) else { return Form::Edited };
+        let mut ranks = 0..steps.saturating_sub(1);
+        let is_editable = |rank: usize| {
+            let layout = Layout::new(movement, old, new, rank, Form::Edited);
+            layout.edited(id, &movement.composite(before, after, rank)).is_some()
+        };
+        if !old.is_printed(id) && ranks.all(is_editable) { Form::Edited } else { Form::Printed }
     }
 
     /// What an object is in this step; `None` when it is not there.
@@ -108,19 +139,29 @@ impl<'a> Layout<'a> {
         side.text_of(id).map(str::to_owned)
     }
 
-    /// The Cluster by byte-span edits, or printed anew when those do not give what it should say.
+    /// The Cluster of this step.
     fn cluster(&self, id: &ObjectId, old: &Node, new: &Node) -> String {
         let wanted = self.movement.composite(old, new, self.rank);
+        let edited = if self.form == Form::Edited { self.edited(id, &wanted) } else { None };
+        edited.unwrap_or_else(|| {
+            let moved = self.movement.control_plane_moved(self.rank);
+            let side = if wanted == *new && (moved || wanted != *old) {
+                self.new.text_of(id)
+            } else if wanted == *old {
+                self.old.text_of(id)
+            } else {
+                None
+            };
+            side.map_or_else(|| format!("{PRINTED}{}", emit(&wanted)), str::to_owned)
+        })
+    }
+
+    /// The Cluster by byte-span edits, where they give what it should say.
+    fn edited(&self, id: &ObjectId, wanted: &Node) -> Option<String> {
         let (before, after) = (self.old.text_of(id).unwrap_or_default(), self.new.text_of(id).unwrap_or_default());
-        let edited = text::composite(self.movement, before, after, self.rank);
-        if let Some(edited) = edited
-            && let Ok(documents) = edit::documents(&edited)
-            && let [(_, node)] = documents.as_slice()
-            && *node == wanted
-        {
-            return edited;
-        }
-        emit(&wanted)
+        let edited = text::composite(self.movement, before, after, self.rank)?;
+        let documents = edit::documents(&edited).ok()?;
+        matches!(documents.as_slice(), [(_, node)] if node == wanted).then_some(edited)
     }
 
     pub fn tree(&self) -> RenderedTree {

@@ -4,7 +4,7 @@
 //! other step, then each worker group by itself. Groups that are not there yet are held back: an EKS Anywhere group by its
 //! own `kubernetesVersion`, a group of a `ClusterClass` by the annotation `topology.cluster.x-k8s.io/defer-upgrade`. For a
 //! lower version the groups go first. The last step has exactly the bytes that people wrote; the steps before are byte-span
-//! edits of theirs, checked against what they should say and printed anew where such an edit is not possible.
+//! edits of theirs, checked against what they should say. Where one of them is not possible, all are printed anew.
 
 mod change;
 mod composite;
@@ -105,8 +105,10 @@ fn stages(
     let mut stages = Vec::new();
     let mut previous = before;
     let count = movement.stages().len();
+    let form = Layout::form(&movement, &old, &new, count);
     for (rank, stage) in movement.stages().iter().enumerate() {
-        let tree = if rank + 1 == count { target.clone() } else { Layout::new(&movement, &old, &new, rank).tree() };
+        let tree =
+            if rank + 1 == count { target.clone() } else { Layout::new(&movement, &old, &new, rank, form).tree() };
         if tree != previous {
             let changes = change::between(&previous, &tree);
             stages.push(ClusterStage { stage: stage.clone(), tree: tree.clone(), changes });

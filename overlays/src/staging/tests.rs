@@ -211,6 +211,35 @@ fn flow_style_and_crlf_are_staged_too() {
     }
 }
 
+/// Groups written on one line each, or all on one: what cannot be edited in place is printed, and printed again by whoever goes on.
+#[test]
+fn a_cluster_class_goes_on_from_each_of_its_steps_whatever_its_style() {
+    let style = |groups: &str| {
+        format!(
+            "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {{name: a, namespace: n}}\nspec:\n  topology:\n    \
+             classRef: {{name: c}}\n    version: v1.34.0 # now\n    controlPlane: {{replicas: 3}}\n    workers:\n      \
+             machineDeployments:{groups}"
+        )
+    };
+    let lines = style("\n        - {class: w, name: g, replicas: 2}\n        - {class: w, name: h, replicas: 1}\n");
+    let one_line = style(" [{class: w, name: g, replicas: 2}, {class: w, name: h, replicas: 1}]\n");
+    let mixed = style("\n        - class: w\n          name: g\n        - {class: w, name: h}\n");
+    let block = style("\n        - class: w\n          name: g\n        - class: w\n          name: h\n");
+    for source in [&lines, &one_line, &mixed, &block] {
+        let of = |text: &str| {
+            let mut files = MemoryFiles::new();
+            files.insert(RepoPath::new("clusters/a/c.yaml").unwrap(), text.as_bytes().to_vec());
+            read_fleet(&files).cluster("a").unwrap().clone()
+        };
+        let stages = resumes(&of(source), &of(&source.replace("1.34", "1.35")), &["g", "h"]);
+        assert_eq!(names(&stages), ["control-plane", "workers/g", "workers/h"], "{source}");
+        let plane = text(&stages[0].tree, "cluster/c.yaml");
+        assert_eq!(plane.matches("defer-upgrade").count(), 2, "{plane}");
+        assert_eq!(plane.contains("Printed by Stepgate"), source != &block, "{plane}");
+        assert_eq!(plane.contains("# now"), source == &block, "{plane}");
+    }
+}
+
 #[test]
 fn a_shared_machine_configuration_is_told() {
     let spec = spec("repositories/eks-anywhere", "workload-1", &[("workload-1-b", "workload-1-cp")]);
