@@ -32,6 +32,10 @@ pub use replay::{control_plane_gate, workers_gate};
 /// How far a reading may lie ahead of the clock before the clocks count as skewed.
 const TOLERATED_SKEW: SignedDuration = SignedDuration::from_secs(5);
 
+/// The least time between two readings of which the second confirms the first: Cluster API's objects have been seen settled for about a second
+/// while they were not.
+const BETWEEN_READS: SignedDuration = SignedDuration::from_secs(1);
+
 /// The gate of one stage.
 #[derive(Debug, Clone, Copy)]
 pub struct Gate<'a> {
@@ -102,13 +106,22 @@ impl Gate<'_> {
         let streak = history
             .streak(&self.key())
             .filter(|streak| streak.last == observation.read_at && streak.settled == settled);
+        let soak = SignedDuration::try_from(self.policy.soak).unwrap_or(SignedDuration::MAX);
+        // Only a second reading is missing: it comes when the soak ends, not at the next leisurely look.
+        let confirmed = |since: Timestamp, last: Timestamp| {
+            Some(since.checked_add(soak).ok()?.max(last.checked_add(BETWEEN_READS).ok()?))
+        };
         let Some(streak) = streak else {
-            return wait(Reason::new(format!("healthy in one read, {reads_needed} consecutive reads are needed")));
+            let message = format!("healthy in one read, {reads_needed} consecutive reads are needed");
+            return GateVerdict::Wait {
+                reason: Reason::new(message),
+                until: confirmed(observation.read_at, observation.read_at),
+            };
         };
         if streak.reads < reads_needed {
-            return wait(Reason::new(format!("healthy in {} of {reads_needed} consecutive reads", streak.reads)));
+            let message = format!("healthy in {} of {reads_needed} consecutive reads", streak.reads);
+            return GateVerdict::Wait { reason: Reason::new(message), until: confirmed(streak.since, streak.last) };
         }
-        let soak = SignedDuration::try_from(self.policy.soak).unwrap_or(SignedDuration::MAX);
         let held = streak.last.duration_since(streak.since);
         if held < soak {
             let until = streak.since.checked_add(soak).ok();

@@ -28,8 +28,17 @@ fn binding() -> Binding {
 }
 
 fn verdict(readings: &[Observation], expectations: &[Expectation], at: Timestamp) -> GateVerdict {
-    let (stage, rollout, binding, policy) = (StageId::from(StageName::Capi), rollout_id(), binding(), policy());
-    let gate = Gate { stage: &stage, rollout: &rollout, expectations, binding: Some(&binding), policy: &policy };
+    verdict_by(&policy(), readings, expectations, at)
+}
+
+fn verdict_by(
+    policy: &StagePolicy,
+    readings: &[Observation],
+    expectations: &[Expectation],
+    at: Timestamp,
+) -> GateVerdict {
+    let (stage, rollout, binding) = (StageId::from(StageName::Capi), rollout_id(), binding());
+    let gate = Gate { stage: &stage, rollout: &rollout, expectations, binding: Some(&binding), policy };
     let mut history = GateHistory::default();
     for reading in readings {
         let held = gate.held(reading, at).map(|settled| (gate.key(), settled)).into_iter().collect();
@@ -189,6 +198,18 @@ fn soak_and_reads_are_both_needed() {
     }
     let soaking = verdict(&[earlier(5), earlier(0)], &expectations(), now());
     assert!(matches!(soaking, GateVerdict::Wait { until: Some(until), .. } if until == second(4)), "{soaking:?}");
+}
+
+/// Whoever reads again when the verdict says so is not kept waiting by its usual period.
+#[test]
+fn the_reading_that_confirms_is_due_when_the_soak_ends() {
+    let observation = healthy();
+    for (soak, due) in [(0, 1), (10, 10)] {
+        let policy = StagePolicy { soak: Duration::from_secs(soak), ..policy() };
+        let verdict = verdict_by(&policy, std::slice::from_ref(&observation), &expectations(), now());
+        let expected = observation.read_at + SignedDuration::from_secs(due);
+        assert!(matches!(verdict, GateVerdict::Wait { until: Some(until), .. } if until == expected), "{verdict:?}");
+    }
 }
 
 #[test]
