@@ -75,6 +75,8 @@ pub struct WebhookSummary {
     pub name: String,
     /// `Fail` or `Ignore`; `Fail` when absent, as the API server takes it.
     pub failure_policy: String,
+    /// `admissionReviewVersions`: the forms of the request that it takes.
+    pub review_versions: Vec<String>,
     /// `namespace/name` of its service.
     pub service: Option<String>,
 }
@@ -249,9 +251,11 @@ fn webhook_summaries(node: &Node) -> Vec<WebhookSummary> {
                 format!("{}/{}", text("namespace"), text("name"))
             });
             let text = |key: &str| webhook.get(key).and_then(Node::as_str).map(str::to_owned);
+            let versions = webhook.get("admissionReviewVersions").and_then(Node::as_sequence).unwrap_or_default();
             WebhookSummary {
                 name: text("name").unwrap_or_default(),
                 failure_policy: text("failurePolicy").unwrap_or_else(|| "Fail".to_owned()),
+                review_versions: versions.iter().filter_map(Node::as_str).map(str::to_owned).collect(),
                 service,
             }
         })

@@ -1,9 +1,10 @@
 //! Deployed objects against target objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use kustomize_rs::yaml::Node;
 
+use super::webhooks::webhooks;
 use crate::object::{CrdSummary, ObjectId, ObjectSummary};
 use crate::render::{Note, NoteKind, RemovedVersion, Weight};
 
@@ -43,11 +44,12 @@ pub fn compare(deployed: &[Node], target: &[Node]) -> Comparison {
             None => removed(id, summary, &mut comparison),
         }
     }
-    webhooks(&old, &new, &mut comparison);
+    comparison.notes.extend(webhooks(&old, &new));
     comparison
 }
 
-type Index = BTreeMap<ObjectId, (ObjectSummary, Node)>;
+/// Objects by id.
+pub(super) type Index = BTreeMap<ObjectId, (ObjectSummary, Node)>;
 
 fn large(new: &Index, comparison: &mut Comparison) {
     let large: Vec<String> = new
@@ -82,6 +84,7 @@ fn definitions(old: &Index, new: &Index, comparison: &mut Comparison) {
     let mut conversion: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
     let mut unconverted: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
     let mut contracts: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
+    let mut deprecated: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for (id, (before, _)) in old {
         let (Some(was), Some((after, _))) = (&before.crd, new.get(id)) else { continue };
         let Some(is) = &after.crd else { continue };
@@ -98,6 +101,13 @@ fn definitions(old: &Index, new: &Index, comparison: &mut Comparison) {
         for version in removed_versions(&before.name, was, is) {
             gone.entry((group.clone(), version.version.clone())).or_default().push(was.kind.clone());
             comparison.removed_versions.push(version);
+        }
+        let marked =
+            |crd: &CrdSummary, name: &str| crd.versions.iter().any(|other| other.name == name && other.deprecated);
+        for version in is.versions.iter().filter(|version| version.served && version.deprecated) {
+            if !marked(was, &version.name) {
+                deprecated.entry((group.clone(), version.name.clone())).or_default().push(was.kind.clone());
+            }
         }
         if was.conversion != is.conversion {
             let key = (group.clone(), was.conversion.clone(), is.conversion.clone());
@@ -141,6 +151,17 @@ fn definitions(old: &Index, new: &Index, comparison: &mut Comparison) {
                 "version {version} is removed from {group} ({}): the API server refuses it while status.storedVersions \
                  lists {version}; rewrite those objects at the storage version, then take {version} out of \
                  status.storedVersions",
+                kinds.join(", ")
+            ),
+        );
+    }
+    for ((group, version), kinds) in deprecated {
+        add(
+            Weight::Note,
+            NoteKind::VersionDeprecated,
+            format!(
+                "version {version} of {group} becomes deprecated ({}): it is still served, but a later update will remove \
+                 it; move manifests that name it",
                 kinds.join(", ")
             ),
         );
@@ -205,25 +226,4 @@ fn removed(id: &ObjectId, summary: &ObjectSummary, comparison: &mut Comparison) 
         (Weight::Note, "is no longer part of the component and will be pruned")
     };
     comparison.notes.push(Note::new(weight, NoteKind::ObjectRemoved, message).object(id));
-}
-
-fn webhooks(old: &Index, new: &Index, comparison: &mut Comparison) {
-    let names = |index: &Index| -> BTreeSet<(String, String)> {
-        let webhooks = |summary: &ObjectSummary| {
-            let failure = summary.webhooks.iter().map(|webhook| (webhook.name.clone(), webhook.failure_policy.clone()));
-            failure.collect::<Vec<_>>()
-        };
-        index.values().flat_map(|(summary, _)| webhooks(summary)).collect()
-    };
-    let after = names(new);
-    for (name, failure_policy) in names(old) {
-        if after.iter().any(|(other, _)| *other == name) {
-            continue;
-        }
-        let message = format!(
-            "webhook {name} is gone from the target; were it left behind, its failurePolicy {failure_policy} would {}",
-            if failure_policy == "Ignore" { "only slow writes" } else { "block writes" }
-        );
-        comparison.notes.push(Note::new(Weight::Risk, NoteKind::WebhookRemoved, message));
-    }
 }

@@ -3,6 +3,7 @@
 mod compare;
 mod defaults;
 mod metadata;
+mod webhooks;
 
 pub use compare::{Comparison, compare};
 pub use defaults::flipped_defaults;

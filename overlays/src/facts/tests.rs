@@ -35,6 +35,9 @@ fn each_change_is_told_for_what_it_is() {
             "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {{name: w}}\nwebhooks: [{{name: {name}}}]\n"
         )
     };
+    let taking =
+        |versions: &str| webhook("a").replace("name: a}]", &format!("name: a, admissionReviewVersions: {versions}}}]"));
+    let deprecated = STORED_OLD.replace("v1beta1,", "v1beta1, deprecated: true,");
     let forced = ", annotations: {kustomize.toolkit.fluxcd.io/force: enabled}";
     let converted =
         |versions: &str| crd(versions, "").replace("group: g,", "group: g, conversion: {strategy: Webhook},");
@@ -78,6 +81,15 @@ fn each_change_is_told_for_what_it_is() {
         ),
         ("roleRef", binding("x"), binding("y"), vec![(Weight::Block, NoteKind::ImmutableFieldChanged)]),
         ("webhook", webhook("a"), webhook("b"), vec![(Weight::Risk, NoteKind::WebhookRemoved)]),
+        (
+            "a form of the request",
+            taking("[v1, v1beta1]"),
+            taking("[v1]"),
+            vec![(Weight::Note, NoteKind::ReviewVersionRemoved)],
+        ),
+        ("another form of the request", taking("[v1]"), taking("[v1, v2]"), vec![]),
+        ("deprecated", crd(STORED_OLD, ""), crd(&deprecated, ""), vec![(Weight::Note, NoteKind::VersionDeprecated)]),
+        ("deprecated before", crd(&deprecated, ""), crd(&deprecated, ""), vec![]),
         ("definition gone", crd(STORED_OLD, ""), binding("x"), vec![(Weight::Risk, NoteKind::ObjectRemoved)]),
         ("object gone", binding("x"), crd(STORED_OLD, ""), vec![(Weight::Note, NoteKind::ObjectRemoved)]),
     ] {

@@ -204,6 +204,8 @@ pub enum NoteKind {
     VersionRemoved,
     /// A version that disappears or is not served is used by a file of the repository.
     VersionInUse,
+    /// A version of a definition is marked as deprecated from now on.
+    VersionDeprecated,
     /// How versions are converted changes.
     ConversionChanged,
     /// The storage version of a definition changes, and nothing converts what is stored.
@@ -218,6 +220,8 @@ pub enum NoteKind {
     ContractChanged,
     /// A webhook disappears; the old one must not stay behind.
     WebhookRemoved,
+    /// A webhook no longer takes a form of the request.
+    ReviewVersionRemoved,
     /// A field that cannot be changed in place differs.
     ImmutableFieldChanged,
     /// An object is no longer part of the component.

@@ -65,6 +65,7 @@ fn the_traps_between_two_real_releases_are_told() {
     has(capi, Weight::Risk, NoteKind::VersionRemoved, &["v1alpha4", "cluster.x-k8s.io (", "MachineDeployment"]);
     has(capi, Weight::Risk, NoteKind::DefaultChanged, &["EXP_PRIORITY_QUEUE changes from false to true"]);
     has(capi, Weight::Risk, NoteKind::DefaultChanged, &["EXP_RECONCILER_RATE_LIMITING changes from false to true"]);
+    has(capi, Weight::Note, NoteKind::ReviewVersionRemoved, &["AdmissionReview v1beta1", "cluster.x-k8s.io"]);
     has(capi, Weight::Risk, NoteKind::WebhookRemoved, &["vspherefailuredomain"]);
     has(capi, Weight::Risk, NoteKind::ContractChanged, &["infrastructure.cluster.x-k8s.io"]);
     has(capi, Weight::Note, NoteKind::SecretOmitted, &["VSPHERE_PASSWORD"]);
