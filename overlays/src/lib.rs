@@ -47,7 +47,7 @@ pub use problem::{Problem, ProblemCode, Scope, Severity};
 pub use remembered::Remembered;
 pub use render::{
     ComponentName, Hop, Note, NoteKind, RemovedVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent,
-    Weight,
+    Weight, kustomization_file,
 };
 pub use source::{ChartError, ChartRequest, Charts, FetchError, Manifests};
 pub use staging::{ClusterStage, SpecChange, SpecStage, cluster_stages, spec_tree};

@@ -14,6 +14,11 @@ pub fn kustomization_name(cluster: &str, component: ComponentName) -> String {
     format!("{cluster}-{}", component.directory())
 }
 
+/// The file of that Kustomization, below `flux/<cluster>/`.
+pub fn kustomization_file(component: ComponentName) -> String {
+    format!("{}.yaml", component.directory())
+}
+
 pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, RenderError> {
     let mut tree = RenderedTree::new();
     let mut objects = Vec::new();
@@ -32,7 +37,7 @@ pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, R
         }
         let node = kustomization(request, component);
         objects.extend(ObjectSummary::of(&node));
-        let path = RepoPath::new(format!("{}.yaml", component.directory()));
+        let path = RepoPath::new(kustomization_file(component));
         tree.insert(path.map_err(|error| RenderError::Other(error.to_string()))?, emit(&node).into_bytes());
     }
     Ok(RenderedComponent {

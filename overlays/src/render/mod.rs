@@ -32,7 +32,7 @@ use images::{DeployedImages, PinReport, SectionImages};
 use output::Directory;
 
 pub use flux::install_address;
-pub use flux_objects::kustomization_name;
+pub use flux_objects::{kustomization_file, kustomization_name};
 pub use types::{
     ComponentName, Hop, Note, NoteKind, RemovedVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent,
     UnknownComponent, Weight,

@@ -70,7 +70,7 @@ impl Part {
         let mut scope = vec![format!("{home}/{own}")];
         if matches!(self.component, Some(ComponentName::Cilium | ComponentName::CiliumPreflight)) {
             scope.push(format!("{home}/{}", ComponentName::CiliumPreflight.directory()));
-            scope.push(format!("{}/{PREFLIGHT_OBJECT}", flux_folder(cluster)));
+            scope.push(format!("{}/{}", flux_folder(cluster), preflight_file()));
         }
         if self.carries_flux_objects {
             scope.push(flux_folder(cluster));
@@ -88,8 +88,10 @@ pub struct SpecificationStep {
     pub tree: RenderedTree,
 }
 
-/// The Flux object of the pre-pull: it comes and goes with the directory that it applies.
-const PREFLIGHT_OBJECT: &str = "cilium-preflight.yaml";
+/// The file of the pre-pull's Flux object, below `flux/<cluster>/`: it comes and goes with the directory that it applies.
+fn preflight_file() -> String {
+    overlays::kustomization_file(ComponentName::CiliumPreflight)
+}
 
 const COMPONENTS: [(ComponentName, StageName); 6] = [
     (ComponentName::Bundle, StageName::Bundle),
@@ -186,7 +188,7 @@ fn cilium_parts(
     target: &RenderedComponent,
 ) -> Result<Vec<Part>, GitError> {
     let home = cluster_folder(cluster);
-    let object = path(&format!("{}/{PREFLIGHT_OBJECT}", flux_folder(cluster)))?;
+    let object = path(&format!("{}/{}", flux_folder(cluster), preflight_file()))?;
     let mut parts = component_parts(&home, ComponentName::Cilium, &StageName::Cilium, before, target)?;
     let mut pulled = deployed.below(&format!("{home}/{}", ComponentName::CiliumPreflight.directory()));
     pulled.files.extend(deployed.get(object.as_str()).map(|bytes| (object.clone(), bytes.clone())));
@@ -195,7 +197,12 @@ fn cilium_parts(
         Some(Ok(preflight)) if last.before != last.after => {
             let mut after = absolute(&home, &preflight.tree)?;
             if let Some(Ok(objects)) = rendered.components.get(&ComponentName::FluxObjects) {
-                after.files.extend(objects.tree.get(PREFLIGHT_OBJECT).map(|bytes| (object, bytes.clone())));
+                after.files.extend(
+                    objects
+                        .tree
+                        .get(&overlays::kustomization_file(ComponentName::CiliumPreflight))
+                        .map(|bytes| (object, bytes.clone())),
+                );
             }
             parts.push(Part {
                 before: std::mem::replace(&mut pulled, after.clone()),
@@ -269,11 +276,11 @@ fn add_flux_objects(
 ) -> Result<(), GitError> {
     let folder = flux_folder(cluster);
     let mut before = deployed.below(&folder);
-    before.files.remove(format!("{folder}/{PREFLIGHT_OBJECT}").as_str());
+    before.files.remove(format!("{folder}/{}", preflight_file()).as_str());
     let after = match rendered.components.get(&ComponentName::FluxObjects) {
         Some(Ok(component)) => {
             let mut tree = component.tree.clone();
-            tree.files.remove(PREFLIGHT_OBJECT);
+            tree.files.remove(preflight_file().as_str());
             absolute(&folder, &tree)?
         }
         Some(Err(_)) | None => before.clone(),

@@ -65,17 +65,7 @@ fn check(name: &str, builds: &[Seen]) {
 
 #[test]
 fn the_demos_components_have_the_bytes_of_kustomize() {
-    // The fleet as the demo writes it: without its mirror, and with a version in the clusters' templates.
-    let all = fixture("demo");
-    let mut files = MemoryFiles::new();
-    for path in all.paths().iter().map(|entry| entry.path.clone()) {
-        if !path.is_below("mirror") && !path.is_below("published") {
-            let text = String::from_utf8(all.read(&path).unwrap().to_vec()).unwrap();
-            files.insert(path, text.replace("KUBERNETES_VERSION", "1.34").into_bytes());
-        }
-    }
-    let fleet = read_fleet(&files);
-    let mirror = Mirror(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/demo/mirror"));
+    let Scene { files, fleet, mirror } = demo();
     let mut built = 0;
     for cluster in &fleet.clusters {
         let seen = builds(|| {

@@ -68,6 +68,20 @@ fn scene(release: &str, more: &[(&str, &str)]) -> Option<Scene> {
     Some(Scene { files, fleet, mirror: Mirror(data.join("mirror")) })
 }
 
+/// The fleet as the demo writes it: without its mirror, and with a version in the clusters' templates.
+fn demo() -> Scene {
+    let all = fixture("demo");
+    let mut files = MemoryFiles::new();
+    for path in all.paths().iter().map(|entry| entry.path.clone()) {
+        if !path.is_below("mirror") && !path.is_below("published") {
+            let text = String::from_utf8(all.read(&path).unwrap().to_vec()).unwrap();
+            files.insert(path, text.replace("KUBERNETES_VERSION", "1.34").into_bytes());
+        }
+    }
+    let fleet = read_fleet(&files);
+    Scene { files, fleet, mirror: Mirror(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fixtures/demo/mirror")) }
+}
+
 impl Scene {
     fn with_provider(mut self, provider: &crate::Provider) -> Self {
         for cluster in &mut self.fleet.clusters {
@@ -157,6 +171,7 @@ impl Manifests for One {
 }
 
 mod cilium;
+mod eks_a;
 pub(super) mod kustomize;
 mod overlay;
 mod real;
