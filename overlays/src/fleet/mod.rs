@@ -97,18 +97,17 @@ impl Fleet {
     /// The errors that keep `cluster` from being planned: its own, and those of `stepgate.yaml` and `bundles.lock` that
     /// concern everybody. A bad bundle, or a file that belongs to no cluster, stops nobody else.
     pub fn blocking(&self, cluster: &str) -> Vec<&Problem> {
-        let everybody = |code: ProblemCode, path: Option<&RepoPath>| {
-            matches!(code, ProblemCode::BadPolicy | ProblemCode::BadLock)
-                || path.is_some_and(|path| path.as_str() == POLICY || path.as_str() == LOCK)
+        let concerns = |problem: &&Problem| match &problem.scope {
+            Scope::Cluster(name) => name == cluster,
+            Scope::Fleet => concerns_everybody(problem),
         };
-        self.problems
-            .iter()
-            .filter(|problem| problem.is_error())
-            .filter(|problem| match &problem.scope {
-                Scope::Cluster(name) => name == cluster,
-                Scope::Fleet => everybody(problem.code, problem.path.as_ref()),
-            })
-            .collect()
+        self.problems.iter().filter(|problem| problem.is_error()).filter(concerns).collect()
+    }
+
+    /// The errors that keep no cluster from being planned: bad bundles that no cluster follows, files of nobody.
+    pub fn errors_of_nobody(&self) -> impl Iterator<Item = &Problem> {
+        let errors = self.problems.iter().filter(|problem| problem.is_error());
+        errors.filter(|problem| problem.scope == Scope::Fleet && !concerns_everybody(problem))
     }
 
     /// The names of clusters that are not in `clusters` because their files cannot be used, in order: they have errors of
@@ -406,6 +405,12 @@ pub fn bundle_for<'a>(fleet: &'a Fleet, cluster: &ClusterSpec) -> Result<&'a Bun
         }
         None => newest(),
     }
+}
+
+/// Whether an error of the whole fleet keeps every cluster from being planned.
+fn concerns_everybody(problem: &Problem) -> bool {
+    matches!(problem.code, ProblemCode::BadPolicy | ProblemCode::BadLock)
+        || problem.path.as_ref().is_some_and(|path| path.as_str() == POLICY || path.as_str() == LOCK)
 }
 
 #[cfg(test)]

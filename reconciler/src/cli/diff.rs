@@ -5,29 +5,23 @@ use overlays::{FileChange, RenderedTree};
 use serde::Serialize;
 use similar::TextDiff;
 
+use super::ReportArguments;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
-use super::{FleetArguments, fleet};
 use crate::controller::parts::Part;
 
-/// Arguments of `stepgate diff`.
+/// Arguments of `stepgate diff`. Its `table` is a unified diff.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
-    fleet: FleetArguments,
-    /// Only this cluster.
-    #[arg(long, value_name = "NAME")]
-    cluster: Option<String>,
+    report: ReportArguments,
     /// Only this stage, such as `cert-manager` or `workers/md-0`.
     #[arg(long, value_name = "STAGE")]
     stage: Option<String>,
     /// Only name the files.
     #[arg(long)]
     name_only: bool,
-    /// The form of the output; `table` is a unified diff.
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
 }
 
 /// What differs between the deploy branch and the target.
@@ -68,10 +62,11 @@ impl Report for DiffReport {
 
 /// Prints the differences.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let opened = fleet::open(&arguments.fleet)?;
+    let (opened, names) = arguments.report.open()?;
+    opened.remark();
     let mut files = Vec::new();
     let mut broken: Option<CommandError> = None;
-    for name in opened.clusters(arguments.cluster.as_deref())? {
+    for name in names {
         let view = match opened.view(&name) {
             Ok(view) => view,
             // One cluster's bad input does not hide what the others differ in.
@@ -89,12 +84,12 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         }
     }
     let report = DiffReport { files };
-    if arguments.output == Format::Table && !arguments.name_only && !report.files.is_empty() {
+    if arguments.report.output == Format::Table && !arguments.name_only && !report.files.is_empty() {
         for file in &report.files {
             output::print_text(file.diff.as_deref().unwrap_or_default())?;
         }
     } else {
-        output::print(arguments.output, &report)?;
+        output::print(arguments.report.output, &report)?;
     }
     if let Some(error) = broken {
         return Err(error);

@@ -6,6 +6,7 @@ use overlays::Fleet;
 
 use super::FleetArguments;
 use super::error::CommandError;
+use super::output;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::sources::FetchSources;
 use crate::git::{GitError, ListedSnapshot, Repository, RepositoryLocation};
@@ -27,6 +28,13 @@ impl Opened {
     /// What the source commit says.
     pub fn fleet(&self) -> &Fleet {
         &self.reading.fleet
+    }
+
+    /// Tells, on standard error, the errors that stop no cluster: reports about clusters do not hold them.
+    pub fn remark(&self) {
+        for problem in self.fleet().errors_of_nobody() {
+            output::note(&format!("error: {problem}"));
+        }
     }
 
     /// The clusters that a verb is about: the one named, or all, those whose files cannot be read included.

@@ -78,6 +78,7 @@ impl Report for HistoryReport {
 /// Prints the history.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let opened = fleet::open(&arguments.fleet)?;
+    opened.remark();
     let mut commits = Vec::new();
     if let Some(head) = opened.reading.deploy_head() {
         for name in opened.clusters(arguments.cluster.as_deref())? {

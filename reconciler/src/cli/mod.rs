@@ -76,6 +76,31 @@ pub struct FleetArguments {
     private_hosts: Vec<String>,
 }
 
+/// What a verb takes that reports on the clusters of a fleet.
+#[derive(Clone, Debug, Args)]
+pub struct ReportArguments {
+    #[command(flatten)]
+    fleet: FleetArguments,
+    /// Only this cluster.
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// The form of the output.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+impl ReportArguments {
+    /// Opens the repository and names the clusters to report on.
+    ///
+    /// # Errors
+    /// When a branch cannot be read, or there is no such cluster.
+    fn open(&self) -> Result<(fleet::Opened, Vec<String>), CommandError> {
+        let opened = fleet::open(&self.fleet)?;
+        let names = opened.clusters(self.cluster.as_deref())?;
+        Ok((opened, names))
+    }
+}
+
 /// How clusters are reached.
 #[derive(Clone, Debug, Args)]
 pub struct ClusterArguments {
@@ -211,6 +236,7 @@ mod tests {
             ("history", schema_for!(history::HistoryReport)),
             ("kustomize-diff", schema_for!(kustomize::diff::KustomizeDiffReport)),
             ("plan", schema_for!(plan::PlanReport)),
+            ("render", schema_for!(render::RenderReport)),
             ("run", schema_for!(run::PassReport)),
             ("status", schema_for!(status::StatusReport)),
             ("why", schema_for!(why::WhyReport)),

@@ -3,26 +3,20 @@
 use clap::Args;
 use serde::Serialize;
 
+use super::ReportArguments;
 use super::error::CommandError;
 use super::exit::Exit;
-use super::output::{self, Format, Report, Table};
-use super::{FleetArguments, fleet};
+use super::output::{self, Report, Table};
 use crate::report::ClusterPlan;
 
 /// Arguments of `stepgate plan`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
-    fleet: FleetArguments,
-    /// Only this cluster.
-    #[arg(long, value_name = "NAME")]
-    cluster: Option<String>,
+    report: ReportArguments,
     /// Exit with 1 when there is something to do.
     #[arg(long)]
     exit_code: bool,
-    /// The form of the output.
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
 }
 
 /// The plans of a fleet.
@@ -96,14 +90,13 @@ fn table(cluster: &ClusterPlan) -> Table {
 
 /// Prints the plans.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let opened = fleet::open(&arguments.fleet)?;
-    let names = opened.clusters(arguments.cluster.as_deref())?;
+    let (opened, names) = arguments.report.open()?;
     let plan = |name: &String| match opened.view(name) {
         Ok(view) => ClusterPlan::of(&view.plan),
         Err(error) => ClusterPlan::broken(name, &error),
     };
     let report = PlanReport { clusters: names.iter().map(plan).collect() };
-    output::print(arguments.output, &report)?;
+    output::print(arguments.report.output, &report)?;
     Ok(exit(&report, arguments.exit_code))
 }
 

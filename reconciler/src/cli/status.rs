@@ -4,26 +4,20 @@ use clap::Args;
 use rollout::LedgerState;
 use serde::Serialize;
 
+use super::ReportArguments;
 use super::error::CommandError;
 use super::exit::Exit;
-use super::output::{self, Format, Report, Table};
-use super::{FleetArguments, fleet};
+use super::output::{self, Report, Table};
 use crate::controller::planner::ClusterView;
 
 /// Arguments of `stepgate status`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
-    fleet: FleetArguments,
-    /// Only this cluster.
-    #[arg(long, value_name = "NAME")]
-    cluster: Option<String>,
+    report: ReportArguments,
     /// Exit with 3 when a cluster is blocked, 4 when one has stages left, 5 when one is held.
     #[arg(long)]
     exit_code: bool,
-    /// The form of the output.
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
 }
 
 /// Where the clusters stand.
@@ -102,9 +96,10 @@ impl Report for StatusReport {
 
 /// Prints where the clusters stand.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let opened = fleet::open(&arguments.fleet)?;
+    let (opened, names) = arguments.report.open()?;
+    opened.remark();
     let mut clusters = Vec::new();
-    for name in opened.clusters(arguments.cluster.as_deref())? {
+    for name in names {
         clusters.push(match opened.view(&name) {
             Ok(view) => ClusterStatus::of(&view),
             Err(error) => ClusterStatus {
@@ -118,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         });
     }
     let report = StatusReport { clusters };
-    output::print(arguments.output, &report)?;
+    output::print(arguments.report.output, &report)?;
     let any = |state: &str| report.clusters.iter().any(|cluster| cluster.state == state);
     Ok(match () {
         () if any("failed") => Exit::Error,

@@ -98,6 +98,7 @@ impl Report for WhyReport {
 /// Prints why. Nothing is committed and nothing is changed in the cluster.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let opened = fleet::open(&arguments.fleet)?;
+    opened.remark();
     opened.clusters(Some(&arguments.cluster))?;
     let view = opened.view(&arguments.cluster)?;
     let access = arguments.access.open()?;

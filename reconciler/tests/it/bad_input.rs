@@ -209,13 +209,19 @@ fn links_submodules_and_strange_paths_are_told() {
     check("path of a cluster that is not UTF-8", name(b"clusters/team-b/caf\xe9.yaml"), &expect);
     let expect = Expect { plan: 0, place: "docs/caf\\xE9.yaml", stopped: Stopped::Nobody, ..expect };
     check("path of nobody that is not UTF-8", name(b"docs/caf\xe9.yaml"), &expect);
-    // It stops nobody, and every plan mentions it.
+    // It stops nobody, and every verb mentions it.
     let fleet = Fleet::pending();
     name(b"docs/caf\xe9.yaml")(&fleet);
     let plan = fleet.run(&["plan"]);
     assert!(plan.code == 0 && plan.stdout.contains("docs/caf\\xE9.yaml"), "{}", plan.text());
     let problems = fleet.run(&["check", "-o", "json"]).json();
     assert_eq!(problems["problems"][0]["path"], "docs/caf\\xE9.yaml");
+    let verbs: &[&[&str]] = &[&["status"], &["diff"], &["history"], &["why", "mgmt"], &["render", "--cluster", "mgmt"]];
+    for verb in verbs {
+        let run = fleet.run(verb);
+        assert!(run.stderr.contains("docs/caf\\xE9.yaml"), "{verb:?}: {}", run.stderr);
+        assert!(!run.stdout.contains("docs/caf"), "{verb:?}: {}", run.stdout);
+    }
 }
 
 #[test]

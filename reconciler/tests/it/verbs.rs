@@ -80,8 +80,16 @@ fn exit_codes_tell_what_there_is_to_do() {
 fn every_read_verb_has_every_form_on_standard_output_alone() {
     let fleet = Fleet::pending();
     let head = fleet.head("deploy");
-    let verbs: &[&[&str]] =
-        &[&["check"], &["plan"], &["diff"], &["status"], &["why", "team-a"], &["history"], &["history", "mgmt"]];
+    let verbs: &[&[&str]] = &[
+        &["check"],
+        &["plan"],
+        &["diff"],
+        &["status"],
+        &["why", "team-a"],
+        &["history"],
+        &["history", "mgmt"],
+        &["render", "--cluster", "mgmt"],
+    ];
     for verb in verbs {
         let print = |form: &str| {
             let run = fleet.run(&[verb, &["-o", form][..]].concat());
@@ -187,6 +195,13 @@ fn render_writes_the_same_bytes_each_time_and_what_the_rollout_committed() {
     assert!(find(&one).contains("priorityClassName: system-cluster-critical"), "the team's overlay is in it");
     let printed = fleet.run(&["render", "--cluster", "mgmt", "--component", "cert-manager"]);
     assert!(printed.code == 0 && printed.stdout.contains("kind: Deployment"), "{}", printed.text());
+    let report = fleet.run(&["render", "--cluster", "mgmt", "--component", "cert-manager", "-o", "json"]).json();
+    let file = report["files"].as_array().unwrap().iter().find(|file| file["path"] == format!("clusters/mgmt/{path}"));
+    let file = file.unwrap_or_else(|| panic!("{path} is not in {report}"));
+    let text = find(&one);
+    assert_eq!((file["content"].as_str(), file["bytes"].as_u64()), (Some(text.as_str()), Some(text.len() as u64)));
+    assert_eq!(file["sha256"], bundles::Digest::of(text.as_bytes()).hex());
+    assert_eq!(report["failures"], Value::Array(Vec::new()));
 }
 
 #[test]
