@@ -28,6 +28,34 @@ fn an_unborn_branch_and_a_missing_repository_are_told_with_what_to_do() {
 }
 
 #[test]
+fn a_detached_head_of_the_repository_changes_nothing() {
+    let fleet = Fleet::settled();
+    let plan = fleet.run(&["plan", "-o", "json"]);
+    fleet.repository.set_head_detached(fleet.head("deploy").unwrap()).unwrap();
+    let detached = fleet.run(&["plan", "-o", "json"]);
+    assert_eq!((detached.code, &detached.stdout), (plan.code, &plan.stdout), "{}", detached.stderr);
+    change_overlay(&fleet);
+    let run = fleet.demo();
+    assert_eq!((run.code, &run.json()["complete"]), (0, &true.into()), "{}", run.stderr);
+}
+
+#[test]
+fn a_deploy_branch_cut_off_from_its_history_goes_on_from_what_it_holds() {
+    let fleet = Fleet::settled();
+    let head = fleet.repository.find_commit(fleet.head("deploy").unwrap()).unwrap();
+    let author = head.author();
+    let orphan = fleet.repository.commit(None, &author, &author, "squashed", &head.tree().unwrap(), &[]).unwrap();
+    fleet.repository.reference("refs/heads/deploy", orphan, true, "rewritten").unwrap();
+    let status = fleet.run(&["status", "--exit-code"]);
+    assert_eq!(status.code, 0, "{}", status.text());
+    change_overlay(&fleet);
+    let run = fleet.demo();
+    assert_eq!((run.code, &run.json()["complete"]), (0, &true.into()), "{}", run.stderr);
+    let walked = fleet.repository.graph_descendant_of(fleet.head("deploy").unwrap(), orphan).unwrap();
+    assert!(walked, "the branch was rewritten once more");
+}
+
+#[test]
 fn a_deleted_deploy_branch_is_told_and_not_made_anew() {
     let fleet = Fleet::settled();
     fleet.repository.find_reference("refs/heads/deploy").unwrap().delete().unwrap();
