@@ -46,6 +46,7 @@ impl Reader<'_> {
             "windows" => level.windows = self.windows(node),
             "variables" => level.variables = self.variables(node, "variables"),
             "cilium" => level.cilium = self.cilium(node, "cilium"),
+            "deleteData" => level.delete_data = self.data_patterns(node),
             "paused" => level.paused = self.boolean(node, "paused"),
             _ => return self.setting(entry, &mut level.settings),
         }

@@ -4,6 +4,7 @@
 //! the environment, the environment's stage, the cluster, the cluster's stage. `workers` under `stages` stands for every
 //! worker group and is weaker than `workers/<group>` at the same level.
 
+mod data;
 mod duration;
 mod levels;
 mod read;
@@ -12,6 +13,7 @@ mod template;
 mod types;
 mod window;
 
+pub use data::{DataPattern, DataPatternError};
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use read::read_policy;
 pub use template::commented_policy;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kustomize_rs::yaml::{self, Entry, Limits, Mapping, Node, Span};
 
+use super::data::DataPattern;
 use super::types::{Apply, Approval, BundleSelection, OnFailure, Policy, ProviderSecrets, StageSettings};
 use super::{DurationError, parse_duration};
 use crate::nearest::nearest;
@@ -109,6 +110,18 @@ impl Reader<'_> {
                 Vec::new()
             }
         }
+    }
+
+    pub(super) fn data_patterns(&mut self, node: &Node) -> Vec<DataPattern> {
+        let texts = self.texts(node, "deleteData");
+        let mut patterns = Vec::new();
+        for text in texts {
+            match text.parse() {
+                Ok(pattern) => patterns.push(pattern),
+                Err(error) => self.problem(node.span, format!("deleteData: {error}"), None),
+            }
+        }
+        patterns
     }
 
     pub(super) fn boolean(&mut self, node: &Node, place: &str) -> Option<bool> {
@@ -270,6 +283,7 @@ impl Reader<'_> {
                     let choices = [("flux", Apply::Flux), ("direct", Apply::Direct)];
                     policy.apply = self.choice(node, "apply", &choices).unwrap_or(policy.apply);
                 }
+                "deleteData" => policy.delete_data = self.data_patterns(node),
                 "paused" => policy.paused = self.boolean(node, "paused").unwrap_or(true),
                 "bundle" => policy.bundle = self.bundle(node, "bundle"),
                 "allowDowngrade" => policy.allow_downgrade = self.boolean(node, "allowDowngrade").unwrap_or(false),
@@ -308,12 +322,14 @@ impl Reader<'_> {
 pub(super) const API_VERSION: &str = "stepgate.dev/v1alpha1";
 pub(super) const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const SETTINGS: [&str; 5] = ["soak", "timeout", "approval", "onFailure", "retries"];
-const LEVEL: [&str; 7] = ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused"];
-const FLEET: [&str; 21] = [
+const LEVEL: [&str; 8] =
+    ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData"];
+const FLEET: [&str; 22] = [
     "apiVersion",
     "kind",
     "deploy",
     "apply",
+    "deleteData",
     "paused",
     "bundle",
     "allowDowngrade",

@@ -20,6 +20,11 @@ deploy:
 # Who applies what is committed: flux, or direct (server-side apply by Stepgate).
 # apply: flux
 
+# With apply: direct, an object that is in git no longer is deleted. What holds data stays all the same (namespaces,
+# CustomResourceDefinitions, volumes, objects of Cluster API and EKS Anywhere), unless it is named here:
+# Kind/name or Kind/namespace/name, * for any text. Environments and clusters have their own.
+# deleteData: [Namespace/old-system, "CustomResourceDefinition/*.old.example.com"]
+
 # Stop the line: true makes every rollout stand still where it is. Clusters and environments have their own.
 # paused: false
 

@@ -40,6 +40,7 @@ fn the_commented_policy_is_valid_with_its_examples_switched_on() {
     assert_eq!(policy.waves.len(), 2, "{text}");
     assert_eq!(policy.environment_of("prod-1"), Some("production"));
     assert_eq!(policy.windows[0].days.iter().map(|day| day.weekday).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert_eq!(policy.delete_data.len(), 2);
     assert!(policy.signing.is_some() && !policy.fetch_allow.is_empty() && policy.cilium.is_some());
 }
 
@@ -139,4 +140,18 @@ fn waves_windows_and_orders() {
     let days = [WindowDay { week: Week::Every, weekday: 6 }, WindowDay { week: Week::Last, weekday: 7 }];
     assert_eq!((window.days.as_slice(), window.from), (days.as_slice(), 22 * 60));
     assert_eq!(window.time_zone, "Europe/Berlin");
+}
+
+#[test]
+fn consents_to_delete_data_add_up_and_have_to_name_a_kind() {
+    let policy = good(
+        "deleteData: [Namespace/a]\nenvironments: {e: {clusters: ['p-*'], deleteData: [Namespace/b]}}\n\
+         clusters: {p-1: {deleteData: ['PersistentVolumeClaim/db/*']}}\n",
+    );
+    let texts = |cluster: &str| policy.delete_data(cluster).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(texts("p-1"), ["Namespace/a", "Namespace/b", "PersistentVolumeClaim/db/*"]);
+    assert_eq!(texts("q"), ["Namespace/a"]);
+    let (policy, problems) = read("deleteData: ['*/a', Namespace/b]\n");
+    assert_eq!(policy.delete_data.len(), 1);
+    assert!(problems[0].to_string().contains("is none of Kind/name"), "{problems:?}");
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kustomize_rs::yaml::Node;
 use serde::Serialize;
 
+use super::data::DataPattern;
 use crate::RepoPath;
 
 /// Where Stepgate writes.
@@ -237,6 +238,8 @@ pub struct EnvironmentPolicy {
     pub cilium: Option<Node>,
     /// Whether its rollouts stand still.
     pub paused: Option<bool>,
+    /// What may be deleted although it holds data.
+    pub delete_data: Vec<DataPattern>,
 }
 
 /// What one cluster has of its own.
@@ -257,6 +260,8 @@ pub struct Policy {
     pub deploy: Deploy,
     /// Who applies.
     pub apply: Apply,
+    /// What may be deleted although it holds data, when it is in git no longer.
+    pub delete_data: Vec<DataPattern>,
     /// Whether the whole fleet stands still ("stop the line").
     pub paused: bool,
     /// Which bundle clusters follow that do not say; `None` when absent, which means: `bundlesRef` or `eksaVersion` of
@@ -300,6 +305,7 @@ impl Default for Policy {
         Self {
             deploy: Deploy { branch: "deploy".to_owned(), path: None },
             apply: Apply::Flux,
+            delete_data: Vec::new(),
             paused: false,
             bundle: None,
             allow_downgrade: false,
@@ -439,6 +445,11 @@ impl Policy {
             variables.extend(level.variables.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
         variables
+    }
+
+    /// What may be deleted of `cluster` although it holds data, by any level.
+    pub fn delete_data(&self, cluster: &str) -> Vec<DataPattern> {
+        self.delete_data.iter().chain(self.levels(cluster).flat_map(|level| &level.delete_data)).cloned().collect()
     }
 
     /// The team's values for Cilium's chart, from weak to strong.

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use rollout::{BackupReport, CommitId, Expectation, Observation, RolloutId};
+use overlays::DataPattern;
+use rollout::{BackupReport, ClusterName, CommitId, Expectation, Observation, RolloutId};
 
 /// What a reading is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,24 +39,71 @@ pub struct FluxReference {
     pub name: String,
 }
 
-/// Manifests to apply without Flux.
+/// The directory of a cluster on the deploy branch, to apply without Flux.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplyRequest {
-    /// The Kustomization that this stands for: the next observations report it as applied.
-    pub kustomization: FluxReference,
+    /// The cluster.
+    pub cluster: ClusterName,
     /// The commit that the manifests are from.
     pub commit: CommitId,
-    /// Path and content of each file.
-    pub files: Vec<(String, Arc<[u8]>)>,
+    /// In the order in which they are applied.
+    pub sets: Vec<ApplySet>,
+    /// What may be deleted although it holds data.
+    pub delete_data: Vec<DataPattern>,
     /// Whether nothing is to be kept.
     pub dry_run: bool,
 }
 
-/// What was applied.
+/// A directory that one Kustomization of Flux would apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApplySet {
+    /// The Kustomization that this stands for: the next observations report it as applied.
+    pub kustomization: FluxReference,
+    /// Where it goes.
+    pub server: ApplyServer,
+    /// Whether its objects are deleted when they leave git.
+    pub prune: bool,
+    /// The directory.
+    pub folder: String,
+    /// Path and content of each file in it, the folder being part of the path; none where there is no such directory now.
+    pub files: Vec<(String, Arc<[u8]>)>,
+}
+
+/// Which API server manifests go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApplyServer {
+    /// That of the management cluster.
+    Management,
+    /// That of the cluster itself.
+    Own,
+}
+
+/// What was applied, and what became of objects that left git; each as `Kind namespace/name`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApplyReport {
-    /// The objects in the order in which they were applied, in the words of `kubectl`.
-    pub objects: Vec<String>,
+    /// Applied, in this order.
+    pub applied: Vec<String>,
+    /// Deleted, in this order.
+    pub deleted: Vec<String>,
+    /// Not deleted.
+    pub kept: Vec<KeptObject>,
+}
+
+impl ApplyReport {
+    fn extend(&mut self, other: Self) {
+        self.applied.extend(other.applied);
+        self.deleted.extend(other.deleted);
+        self.kept.extend(other.kept);
+    }
+}
+
+/// An object that left git and stays in the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptObject {
+    /// `Kind namespace/name`.
+    pub object: String,
+    /// Why, and what to do.
+    pub reason: String,
 }
 
 /// An act on a cluster that did not succeed: what was attempted, on which object, and what helps.
@@ -97,7 +145,7 @@ pub trait Cluster: Send + Sync {
         at: Timestamp,
     ) -> BoxFuture<'a, Result<(), ClusterError>>;
 
-    /// Applies manifests on the server's side, without Flux (`apply: direct`).
+    /// Applies manifests on the server's side, without Flux (`apply: direct`), and deletes what left git since the last time.
     fn apply<'a>(
         &'a self,
         request: &'a ApplyRequest,

@@ -110,9 +110,9 @@ mod tests {
         let rollout: RolloutId = "0123456789ab".parse().unwrap();
         assert_eq!(cluster.back_up(&rollout, at(10)).await.unwrap().rollout, rollout);
         cluster.nudge(&[], at(11)).await.unwrap();
-        let kustomization = FluxReference { namespace: String::from("a"), name: String::from("b") };
-        let commit = "0".repeat(40).parse().unwrap();
-        let request = ApplyRequest { kustomization, commit, files: Vec::new(), dry_run: false };
+        let (cluster_name, commit) = ("demo".parse().unwrap(), "0".repeat(40).parse().unwrap());
+        let (sets, delete_data) = (Vec::new(), Vec::new());
+        let request = ApplyRequest { cluster: cluster_name, commit, sets, delete_data, dry_run: false };
         assert!(cluster.apply(&request, at(12)).await.is_err());
     }
 }

@@ -124,8 +124,7 @@ pub fn kustomizations(rendered: &RenderedCluster, cluster: &ClusterName) -> BTre
             namespace: "stepgate".to_owned(),
             name: format!("{cluster}-{directory}"),
         };
-        let own = |component: &&ComponentName| !matches!(component, ComponentName::CiliumPreflight);
-        let directories = rendered.components.keys().filter(own).map(|component| component.directory());
+        let directories = rendered.components.keys().map(|component| component.directory());
         return directories.map(|directory| (directory.to_owned(), reference(directory))).collect();
     };
     let marker = format!("clusters/{cluster}/");

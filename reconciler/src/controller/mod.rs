@@ -9,6 +9,7 @@ pub mod clock;
 pub mod commit;
 mod deploy;
 mod deployed;
+mod direct;
 pub mod directory;
 pub mod expectation;
 pub(crate) mod gather;

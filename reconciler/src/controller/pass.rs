@@ -8,12 +8,13 @@ use rollout::{ClusterName, Effect, Pause, Plan, Prerequisite, StageCommit, Stage
 
 use super::access::Clusters;
 use super::commit::{self, Signature, StaleDecision};
+use super::direct;
 use super::directory::ClusterDirectory;
 use super::planner::{ClusterView, FleetReading};
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
 use super::standing::{self, Standing};
 use super::{Controller, Memory, Settled};
-use crate::cluster::{ApplyRequest, Cluster, ObserveRequest};
+use crate::cluster::{Cluster, ObserveRequest};
 use crate::git::{CommitDraft, CommitOutcome, GitError, PushOutcome};
 
 /// How many effects one cluster may carry out in one pass before the others have their turn again.
@@ -377,18 +378,12 @@ impl Controller {
         if self.memory(&view.name).applied == Some(view.directory.ids) {
             return;
         }
-        for (directory, kustomization) in &view.kustomizations {
-            let folder = format!("clusters/{}/{directory}", view.name);
-            let files = view.directory.files.below(&folder).files.into_iter();
-            let request = ApplyRequest {
-                kustomization: kustomization.clone(),
-                commit: commit.clone(),
-                files: files.map(|(path, bytes)| (path.to_string(), bytes)).collect(),
-                dry_run: false,
-            };
-            if let Err(error) = cluster.apply(&request, now).await {
+        let request = direct::request(&reading.fleet, view, commit);
+        match cluster.apply(&request, now).await {
+            Ok(report) => direct::tell(view, &report),
+            Err(error) => {
                 // The next observation carries the problem, so the gate says it.
-                tracing::warn!(cluster.name = %view.name, %error, "could not apply `{folder}`");
+                tracing::warn!(cluster.name = %view.name, %error, "could not apply the directory of `{}`", view.name);
                 return;
             }
         }

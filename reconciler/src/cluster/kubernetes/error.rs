@@ -1,7 +1,10 @@
 //! Why a request to a Kubernetes API server did not succeed.
 
 use std::error::Error;
+use std::fmt;
 use std::time::Duration;
+
+use kube::core::Status;
 
 /// A request that did not succeed. Every form says what was attempted on which server, and what helps.
 ///
@@ -32,15 +35,18 @@ pub enum RequestError {
     },
     /// Another writer owns fields that an apply would change, or the object changed in between (409).
     #[error(
-        "could not {attempt} on {server}: conflict ({message}); stop the other writer or hand its fields over, stepgate does not force"
+        "could not {attempt} on {server}: conflict ({}); stop the other writer or hand its fields over, stepgate does not force",
+        in_conflict(message, fields)
     )]
     Conflict {
         /// What was attempted.
         attempt: String,
         /// The server's address.
         server: String,
-        /// The server's words, which name the other field manager.
+        /// The server's words.
         message: String,
+        /// Fields that others own, where the server names them.
+        fields: Vec<FieldConflict>,
     },
     /// The server refused the object: validation or an admission webhook (400, 422 and other codes of the client's side).
     #[error("could not {attempt} on {server}: refused with {code} ({message})")]
@@ -108,6 +114,38 @@ pub enum RequestError {
     },
 }
 
+/// A field that an apply would change and another writer owns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldConflict {
+    /// The other field manager, such as `kubectl-edit`.
+    pub manager: String,
+    /// Path of the field, such as `.spec.replicas`.
+    pub field: String,
+}
+
+impl fmt::Display for FieldConflict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} is owned by {}", self.field, self.manager)
+    }
+}
+
+impl FieldConflict {
+    /// The conflicts in an answer. A cause's message is `conflict with "MANAGER" using VERSION`, at times with a time after it.
+    fn of(status: &Status) -> Vec<Self> {
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        let conflicts = causes.filter(|cause| cause.reason == "FieldManagerConflict");
+        let manager = |message: &str| message.split('"').nth(1).unwrap_or(message).to_owned();
+        conflicts.map(|cause| Self { manager: manager(&cause.message), field: cause.field.clone() }).collect()
+    }
+}
+
+fn in_conflict(message: &str, fields: &[FieldConflict]) -> String {
+    if fields.is_empty() {
+        return message.to_owned();
+    }
+    fields.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 impl RequestError {
     /// Whether the object, or its kind, is not there.
     #[must_use]
@@ -130,7 +168,7 @@ impl RequestError {
                 match code {
                     401 => Self::Unauthorized { attempt, server, message },
                     403 => Self::Forbidden { attempt, server, message },
-                    409 => Self::Conflict { attempt, server, message },
+                    409 => Self::Conflict { attempt, server, message, fields: FieldConflict::of(status) },
                     429 | 500..=599 => Self::Unavailable { attempt, server, code, message },
                     _ => Self::Refused { attempt, server, code, message },
                 }
@@ -189,8 +227,6 @@ fn seconds(duration: &Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
-
     use super::*;
 
     fn answered(code: u16, message: &str) -> String {

@@ -54,6 +54,10 @@ kinds! {
     NODE: "" "Node" "nodes" ["v1"];
     /// Secrets: only the kubeconfig of a workload cluster is read.
     SECRET: "" "Secret" "secrets" ["v1"];
+    /// Namespaces.
+    NAMESPACE: "" "Namespace" "namespaces" ["v1"];
+    /// What direct apply keeps its inventory in.
+    CONFIG_MAP: "" "ConfigMap" "configmaps" ["v1"];
     /// `CustomResourceDefinitions`.
     CUSTOM_RESOURCE_DEFINITION: "apiextensions.k8s.io" "CustomResourceDefinition" "customresourcedefinitions" ["v1"];
     /// Leases: kube-vip's says which node holds the control plane's address.

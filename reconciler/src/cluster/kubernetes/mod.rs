@@ -24,17 +24,20 @@ use jiff::Timestamp;
 use rollout::{BackupReport, CommitId, Observation, RolloutId};
 use serde_json::json;
 
-pub use apply::ApplyError;
+pub use apply::{ApplyConflict, ApplyError};
 pub use backup::{BackupError, read_backup};
 pub use connection::{Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT};
-pub use error::RequestError;
+pub use error::{FieldConflict, RequestError};
 
 use self::kind::{GIT_REPOSITORY, KUSTOMIZATION, OCI_REPOSITORY};
 use self::workload::Own;
-use super::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
+use super::{ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster, ClusterError, FluxReference, ObserveRequest};
 
 /// The annotation by which Flux is asked to reconcile at once.
 const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
+
+/// The namespace of this program's own objects.
+pub const SYSTEM_NAMESPACE: &str = "stepgate-system";
 
 /// A cluster behind an API server.
 ///
@@ -73,6 +76,30 @@ impl KubernetesCluster {
 
     fn new(management: Connection, own: Own, backups: PathBuf) -> Self {
         Self { management, own, backups, applied: Mutex::default(), backup: Mutex::default() }
+    }
+
+    /// The sets of each server, in their order.
+    fn by_server<'a>(&self, request: &'a ApplyRequest) -> Vec<(ApplyServer, Vec<&'a ApplySet>)> {
+        if matches!(self.own, Own::Management) {
+            return vec![(ApplyServer::Management, request.sets.iter().collect())];
+        }
+        let of = |server| (server, request.sets.iter().filter(|set| set.server == server).collect::<Vec<_>>());
+        [of(ApplyServer::Management), of(ApplyServer::Own)].into_iter().filter(|(_, sets)| !sets.is_empty()).collect()
+    }
+
+    fn remember_applied(
+        &self,
+        request: &ApplyRequest,
+        sets: &[&ApplySet],
+        results: &[Option<Result<(), String>>],
+        at: Timestamp,
+    ) {
+        let mut known = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        for (set, result) in sets.iter().zip(results) {
+            let Some(result) = result else { continue };
+            let applied = Applied { commit: request.commit.clone(), at, problem: result.as_ref().err().cloned() };
+            known.insert(set.kustomization.clone(), applied);
+        }
     }
 
     fn newest_backup(&self) -> Option<BackupReport> {
@@ -133,15 +160,22 @@ impl Cluster for KubernetesCluster {
         at: Timestamp,
     ) -> BoxFuture<'a, Result<ApplyReport, ClusterError>> {
         Box::pin(async move {
-            let connection = self.own.connect(&self.management).await?;
-            let result = apply::apply(&connection, request).await;
-            if !request.dry_run {
-                let problem = result.as_ref().err().map(ToString::to_string);
-                let applied = Applied { commit: request.commit.clone(), at, problem };
-                let mut known = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
-                known.insert(request.kustomization.clone(), applied);
+            let mut report = ApplyReport::default();
+            for (server, sets) in self.by_server(request) {
+                let connection = match server {
+                    ApplyServer::Management => self.management.clone(),
+                    ApplyServer::Own => self.own.connect(&self.management).await?,
+                };
+                let applying = apply::apply(&connection, request, &sets).await;
+                report.extend(applying.report);
+                if !request.dry_run {
+                    self.remember_applied(request, &sets, &applying.results, at);
+                }
+                if let Some(error) = applying.error {
+                    return Err(error.into());
+                }
             }
-            Ok(result?)
+            Ok(report)
         })
     }
 }

@@ -102,7 +102,8 @@ async fn change(connection: &Connection, address: &Address) -> Result<Told, Requ
     };
     let patch = json!({"metadata": {"annotations": {"stepgate.dev/probe": "dry-run"}}});
     let name = object.metadata.name.as_deref().unwrap_or_default();
-    tell(connection.merge(resource, object.metadata.namespace.as_deref(), name, &patch, true).await, false)
+    let namespace = object.metadata.namespace.as_deref();
+    tell(connection.merge(resource, namespace, name, &patch, true).await.map(drop), false)
 }
 
 /// What the answer to a dry run tells of the webhook. The words are those of the API server's admission.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::http;
 use futures::AsyncReadExt as _;
-use kube::api::{GetParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject, ObjectList, Request};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -216,6 +216,37 @@ impl Connection {
         self.send::<Value>(&attempt, Request::new(path(resource, namespace)).create(&parameters, body)).await.map(drop)
     }
 
+    /// Creates an object. One that is there already is a conflict.
+    pub(super) async fn create(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        object: &Value,
+    ) -> Result<DynamicObject, RequestError> {
+        let parameters = PostParams { dry_run: false, field_manager: Some(FIELD_MANAGER.to_owned()) };
+        let attempt = format!("create a {}", resource.kind);
+        let body = object.to_string().into_bytes();
+        self.send(&attempt, Request::new(path(resource, namespace)).create(&parameters, body)).await
+    }
+
+    /// Deletes an object as it was read: one that changed since, or was made anew, is a conflict.
+    pub(super) async fn delete(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        object: &DynamicObject,
+    ) -> Result<(), RequestError> {
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        let preconditions = Preconditions {
+            uid: object.metadata.uid.clone(),
+            resource_version: object.metadata.resource_version.clone(),
+        };
+        let parameters = DeleteParams::background().preconditions(preconditions);
+        let attempt = format!("delete {}", described(resource, namespace, name));
+        let request = Request::new(path(resource, namespace)).delete(name, &parameters);
+        self.send::<Value>(&attempt, request).await.map(drop)
+    }
+
     /// Changes an object by a merge patch; as a dry run nothing is kept.
     pub(super) async fn merge(
         &self,
@@ -224,12 +255,12 @@ impl Connection {
         name: &str,
         patch: &Value,
         dry_run: bool,
-    ) -> Result<(), RequestError> {
+    ) -> Result<DynamicObject, RequestError> {
         let parameters =
             PatchParams { dry_run, field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let attempt = format!("patch {}", described(resource, namespace, name));
         let request = Request::new(path(resource, namespace)).patch(name, &parameters, &Patch::Merge(patch));
-        self.send::<Value>(&attempt, request).await.map(drop)
+        self.send(&attempt, request).await
     }
 
     /// Applies an object on the server's side. Fields of other managers are never taken over.
