@@ -8,16 +8,15 @@ use crate::configuration_file;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::join;
 use crate::generate::{self, Kind, chart};
-use crate::kustomization::{FILE_NAMES, Kustomization, PatchEntry};
+use crate::kustomization::{FILE_NAMES, Kustomization};
 use crate::loader::Loader;
 use crate::objects;
 use crate::provenance::{self, Configured};
+use crate::remote::names_a_repository;
 use crate::resource::{Origin, Resource};
 use crate::resources::Resources;
-use crate::schema::{Configuration, FieldSpec, Schema, default_configuration};
+use crate::schema::{Configuration, Schema, default_configuration};
 use crate::steps::{self, Context};
-use crate::transform::names::End;
-use crate::transform::namespace::NamespaceTransformer;
 use crate::transform::variables::{self, Variables};
 use crate::yaml::write_folded_texts;
 
@@ -390,10 +389,11 @@ impl Build {
         origin: &str,
     ) -> Result<(), BuildError> {
         let file = provenance::join(origin, kustomization.file.rsplit('/').next().unwrap_or_default());
-        let mut all: Vec<(Step, Option<Configured>)> = own_steps(kustomization, &accumulator.configuration)?
-            .into_iter()
-            .map(|(step, name)| (step, self.tracks_origins.then(|| Configured::builtin(&file, name))))
-            .collect();
+        let mut all: Vec<(Step, Option<Configured>)> =
+            builtin::own_steps(kustomization, &accumulator.configuration, self.tracks_origins)?
+                .into_iter()
+                .map(|(step, name)| (step, self.tracks_origins.then(|| Configured::builtin(&file, name))))
+                .collect();
         for object in self.plugins(loader, &kustomization.transformers, &file, origin)? {
             let by = Configured::object(&object);
             all.extend(builtin::step(&object)?.into_iter().map(|step| (step, by.clone())));
@@ -403,14 +403,10 @@ impl Build {
         // Files are read before anything changes, as kustomize configures all its plugins first.
         let prepared: Vec<_> =
             all.into_iter().map(|(step, by)| Ok((context.prepare(step)?, by))).collect::<Result<_, BuildError>>()?;
-        for (step, by) in prepared {
-            self.builtin_in_use |= matches!(step, steps::Prepared::Patch(_) | steps::Prepared::StrategicMerge(_));
-            context.run(&step, &mut accumulator.resources)?;
-            if let Some(by) = by {
-                provenance::note(&mut accumulator.resources.items, &by);
-            }
-        }
-        Ok(())
+        self.builtin_in_use |= prepared
+            .iter()
+            .any(|(step, _)| matches!(step, steps::Prepared::Patch(_) | steps::Prepared::StrategicMerge(_)));
+        context.run_all(&prepared, &mut accumulator.resources)
     }
 
     /// Validators may look, but not change, except that they may label what they have seen.
@@ -430,7 +426,7 @@ impl Build {
         for object in self.plugins(loader, &kustomization.validators, &file, origin)? {
             let before = accumulator.resources.clone();
             for step in builtin::step(&object)? {
-                context.run(&context.prepare(step)?, &mut accumulator.resources)?;
+                context.run_all(&[(context.prepare(step)?, None)], &mut accumulator.resources)?;
             }
             let after = &accumulator.resources;
             let same = after.len() == before.len()
@@ -442,80 +438,4 @@ impl Build {
         }
         Ok(())
     }
-}
-
-/// Says whether an address can only be that of a repository.
-fn names_a_repository(path: &str) -> bool {
-    let after_scheme = path.split_once("://").map_or(path, |(_, rest)| rest);
-    !(path.starts_with("http://") || path.starts_with("https://"))
-        || after_scheme.contains("//")
-        || [".git/", "_git/", "?ref=", "&ref=", "?version=", "?submodules=", "?timeout="]
-            .iter()
-            .any(|mark| path.contains(mark))
-        || path.ends_with(".git")
-}
-
-/// The fields of a kustomization as steps, in their fixed order, with the names of kustomize's plugins.
-fn own_steps(
-    kustomization: &Kustomization,
-    configuration: &Configuration,
-) -> Result<Vec<(Step, &'static str)>, BuildError> {
-    let mut steps: Vec<(Step, &'static str)> = Vec::new();
-    if !kustomization.patches_strategic_merge.is_empty() {
-        let paths = kustomization.patches_strategic_merge.clone();
-        steps.push((Step::StrategicMerge { paths, patches: String::new() }, "PatchStrategicMergeTransformer"));
-    }
-    let patch = |entry: &PatchEntry| (Step::Patch(entry.clone()), "PatchTransformer");
-    steps.extend(kustomization.patches.iter().map(patch));
-    if !kustomization.namespace.is_empty() {
-        let transformer = NamespaceTransformer {
-            namespace: kustomization.namespace.clone(),
-            fields: configuration.namespace.clone(),
-            ..NamespaceTransformer::default()
-        };
-        steps.push((Step::Namespace(transformer), "NamespaceTransformer"));
-    }
-    if !kustomization.name_prefix.is_empty() {
-        let fields = configuration.name_prefix.clone();
-        steps.push((Step::Name(End::Prefix, kustomization.name_prefix.clone(), fields), "PrefixTransformer"));
-    }
-    if !kustomization.name_suffix.is_empty() {
-        let fields = configuration.name_suffix.clone();
-        steps.push((Step::Name(End::Suffix, kustomization.name_suffix.clone(), fields), "SuffixTransformer"));
-    }
-    if !kustomization.labels.is_empty() || !kustomization.common_labels.is_empty() {
-        for entry in &kustomization.labels {
-            let mut fields = entry.fields.clone();
-            crate::schema::merge_specs(&mut fields, &configuration.labels)?;
-            if entry.include_selectors {
-                crate::schema::merge_specs(&mut fields, &configuration.common_labels)?;
-            } else {
-                if entry.include_templates {
-                    crate::schema::merge_specs(&mut fields, &configuration.template_labels)?;
-                }
-                let own = FieldSpec::new(crate::id::Gvk::default(), "metadata/labels", true);
-                crate::schema::merge_specs(&mut fields, &[own])?;
-            }
-            steps.push((Step::Labels(entry.pairs.clone(), fields.into()), "LabelTransformer"));
-        }
-        let fields = configuration.common_labels.clone();
-        steps.push((Step::Labels(kustomization.common_labels.clone(), fields), "LabelTransformer"));
-    }
-    if !kustomization.common_annotations.is_empty() {
-        let fields = configuration.common_annotations.clone();
-        steps.push((Step::Annotations(kustomization.common_annotations.clone(), fields), "AnnotationsTransformer"));
-    }
-    let json = |entry: &PatchEntry| (Step::JsonPatch(entry.clone()), "PatchJson6902Transformer");
-    steps.extend(kustomization.patches_json.iter().map(json));
-    for (name, count) in &kustomization.replicas {
-        let fields = configuration.replicas.clone();
-        steps.push((Step::Replicas(name.clone(), *count, fields), "ReplicaCountTransformer"));
-    }
-    for image in &kustomization.images {
-        steps.push((Step::Image(image.clone(), configuration.images.clone()), "ImageTagTransformer"));
-    }
-    if !kustomization.replacements.is_empty() {
-        steps.push((Step::Replacements(kustomization.replacements.clone()), "ReplacementTransformer"));
-    }
-    Ok(steps)
 }

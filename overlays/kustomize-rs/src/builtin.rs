@@ -5,10 +5,11 @@ use std::sync::Arc;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::generate::Kind;
 use crate::generate::chart::{self, Chart};
+use crate::id::Gvk;
 use crate::kustomization::fields::Fields;
-use crate::kustomization::{Generator, PatchEntry, ReplacementEntry, parts};
+use crate::kustomization::{Generator, Kustomization, PatchEntry, ReplacementEntry, parts};
 use crate::resource::Resource;
-use crate::schema::FieldSpec;
+use crate::schema::{Configuration, FieldSpec, merge_specs};
 use crate::transform::images::Image;
 use crate::transform::names::End;
 use crate::transform::namespace::{NamespaceTransformer, Subjects};
@@ -26,7 +27,7 @@ pub(crate) enum Step {
     StrategicMerge { paths: Vec<String>, patches: String },
     JsonPatch(PatchEntry),
     Replicas(String, i64, Arc<Vec<FieldSpec>>),
-    Image(Image, Arc<Vec<FieldSpec>>),
+    Images(Vec<Image>, Arc<Vec<FieldSpec>>),
     Replacements(Vec<ReplacementEntry>),
     ValueAdd { value: String, targets: Vec<ValueAddTarget>, file: String },
     Hash,
@@ -112,7 +113,9 @@ fn read_step(kind: &str, fields: &Fields<'_>) -> Result<Option<Step>, BuildError
             let (name, count) = replica.unwrap_or_default();
             Step::Replicas(name, count, specs()?)
         }
-        "ImageTagTransformer" => Step::Image(fields.object("imageTag", parts::image)?.unwrap_or_default(), specs()?),
+        "ImageTagTransformer" => {
+            Step::Images(vec![fields.object("imageTag", parts::image)?.unwrap_or_default()], specs()?)
+        }
         "ReplacementTransformer" => Step::Replacements(fields.objects("replacements", parts::replacement_entry)?),
         "ValueAddTransformer" => Step::ValueAdd {
             value: fields.text("value")?,
@@ -212,4 +215,71 @@ fn iam_policy(fields: &Fields<'_>) -> Result<Resource, BuildError> {
     object.insert("kind", "ServiceAccount");
     object.insert("metadata", metadata);
     Ok(Resource::new(object.into()))
+}
+
+/// The fields of a kustomization as steps, in their fixed order, with the names of kustomize's plugins. Images are one
+/// step, unless each plugin is noted `apart`.
+pub(crate) fn own_steps(
+    kustomization: &Kustomization,
+    configuration: &Configuration,
+    apart: bool,
+) -> Result<Vec<(Step, &'static str)>, BuildError> {
+    let mut steps: Vec<(Step, &'static str)> = Vec::new();
+    if !kustomization.patches_strategic_merge.is_empty() {
+        let paths = kustomization.patches_strategic_merge.clone();
+        steps.push((Step::StrategicMerge { paths, patches: String::new() }, "PatchStrategicMergeTransformer"));
+    }
+    let patch = |entry: &PatchEntry| (Step::Patch(entry.clone()), "PatchTransformer");
+    steps.extend(kustomization.patches.iter().map(patch));
+    if !kustomization.namespace.is_empty() {
+        let transformer = NamespaceTransformer {
+            namespace: kustomization.namespace.clone(),
+            fields: configuration.namespace.clone(),
+            ..NamespaceTransformer::default()
+        };
+        steps.push((Step::Namespace(transformer), "NamespaceTransformer"));
+    }
+    if !kustomization.name_prefix.is_empty() {
+        let fields = configuration.name_prefix.clone();
+        steps.push((Step::Name(End::Prefix, kustomization.name_prefix.clone(), fields), "PrefixTransformer"));
+    }
+    if !kustomization.name_suffix.is_empty() {
+        let fields = configuration.name_suffix.clone();
+        steps.push((Step::Name(End::Suffix, kustomization.name_suffix.clone(), fields), "SuffixTransformer"));
+    }
+    if !kustomization.labels.is_empty() || !kustomization.common_labels.is_empty() {
+        for entry in &kustomization.labels {
+            let mut fields = entry.fields.clone();
+            merge_specs(&mut fields, &configuration.labels)?;
+            if entry.include_selectors {
+                merge_specs(&mut fields, &configuration.common_labels)?;
+            } else {
+                if entry.include_templates {
+                    merge_specs(&mut fields, &configuration.template_labels)?;
+                }
+                let own = FieldSpec::new(Gvk::default(), "metadata/labels", true);
+                merge_specs(&mut fields, &[own])?;
+            }
+            steps.push((Step::Labels(entry.pairs.clone(), fields.into()), "LabelTransformer"));
+        }
+        let fields = configuration.common_labels.clone();
+        steps.push((Step::Labels(kustomization.common_labels.clone(), fields), "LabelTransformer"));
+    }
+    if !kustomization.common_annotations.is_empty() {
+        let fields = configuration.common_annotations.clone();
+        steps.push((Step::Annotations(kustomization.common_annotations.clone(), fields), "AnnotationsTransformer"));
+    }
+    let json = |entry: &PatchEntry| (Step::JsonPatch(entry.clone()), "PatchJson6902Transformer");
+    steps.extend(kustomization.patches_json.iter().map(json));
+    for (name, count) in &kustomization.replicas {
+        let fields = configuration.replicas.clone();
+        steps.push((Step::Replicas(name.clone(), *count, fields), "ReplicaCountTransformer"));
+    }
+    for images in kustomization.images.chunks(if apart { 1 } else { usize::MAX }) {
+        steps.push((Step::Images(images.to_vec(), configuration.images.clone()), "ImageTagTransformer"));
+    }
+    if !kustomization.replacements.is_empty() {
+        steps.push((Step::Replacements(kustomization.replacements.clone()), "ReplacementTransformer"));
+    }
+    Ok(steps)
 }

@@ -181,6 +181,17 @@ fn duration(text: &str) -> Option<Duration> {
     (!total.is_zero()).then_some(total)
 }
 
+/// Says whether an address can only be that of a repository.
+pub(crate) fn names_a_repository(path: &str) -> bool {
+    let after_scheme = path.split_once("://").map_or(path, |(_, rest)| rest);
+    !(path.starts_with("http://") || path.starts_with("https://"))
+        || after_scheme.contains("//")
+        || [".git/", "_git/", "?ref=", "&ref=", "?version=", "?submodules=", "?timeout="]
+            .iter()
+            .any(|mark| path.contains(mark))
+        || path.ends_with(".git")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use crate::kustomization::{PatchEntry, ReplacementEntry, parts};
 use crate::loader::Loader;
 use crate::merge::json6902;
 use crate::objects;
+use crate::provenance::{self, Configured};
 use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, Schema};
@@ -31,10 +32,16 @@ pub(crate) enum Prepared {
     StrategicMerge(Vec<(Resource, String)>),
     JsonPatch { operations: Vec<json6902::Operation>, entry: Box<PatchEntry>, file: String },
     Replicas(String, i64, Arc<Vec<FieldSpec>>),
-    Image(Image, Arc<Vec<FieldSpec>>),
+    Images(Vec<Image>, Arc<Vec<FieldSpec>>),
     Replacements(Vec<Replacement>),
     ValueAdd(String, Vec<ValueAddTarget>),
     Hash,
+}
+
+impl Prepared {
+    fn sees_state(&self) -> bool {
+        !matches!(self, Self::Patch(_) | Self::StrategicMerge(_) | Self::JsonPatch { .. })
+    }
 }
 
 /// Longer texts than names and labels are watched.
@@ -113,7 +120,7 @@ impl Context<'_, '_> {
             Step::StrategicMerge { paths, patches } => self.strategic_merge(&paths, &patches)?,
             Step::JsonPatch(entry) => self.json_patch(entry)?,
             Step::Replicas(name, count, fields) => Prepared::Replicas(name, count, fields),
-            Step::Image(image, fields) => Prepared::Image(image, fields),
+            Step::Images(images, fields) => Prepared::Images(images, fields),
             Step::Replacements(entries) => Prepared::Replacements(self.replacements(entries)?),
             Step::ValueAdd { value, targets, file } => self.value_add(&value, targets, &file)?,
             Step::Hash => Prepared::Hash,
@@ -255,7 +262,10 @@ impl Context<'_, '_> {
             Prepared::Name(_, text, fields) => (text.len(), fields.len()),
             Prepared::Labels(labels, fields) => (pairs(labels), fields.len()),
             Prepared::Annotations(annotations, fields) => (pairs(annotations), fields.len()),
-            Prepared::Image(image, fields) => (image.longest(), fields.len()),
+            Prepared::Images(images, fields) => {
+                let places = fields.len().saturating_mul(images.len());
+                (images.iter().map(Image::longest).max().unwrap_or(0), places)
+            }
             Prepared::ValueAdd(value, targets) => (value.len(), targets.len()),
             // These take what they cost themselves.
             Prepared::Patch(_)
@@ -274,24 +284,37 @@ impl Context<'_, '_> {
         Ok(())
     }
 
-    /// Runs a step on the objects.
-    pub(crate) fn run(&self, step: &Prepared, resources: &mut Resources) -> Result<(), BuildError> {
-        let is_patch = matches!(step, Prepared::Patch(_) | Prepared::StrategicMerge(_) | Prepared::JsonPatch { .. });
-        let sees_annotations = !is_patch;
-        if sees_annotations {
-            resources.items.iter_mut().for_each(Resource::show_state);
-        }
-        self.run_alone(step, resources)?;
-        for resource in &mut resources.items {
-            if sees_annotations {
-                resource.hide_state();
+    /// Runs steps on the objects, one after the other, and notes on them what configured the steps.
+    ///
+    /// All steps but patches see that there are annotations where kustomize keeps its state in them.
+    pub(crate) fn run_all(
+        &self,
+        steps: &[(Prepared, Option<Configured>)],
+        resources: &mut Resources,
+    ) -> Result<(), BuildError> {
+        let mut is_shown = false;
+        for (index, (step, by)) in steps.iter().enumerate() {
+            if step.sees_state() {
+                resources.items.iter_mut().for_each(Resource::show_state);
+                is_shown = true;
             }
-            resource.shared.settle(&mut resource.node);
+            self.run(step, resources)?;
+            resources.items.iter_mut().for_each(|resource| resource.shared.settle(&mut resource.node));
+            let stays_shown = by.is_none() && steps.get(index + 1).is_some_and(|(next, _)| next.sees_state());
+            if is_shown && !stays_shown {
+                for resource in &mut resources.items {
+                    resource.hide_state();
+                }
+                is_shown = false;
+            }
+            if let Some(by) = by {
+                provenance::note(&mut resources.items, by);
+            }
         }
         Ok(())
     }
 
-    fn run_alone(&self, step: &Prepared, resources: &mut Resources) -> Result<(), BuildError> {
+    fn run(&self, step: &Prepared, resources: &mut Resources) -> Result<(), BuildError> {
         let schema = self.schema;
         let limits = &self.loader.limits;
         self.charge(step, resources)?;
@@ -314,7 +337,7 @@ impl Context<'_, '_> {
                     .map_err(|error| error.in_file(file))
             }
             Prepared::Replicas(name, count, fields) => replicas::set(resources, name, *count, fields, schema),
-            Prepared::Image(image, fields) => images::change(resources, image, fields),
+            Prepared::Images(images, fields) => images::change(resources, images, fields),
             Prepared::Replacements(list) => replacements::replace(resources, list, schema),
             Prepared::ValueAdd(value, targets) => value_add::add(resources, value, targets, schema),
             Prepared::Hash => names::add_hashes(resources, schema),

@@ -60,6 +60,40 @@ fn walk(
     }
 }
 
+/// Shows every node that [`visit`] would call on with [`Create::Never`]. `false` if that would change something on the way
+/// or fail.
+pub(crate) fn look(object: &Node, spec: &FieldSpec, each: &mut dyn FnMut(&Node)) -> bool {
+    look_along(object, &spec.parts, each)
+}
+
+fn look_along(node: &Node, path: &[String], each: &mut dyn FnMut(&Node)) -> bool {
+    let Some((part, rest)) = path.split_first() else {
+        each(node);
+        return true;
+    };
+    match &node.value {
+        Value::Null => true,
+        Value::Sequence(items) => items.iter().all(|item| look_along(item, path, each)),
+        Value::Mapping(mapping) => {
+            let (name, is_list) = field_name(part);
+            match mapping.get(name) {
+                Some(field) if !(is_list && field.is_null()) => look_along(field, rest, each),
+                Some(_) => false,
+                None => !name.is_empty(),
+            }
+        }
+        _ => false,
+    }
+}
+
+/// The name of a field, and whether it is a list.
+fn field_name(part: &str) -> (&str, bool) {
+    match part.strip_suffix("[]") {
+        Some(name) => (name, true),
+        None => (part, false),
+    }
+}
+
 /// The field `part`, made where that is wanted; a null takes the type that would be made.
 fn find<'n>(
     mapping: &'n mut Mapping,
@@ -67,10 +101,7 @@ fn find<'n>(
     rest: &[String],
     create: Create,
 ) -> Result<Option<&'n mut Node>, BuildError> {
-    let (name, is_list) = match part.strip_suffix("[]") {
-        Some(name) => (name, true),
-        None => (part, false),
-    };
+    let (name, is_list) = field_name(part);
     if name.is_empty() {
         return Err(BuildError::transform("a field without name"));
     }

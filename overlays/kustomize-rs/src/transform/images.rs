@@ -1,12 +1,12 @@
 //! `images`.
 
-use super::field::{Create, apply, set_plain};
+use super::field::{Create, look, set_plain, visit};
 use crate::error::BuildError;
 use crate::pattern::Name;
 use crate::resources::Resources;
 use crate::schema::FieldSpec;
 use crate::selector::compile;
-use crate::yaml::{Node, Value};
+use crate::yaml::{Node, Text, Value};
 use regex::Regex;
 
 /// One entry of `images`; empty texts change nothing.
@@ -26,24 +26,98 @@ impl Image {
     }
 }
 
-/// Changes all images of that name.
-pub(crate) fn change(resources: &mut Resources, image: &Image, fields: &[FieldSpec]) -> Result<(), BuildError> {
-    let pattern = ImagePattern::new(&image.name)?;
+/// Changes all images of those names, one entry after the other.
+pub(crate) fn change(resources: &mut Resources, images: &[Image], fields: &[FieldSpec]) -> Result<(), BuildError> {
+    let patterns: Vec<ImagePattern> =
+        images.iter().map(|image| ImagePattern::new(&image.name)).collect::<Result<_, _>>()?;
     for resource in resources.items.iter_mut().filter(|resource| resource.kind() != "CustomResourceDefinition") {
-        let file = resource.origin.file.clone();
-        let span = resource.node.span;
         let gvk = resource.gvk();
-        let mut set = |node: &mut Node| set_image(node, image, &pattern);
-        if concerns(&resource.node, &pattern) {
-            change_containers(&mut resource.node, &pattern, &mut set).map_err(|error| error.at(&file, span))?;
-        }
-        for spec in fields {
-            apply(&mut resource.node, &gvk, spec, Create::Never, &mut set).map_err(|error| error.at(&file, span))?;
+        let fields: Vec<&FieldSpec> = fields.iter().filter(|spec| gvk.is_selected(&spec.gvk)).collect();
+        let mut found = Found::of(&resource.node, &fields);
+        for (image, pattern) in images.iter().zip(&patterns) {
+            if found.concerns(pattern) {
+                change_one(&mut resource.node, image, pattern, &fields)
+                    .map_err(|error| error.at(&resource.origin.file, resource.node.span))?;
+                resource.shared.settle(&mut resource.node);
+                found = Found::of(&resource.node, &fields);
+            }
         }
     }
     Ok(())
 }
 
+fn change_one(
+    object: &mut Node,
+    image: &Image,
+    pattern: &ImagePattern,
+    fields: &[&FieldSpec],
+) -> Result<(), BuildError> {
+    let mut set = |node: &mut Node| set_image(node, image, pattern);
+    if concerns(object, pattern) {
+        change_containers(object, pattern, &mut set)?;
+    }
+    fields.iter().try_for_each(|spec| visit(object, spec, Create::Never, &mut set))
+}
+
+/// The images of an object. Looked for once, because most entries of `images` concern few objects.
+#[derive(Default)]
+struct Found {
+    images: Vec<Text>,
+    /// There is something that is no image where one should be.
+    is_odd: bool,
+}
+
+impl Found {
+    fn of(object: &Node, fields: &[&FieldSpec]) -> Self {
+        let mut found = Self::default();
+        found.look_into(object);
+        for spec in fields {
+            let as_it_is = look(object, spec, &mut |node| found.add(node));
+            found.is_odd |= !as_it_is;
+        }
+        found
+    }
+
+    fn add(&mut self, image: &Node) {
+        match (image.is_null(), image.is_scalar()) {
+            (true, _) => self.images.push(Text::default()),
+            (false, true) => self.images.push(image.to_text()),
+            (false, false) => self.is_odd = true,
+        }
+    }
+
+    /// Looks where [`change_containers`] does.
+    fn look_into(&mut self, node: &Node) {
+        match &node.value {
+            Value::Sequence(items) => items.iter().for_each(|item| self.look_into(item)),
+            Value::Mapping(mapping) => {
+                for entry in mapping {
+                    self.look_into(&entry.value);
+                    if !is_containers(&entry.key) {
+                        continue;
+                    }
+                    for item in entry.value.as_sequence().into_iter().flatten() {
+                        match &item.value {
+                            Value::Null => {}
+                            Value::Mapping(container) => container.get("image").into_iter().for_each(|it| self.add(it)),
+                            _ => self.is_odd = true,
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Says whether there is an image of that name, or something that has to be looked at.
+    fn concerns(&self, pattern: &ImagePattern) -> bool {
+        self.is_odd || self.images.iter().any(|text| pattern.is_match(text))
+    }
+}
+
+fn is_containers(key: &str) -> bool {
+    matches!(key, "containers" | "initContainers")
+}
 /// A name as an expression, then a tag, then a digest.
 enum ImagePattern {
     Name(Name),
@@ -91,8 +165,7 @@ fn concerns(node: &Node, pattern: &ImagePattern) -> bool {
                 _ => true,
             };
             concerns(&entry.value, pattern)
-                || matches!(entry.key.as_str(), "containers" | "initContainers")
-                    && entry.value.as_sequence().is_some_and(|items| items.iter().any(hit))
+                || is_containers(&entry.key) && entry.value.as_sequence().is_some_and(|items| items.iter().any(hit))
         }),
         _ => false,
     }
@@ -119,7 +192,7 @@ fn change_containers(
                 if concerns(&entry.value, pattern) {
                     change_containers(&mut entry.value, pattern, set)?;
                 }
-                if !matches!(entry.key.as_str(), "containers" | "initContainers") {
+                if !is_containers(&entry.key) {
                     continue;
                 }
                 for item in entry.value.as_sequence_mut().into_iter().flatten() {

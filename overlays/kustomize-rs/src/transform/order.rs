@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::id::{Gvk, ResourceId};
+use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::Schema;
 
@@ -73,38 +74,43 @@ pub(crate) fn sort_legacy(resources: &mut Resources, order: Option<&LegacyOrder>
         }
         None => (FIRST.to_vec(), LAST.to_vec()),
     };
-    let mut keyed: Vec<(i32, String, String, ResourceId, crate::resource::Resource)> =
-        std::mem::take(&mut resources.items)
-            .into_iter()
-            .map(|resource| {
-                let id = resource.id(schema);
-                (rank_in(&id.gvk.kind, &first, &last), gvk_text(&id.gvk), id_text(&id), id, resource)
-            })
-            .collect();
-    keyed.sort_by(|a, b| {
-        if a.3.gvk == b.3.gvk {
-            return a.2.cmp(&b.2);
+    let mut keyed: Vec<(i32, ResourceId, Resource)> = std::mem::take(&mut resources.items)
+        .into_iter()
+        .map(|resource| {
+            let id = resource.id(schema);
+            (rank_in(&id.gvk.kind, &first, &last), id, resource)
+        })
+        .collect();
+    keyed.sort_by(|(a_rank, a, _), (b_rank, b, _)| {
+        if a.gvk == b.gvk {
+            return compare(&name_parts(a), &name_parts(b));
         }
-        a.0.cmp(&b.0).then_with(|| {
-            let namespaces = a.3.gvk.kind == "Namespace" && b.3.gvk.kind == "Namespace";
-            let core = a.3.gvk.group.is_empty() || b.3.gvk.group.is_empty();
-            let order: Ordering = a.1.cmp(&b.1);
+        a_rank.cmp(b_rank).then_with(|| {
+            let namespaces = a.gvk.kind == "Namespace" && b.gvk.kind == "Namespace";
+            let core = a.gvk.group.is_empty() || b.gvk.group.is_empty();
+            let order = compare(&gvk_parts(&a.gvk), &gvk_parts(&b.gvk));
             if namespaces && core { order.reverse() } else { order }
         })
     });
     resources.items = keyed.into_iter().map(|(.., resource)| resource).collect();
 }
 
+/// The order of two texts in parts, as if each were put together.
+fn compare(a: &[&str], b: &[&str]) -> Ordering {
+    a.iter().flat_map(|part| part.bytes()).cmp(b.iter().flat_map(|part| part.bytes()))
+}
+
 fn or<'a>(text: &'a str, empty: &'a str) -> &'a str {
     if text.is_empty() { empty } else { text }
 }
 
-fn gvk_text(gvk: &Gvk) -> String {
-    format!("{}_{}_{}", or(&gvk.group, "~G"), or(&gvk.version, "~V"), or(&gvk.kind, "~K"))
+fn gvk_parts(gvk: &Gvk) -> [&str; 5] {
+    [or(&gvk.group, "~G"), "_", or(&gvk.version, "~V"), "_", or(&gvk.kind, "~K")]
 }
 
-fn id_text(id: &ResourceId) -> String {
-    format!("{}|{}|{}", id.gvk, or(&id.namespace, "~X"), or(&id.name, "~N"))
+/// Namespace and name, for objects of one kind.
+fn name_parts(id: &ResourceId) -> [&str; 3] {
+    [or(&id.namespace, "~X"), "|", or(&id.name, "~N")]
 }
 
 #[cfg(test)]
