@@ -1,14 +1,14 @@
 //! What the checks of a gate found, gathered before it is judged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use crate::identifier::CommitId;
 use crate::observation::{Condition, ConditionStatus, Observation};
 use crate::verdict::{Fact, GateVerdict, Reason};
 
-/// How many reasons a wait spells out; more are counted.
-const SPELLED_OUT: usize = 3;
+/// How many reasons a wait spells out, of as many objects as there are; more are counted.
+const SPELLED_OUT: usize = 4;
 
 /// What the checks of a gate found.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ impl Findings {
         if !self.fails.is_empty() && !self.untried {
             return Err(GateVerdict::Fail { reasons: self.fails });
         }
-        let mut waits = self.waits.into_iter().chain(self.fails);
+        let mut waits = one_of_each_object_first(self.waits.into_iter().chain(self.fails)).into_iter();
         let Some(mut first) = waits.next() else { return Ok((self.facts, self.applied_revision)) };
         let others: Vec<Reason> = waits.collect();
         for other in others.iter().take(SPELLED_OUT - 1) {
@@ -166,6 +166,15 @@ impl Findings {
             self.condition(object, conditions, name, expected, None, help);
         }
     }
+}
+
+/// The first reason of each object, then all others: the machine that is stuck is not hidden behind what its owner says of it.
+fn one_of_each_object_first(reasons: impl Iterator<Item = Reason>) -> Vec<Reason> {
+    let mut seen = BTreeSet::new();
+    let (mut firsts, others): (Vec<Reason>, Vec<Reason>) =
+        reasons.partition(|reason| reason.object.is_empty() || seen.insert(reason.object.clone()));
+    firsts.extend(others);
+    firsts
 }
 
 /// A condition in one line: `False (NotReady: message)`.

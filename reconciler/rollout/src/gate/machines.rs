@@ -21,7 +21,12 @@ pub(super) struct MachineRule<'a> {
 
 /// Waits unless every machine runs the version on a healthy node and none is on its way out.
 pub(super) fn check(machines: &[&Machine], rule: &MachineRule<'_>, observation: &Observation, findings: &mut Findings) {
-    for machine in machines {
+    // Those of the new version first: an old machine only waits for one of these to be done.
+    let is_new = |machine: &&&Machine| {
+        machine.spec_version.as_deref().is_some_and(|version| rule.version.is_met_by_declared(version))
+    };
+    let (new, old): (Vec<&Machine>, Vec<&Machine>) = machines.iter().partition(is_new);
+    for machine in new.into_iter().chain(old) {
         check_one(machine, rule, observation, findings);
     }
     let mut names: Vec<&str> = machines.iter().map(|machine| machine.name.as_str()).collect();

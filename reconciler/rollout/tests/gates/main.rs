@@ -12,8 +12,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use rollout::{
-    Binding, Expectation, Gate, GateHistory, GateVerdict, Observation, Reachability, StageId, StageName, StagePolicy,
-    WebhookOutcome, WebhookProbe,
+    Binding, Expectation, Gate, GateHistory, GateVerdict, Machine, Observation, Reachability, StageId, StageName,
+    StagePolicy, WebhookOutcome, WebhookProbe,
 };
 
 use healthy::*;
@@ -198,6 +198,27 @@ fn soak_and_reads_are_both_needed() {
     }
     let soaking = verdict(&[earlier(5), earlier(0)], &expectations(), now());
     assert!(matches!(soaking, GateVerdict::Wait { until: Some(until), .. } if until == second(4)), "{soaking:?}");
+}
+
+#[test]
+fn a_machine_that_does_not_come_up_is_named_beside_what_its_owner_says() {
+    let mut broken = healthy();
+    let control_plane = &mut broken.control_planes[0];
+    control_plane.replicas = Some(4);
+    for condition in ["RollingOut", "ScalingUp", "MachinesReady", "MachinesUpToDate"] {
+        control_plane.conditions.remove(condition);
+    }
+    let owned = |machine: &&mut Machine| machine.control_plane;
+    for (index, machine) in broken.machines.iter_mut().filter(owned).enumerate() {
+        if index == 2 {
+            machine.node = None;
+        } else {
+            machine.spec_version = Some("v1.30.0".into());
+        }
+    }
+    let stuck = broken.machines.iter().find(|machine| machine.control_plane && machine.node.is_none()).unwrap();
+    let reasons = reasons(&verdict(std::slice::from_ref(&broken), &expectations(), now()));
+    assert!(reasons.contains(&format!("Machine {}/{}: status.nodeRef", stuck.namespace, stuck.name)), "{reasons}");
 }
 
 /// Whoever reads again when the verdict says so is not kept waiting by its usual period.
