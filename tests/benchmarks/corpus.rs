@@ -83,6 +83,7 @@ pub fn draft(parent: Option<CommitId>, version: usize) -> anyhow::Result<CommitD
         message: CommitMessage { subject: format!("Version {version}"), ..CommitMessage::default() },
         author: "Benchmark <benchmark@example.com>".parse()?,
         time: jiff::Timestamp::from_second(1_700_000_000 + i64::try_from(version)?)?,
+        merges: None,
         allow_empty: false,
     })
 }

@@ -108,6 +108,7 @@ impl Fleet {
             message: CommitMessage { subject: "A person's change".to_owned(), ..CommitMessage::default() },
             author: "A Person <person@example.com>".parse()?,
             time: self.clock.now(),
+            merges: None,
             allow_empty: false,
         };
         let CommitOutcome::Created(commit) = self.repository.commit(&draft, &Signing::None)? else {

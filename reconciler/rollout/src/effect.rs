@@ -48,18 +48,14 @@ pub struct LedgerCommit {
     pub ledger: Ledger,
 }
 
-/// A question to people: may this go on?
+/// A question to people: may this be committed?
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRequest {
-    /// The cluster.
-    pub cluster: ClusterName,
-    /// The rollout.
-    pub rollout: RolloutId,
-    /// The plan that the answer is bound to.
-    pub plan: PlanDigest,
-    /// What is asked for.
+    /// What the answer is for: this commit alone, or every stage of its plan. Either way it is bound to [`StageCommit::plan`].
     pub scope: ApprovalScope,
+    /// The commit that is proposed. It is on the deploy branch once people have merged it: its ledger records the approval.
+    pub commit: StageCommit,
 }
 
 /// What is to be done next. A list of effects is carried out in order; each may be lost to a crash, and is then decided again.
@@ -80,8 +76,8 @@ pub enum Effect {
         /// The rollout that the report has to name.
         rollout: RolloutId,
     },
-    /// Ask people, once.
-    RequestApproval(ApprovalRequest),
+    /// Propose a commit to people. Proposing the same again changes nothing.
+    RequestApproval(Box<ApprovalRequest>),
     /// Commit a stage.
     Commit(StageCommit),
     /// Commit a stage's previous tree back.

@@ -9,6 +9,7 @@ use crate::before::Before;
 use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 use crate::stage::StageId;
 use crate::verdict::{Evidence, Reason};
+use crate::world::ApprovalScope;
 
 /// Whether the recorded rollout has reached its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +59,19 @@ pub struct StageRecord {
     pub reasons: Vec<Reason>,
 }
 
+/// That people let a stage, or the whole plan, be committed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Approved {
+    /// What for.
+    pub scope: ApprovalScope,
+    /// The plan that was looked at; the approval holds for no other.
+    pub plan: PlanDigest,
+    /// By whom, where that was known when the commit was made. Of a proposal that people merged, the merge tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
 /// The record of one rollout of one cluster.
 ///
 /// What it does not hold is the id of the commit it lies in: that follows from the commit's trailers.
@@ -92,6 +106,9 @@ pub struct Ledger {
     pub before: Option<Before>,
     /// Its commits, oldest first.
     pub stages: Vec<StageRecord>,
+    /// What people approved, oldest first; empty where nobody has to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<Approved>,
     /// Evidence of the last gate; none until it is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Evidence>,
@@ -112,6 +129,12 @@ impl Ledger {
     #[must_use]
     pub fn last_record(&self, stage: &StageId) -> Option<&StageRecord> {
         self.stages.iter().rev().find(|record| &record.stage == stage)
+    }
+
+    /// Whether people approved this, looking at this very plan.
+    #[must_use]
+    pub fn is_approved(&self, scope: &ApprovalScope, plan: &PlanDigest) -> bool {
+        self.approvals.iter().any(|approved| &approved.scope == scope && &approved.plan == plan)
     }
 
     /// How many times a stage was committed, reverted attempts included.

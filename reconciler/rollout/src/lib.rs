@@ -35,7 +35,7 @@ pub use expectation::{
 pub use gate::{Gate, control_plane_gate, workers_gate};
 pub use history::{GateHistory, GateKey, Streak};
 pub use identifier::{ClusterName, CommitId, GroupName, InvalidIdentifier, PlanDigest, RolloutId, TreeDigest};
-pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
+pub use ledger::{Approved, Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use observation::{
     BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition, DaemonSet, Deployment,
     EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource, Machine,
@@ -48,6 +48,7 @@ pub use plan::{
 };
 pub use policy::{Approval, OnFailure, PlanPolicy, StagePolicy};
 pub use stage::{InvalidStage, StageId, StageName};
+pub use step::approval_scope;
 pub use step::{record, step};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay};

@@ -85,10 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
             let cluster: rollout::ClusterName = name.parse()?;
             let repository = opened.planner.repository();
             for entry in repository.history(head, &opened.reading.layout, &cluster, arguments.limit)? {
-                let mut snapshot = repository.snapshot_of(&entry.commit)?;
-                if let Some(prefix) = &opened.reading.layout.prefix {
-                    snapshot = snapshot.below(prefix)?;
-                }
+                let snapshot = repository.deploy_snapshot(&opened.reading.layout, &entry.commit)?;
                 commits.push(report(&name, &entry, &ClusterDirectory::read(&snapshot, &cluster)?));
             }
         }

@@ -4,6 +4,7 @@
 //! `--yes` is given.
 
 mod adopt;
+mod approve;
 mod bundle;
 mod check;
 mod completion;
@@ -18,6 +19,7 @@ mod init;
 mod kustomize;
 mod output;
 mod plan;
+mod reject;
 mod render;
 mod run;
 mod status;
@@ -156,6 +158,10 @@ enum Verb {
     Run(run::Arguments),
     /// Record a running cluster as it is: what the source branch says now becomes the deployed state.
     Adopt(adopt::Arguments),
+    /// Merge what is proposed for a cluster into the deploy branch: the approval, where no forge is used.
+    Approve(approve::Arguments),
+    /// Say no to what is proposed for a cluster: it is held until its plan is another one.
+    Reject(reject::Arguments),
     /// Run a whole upgrade on a simulated fleet in a temporary folder.
     Demo(demo::Arguments),
     /// Write a commented `stepgate.yaml` into a folder.
@@ -203,6 +209,8 @@ fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
         Verb::History(arguments) => history::run(&arguments),
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Adopt(arguments) => adopt::run(&arguments),
+        Verb::Approve(arguments) => approve::run(&arguments),
+        Verb::Reject(arguments) => reject::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),
         Verb::Init(arguments) => init::run(&arguments),
         Verb::Bundle(arguments) => bundle::run(&arguments),

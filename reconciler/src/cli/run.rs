@@ -65,6 +65,8 @@ pub struct PassedCluster {
     pub stage: Option<String>,
     /// Stages that this pass committed.
     pub committed: Vec<String>,
+    /// The branch on which people are asked for the next commit; null where nobody is asked.
+    pub proposed: Option<String>,
     /// One line.
     pub message: String,
     /// What helps.
@@ -78,6 +80,7 @@ impl From<&Pass> for PassReport {
             state: cluster.outcome.word().to_owned(),
             stage: cluster.outcome.stage().map(ToString::to_string),
             committed: cluster.committed.iter().map(|stage| stage.stage.to_string()).collect(),
+            proposed: cluster.proposed.as_ref().map(ToString::to_string),
             message: cluster.outcome.message(),
             help: cluster.outcome.help(),
         };
@@ -143,7 +146,10 @@ fn exit(pass: &Pass) -> Exit {
 
 async fn serve(arguments: &Arguments, controller: &Controller) -> Result<Exit, CommandError> {
     let planner = controller.planner();
-    let mut watch = Watch::start(planner.repository().clone(), WatchSettings::new([planner.source_branch().clone()]));
+    // People move the deploy branch too: by merging what is proposed.
+    let deploy = planner.read().ok().map(|reading| reading.layout.branch);
+    let branches = deploy.into_iter().chain([planner.source_branch().clone()]);
+    let mut watch = Watch::start(planner.repository().clone(), WatchSettings::new(branches));
     let webhooks = start_webhooks(arguments, &watch).await?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

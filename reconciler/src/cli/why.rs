@@ -103,7 +103,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let view = opened.view(&arguments.cluster)?;
     let access = arguments.access.open()?;
     let runtime = super::run::runtime()?;
-    let outcome = runtime.block_on(Controller::explain(&opened.reading, &view, access.as_ref(), Timestamp::now()));
+    let outcome = runtime.block_on(Controller::explain(
+        &opened.planner,
+        &opened.reading,
+        &view,
+        access.as_ref(),
+        Timestamp::now(),
+    ))?;
     output::print(arguments.output, &WhyReport::of(&view, &outcome))?;
     Ok(match outcome {
         ClusterOutcome::Done => Exit::Success,

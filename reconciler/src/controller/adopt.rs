@@ -66,6 +66,7 @@ pub fn adopt(
         finished_at: Some(now),
         before: None,
         stages: Vec::new(),
+        approvals: Vec::new(),
         verified: None,
         components: versions(&view.parts),
     };
@@ -94,7 +95,7 @@ pub fn adopt(
         },
         author: signature.author.clone(),
         time: now,
-        allow_empty: true,
+        merges: None, allow_empty: true,
     };
     let commit = match planner.repository().commit(&draft, &signature.signing)? {
         CommitOutcome::Created(commit) => commit,

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use overlays::{Policy, RenderedTree, RepoPath, SigningFormat};
-use rollout::{Ledger, LedgerCommit, StageCommit, StageName};
+use rollout::{ClusterName, Ledger, LedgerCommit, StageCommit, StageName};
 
 use super::directory::{ClusterDirectory, ledger_path, tree_digest};
 use super::parts::Part;
+use super::proposal::body_path;
 use crate::git::{CommitDraft, CommitMessage, GitError, Identity, Signing, StageTrailers};
 
 /// Why a decided commit is not made: the world is not the one it was decided on. It is planned again.
@@ -116,7 +117,8 @@ pub fn close_draft(
     now: Timestamp,
 ) -> Result<CommitDraft, StaleDecision> {
     let ledger = close.ledger.clone().with_tree(tree_digest(&directory.files)?);
-    let edits = BTreeMap::from([(ledger_path(&close.cluster)?, Some(ledger_text(&ledger)?))]);
+    let mut edits = BTreeMap::from([(ledger_path(&close.cluster)?, Some(ledger_text(&ledger)?))]);
+    take_away_proposal(&mut edits, &close.cluster, directory)?;
     let subject = format!("{}: verify, rollout {} is done", close.cluster, ledger.rollout);
     let trailers = StageTrailers {
         rollout: ledger.rollout,
@@ -132,6 +134,7 @@ pub fn close_draft(
         message: CommitMessage { subject, body: String::new(), trailers: Some(trailers) },
         author: signature.author.clone(),
         time: now,
+        merges: None,
         allow_empty: false,
     })
 }
@@ -166,6 +169,7 @@ fn draft(
     }
     let ledger = commit.ledger.clone().with_tree(tree_digest(&tree)?);
     edits.insert(ledger_path(&commit.cluster)?, Some(ledger_text(&ledger)?));
+    take_away_proposal(&mut edits, &commit.cluster, directory)?;
     Ok(CommitDraft {
         parent: commit.parent.clone(),
         prefix: signature.prefix.clone(),
@@ -173,8 +177,21 @@ fn draft(
         message,
         author: signature.author.clone(),
         time: now,
+        merges: None,
         allow_empty: false,
     })
+}
+
+/// The text of a proposal goes with the commit after the one that was proposed.
+fn take_away_proposal(
+    edits: &mut BTreeMap<RepoPath, Option<Arc<[u8]>>>,
+    cluster: &ClusterName,
+    directory: &ClusterDirectory,
+) -> Result<(), GitError> {
+    if directory.has_proposal {
+        edits.insert(body_path(cluster)?, None);
+    }
+    Ok(())
 }
 
 /// What turns one tree into the other.

@@ -7,7 +7,7 @@ use overlays::Remembered;
 use rollout::{ClusterName, CommitId, DeployCommit, DeployHead, ForeignChange, Ledger, StageTrailer};
 
 use super::directory::{ClusterDirectory, LedgerState, tree_digest};
-use crate::git::{DeployLayout, GitError, HistoryEntry, Repository};
+use crate::git::{DeployLayout, GitError, HistoryEntry, Repository, StageTrailers};
 
 /// How far back a cluster's directory is followed before its rollout counts as lost.
 const LONGEST_ROLLOUT: usize = 500;
@@ -54,13 +54,55 @@ impl Histories {
             return Ok(Arc::clone(&known.entries));
         }
         let known = known.as_ref().map(|known| (&known.head, known.entries.as_ref()));
-        let entries: Arc<[HistoryEntry]> =
-            repository.history_since(head, known, layout, cluster, LONGEST_ROLLOUT)?.into();
+        let mut entries = repository.history_since(head, known, layout, cluster, LONGEST_ROLLOUT)?;
+        let known = known.map_or(0, |(_, entries)| entries.len());
+        let new = entries.len().saturating_sub(known);
+        for entry in entries.iter_mut().take(new).filter(|entry| entry.is_foreign()) {
+            entry.stage = landed(repository, layout, cluster, &entry.commit)?;
+        }
+        let entries: Arc<[HistoryEntry]> = entries.into();
         let read = ReadHistory { head: head.clone(), layout: layout.clone(), entries: Arc::clone(&entries) };
         let bytes = 256 + entries.len() * 512;
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster.clone(), read, bytes);
         Ok(entries)
     }
+}
+
+/// The stage that a commit without our message put on the branch: a squashed proposal keeps its ledger alone.
+fn landed(
+    repository: &Repository,
+    layout: &DeployLayout,
+    cluster: &ClusterName,
+    commit: &CommitId,
+) -> Result<Option<StageTrailers>, GitError> {
+    let after = directory_at(repository, layout, cluster, commit)?;
+    let Some(ledger) = after.ledger() else { return Ok(None) };
+    if tree_digest(&after.files)? != ledger.tree {
+        return Ok(None);
+    }
+    let before = match repository.parent(commit)? {
+        Some(parent) => Some(directory_at(repository, layout, cluster, &parent)?),
+        None => None,
+    };
+    let before = before.as_ref().and_then(ClusterDirectory::ledger).filter(|before| before.rollout == ledger.rollout);
+    let known = before.map_or(0, |before| before.stages.len());
+    let new = ledger.stages.last().filter(|_| ledger.stages.len() == known + 1);
+    Ok(new.map(|record| StageTrailers {
+        rollout: ledger.rollout.clone(),
+        cluster: ledger.cluster.clone(),
+        stage: record.stage.clone(),
+        plan: ledger.plan.clone(),
+        source: ledger.source.clone(),
+    }))
+}
+
+fn directory_at(
+    repository: &Repository,
+    layout: &DeployLayout,
+    cluster: &ClusterName,
+    commit: &CommitId,
+) -> Result<ClusterDirectory, GitError> {
+    ClusterDirectory::read(&repository.deploy_snapshot(layout, commit)?, cluster)
 }
 
 /// Reads the history of `cluster` back to where the ledger's rollout began.
@@ -147,10 +189,6 @@ fn changed_paths(
     ours: &CommitId,
     directory: &ClusterDirectory,
 ) -> Result<Vec<String>, GitError> {
-    let mut snapshot = repository.snapshot_of(ours)?;
-    if let Some(prefix) = &layout.prefix {
-        snapshot = snapshot.below(prefix)?;
-    }
-    let before = ClusterDirectory::read(&snapshot, cluster)?;
+    let before = directory_at(repository, layout, cluster, ours)?;
     Ok(before.files.diff(&directory.files).files.keys().map(ToString::to_string).collect())
 }

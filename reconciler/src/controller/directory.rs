@@ -4,6 +4,7 @@ use overlays::{RenderedTree, RepoPath};
 use rollout::{ClusterName, Ledger, TreeDigest};
 
 use super::deployed::DirectoryIds;
+use super::proposal::body_path;
 use crate::git::{GitError, GitSnapshot, ObjectId};
 
 /// Name of the ledger's file inside a cluster's directory.
@@ -18,6 +19,8 @@ pub struct ClusterDirectory {
     pub files: RenderedTree,
     /// The ledger, as far as there is a readable one.
     pub ledger: LedgerState,
+    /// Whether the text of a merged proposal still lies there.
+    pub has_proposal: bool,
 }
 
 /// The ledger of a cluster, read from the deploy branch.
@@ -34,7 +37,7 @@ pub enum LedgerState {
 impl ClusterDirectory {
     /// A directory that is not there.
     pub fn absent() -> Self {
-        Self { ids: (None, None), files: RenderedTree::new(), ledger: LedgerState::Absent }
+        Self { ids: (None, None), files: RenderedTree::new(), ledger: LedgerState::Absent, has_proposal: false }
     }
 
     /// Reads the directory of `cluster` from a snapshot of the deploy branch (below the deploy path, where there is one).
@@ -51,6 +54,8 @@ impl ClusterDirectory {
             deploy.tree_id(&folder)
         };
         let ids = (read(&cluster_folder(cluster))?, read(&flux_folder(cluster))?);
+        // What people were asked is no part of what is deployed.
+        let has_proposal = files.files.remove(body_path(cluster)?.as_str()).is_some();
         let ledger = match files.files.remove(ledger_path(cluster)?.as_str()) {
             None => LedgerState::Absent,
             Some(bytes) => match serde_yaml::from_slice::<Ledger>(&bytes) {
@@ -58,7 +63,7 @@ impl ClusterDirectory {
                 Err(error) => LedgerState::Unreadable(error.to_string()),
             },
         };
-        Ok(Self { ids, files, ledger })
+        Ok(Self { ids, files, ledger, has_proposal })
     }
 
     /// The ledger; none where there is none or it cannot be read.

@@ -20,6 +20,7 @@ pub mod parts;
 mod pass;
 mod plan;
 pub mod planner;
+pub mod proposal;
 mod report;
 pub mod sources;
 mod standing;

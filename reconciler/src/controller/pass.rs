@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use overlays::{Apply, ClusterSpec, RenderedTree};
-use rollout::{ClusterName, Effect, Pause, Plan, Prerequisite, StageCommit, StageName, World};
+use rollout::{ApprovalRecord, ClusterName, Effect, Pause, Plan, Prerequisite, StageCommit, StageName, World};
 
 use super::access::Clusters;
 use super::commit::{self, Signature, StaleDecision};
 use super::direct;
 use super::directory::ClusterDirectory;
-use super::planner::{ClusterView, FleetReading};
+use super::planner::{ClusterView, FleetReading, Planner};
+use super::proposal;
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
 use super::standing::{self, Standing};
 use super::{Controller, Memory, Settled};
@@ -81,7 +82,7 @@ impl Controller {
         tracing::error!(cluster.name = %name, "cluster `{name}` was not moved on: {message}");
         let help = Some("`stepgate check` lists what to repair".to_owned());
         let outcome = ClusterOutcome::Failed { message, help };
-        ClusterPass { cluster: name.to_owned(), committed: Vec::new(), outcome, next: None }
+        ClusterPass { cluster: name.to_owned(), committed: Vec::new(), outcome, proposed: None, next: None }
     }
 
     async fn cluster(&self, reading: &FleetReading, cluster: &ClusterSpec) -> ClusterPass {
@@ -89,6 +90,7 @@ impl Controller {
             cluster: cluster.name.clone(),
             committed: Vec::new(),
             outcome: ClusterOutcome::Failed { message: "not decided yet".to_owned(), help: None },
+            proposed: None,
             next: None,
         };
         let name = cluster.name.parse::<ClusterName>().ok();
@@ -132,8 +134,11 @@ impl Controller {
         for _ in 0..EFFECTS_PER_PASS {
             let view = self.current_view(&reading, cluster)?;
             let now = self.clock.now();
-            let world = self.world(&reading, &view, now);
+            let world = self.world(&reading, &view, now)?;
             let effects = rollout::step(&world, now);
+            if asks_people(&view) {
+                self.withdraw_void(&view, &effects)?;
+            }
             if !effects.iter().any(writes) {
                 drop(turn.take());
             } else if turn.is_none() {
@@ -145,7 +150,7 @@ impl Controller {
                 }
             }
             let mut again = false;
-            pass.next = None;
+            (pass.next, pass.proposed) = (None, None);
             for effect in effects {
                 match self.perform(&reading, &view, &world, effect, pass).await? {
                     Performed::Nothing => {}
@@ -174,15 +179,16 @@ impl Controller {
         Ok(())
     }
 
-    fn world(&self, reading: &FleetReading, view: &ClusterView, now: jiff::Timestamp) -> World {
+    fn world(&self, reading: &FleetReading, view: &ClusterView, now: jiff::Timestamp) -> Result<World, GitError> {
         let prerequisite = {
             let standings = self.standings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             standing::prerequisite(&reading.fleet, &view.cluster, &standings)
         };
-        let mut world = world(reading, view, self.memory(&view.name), prerequisite.into_iter().collect());
+        let approvals = proposal::records(self.planner.repository(), view)?;
+        let mut world = world(reading, view, self.memory(&view.name), prerequisite.into_iter().collect(), approvals);
         world.history = rollout::record(&world, now);
         self.remember(&view.name, |memory| memory.history = world.history.clone());
-        world
+        Ok(world)
     }
 
     async fn perform(
@@ -224,7 +230,7 @@ impl Controller {
                 self.push(reading, view, &draft, &signature, CommittedDraft { stage, reverted: false, evidence }, pass)
             }
             Effect::RequestApproval(request) => {
-                tracing::info!(cluster.name = %view.name, rollout.name = %request.rollout, "an approval is needed");
+                pass.proposed = Some(self.propose(reading, view, &request)?);
                 Ok(Performed::Nothing)
             }
             Effect::Wait { stage, reason, until } => {
@@ -291,10 +297,7 @@ impl Controller {
             commit.undoes.as_ref().ok_or_else(|| anyhow::anyhow!("the revert of {} names no commit", commit.stage))?;
         let parent = self.planner.repository().parent(undone)?;
         let parent = parent.ok_or_else(|| anyhow::anyhow!("commit {undone} has no parent to go back to"))?;
-        let mut snapshot = self.planner.repository().snapshot_of(&parent)?;
-        if let Some(prefix) = &reading.layout.prefix {
-            snapshot = snapshot.below(prefix)?;
-        }
+        let snapshot = self.planner.repository().deploy_snapshot(&reading.layout, &parent)?;
         let before = ClusterDirectory::read(&snapshot, &view.name)?;
         let parts = view.running.as_ref().map_or(&view.parts, |(_, parts)| parts);
         let part = parts.iter().find(|part| part.stage == commit.stage);
@@ -391,25 +394,30 @@ impl Controller {
     }
 
     /// What the next pass would decide about a cluster, from one reading. Nothing is written anywhere.
+    ///
+    /// # Errors
+    /// [`GitError`] when proposed branches cannot be read.
     pub async fn explain(
+        planner: &Planner,
         reading: &FleetReading,
         view: &ClusterView,
         clusters: &dyn Clusters,
         now: jiff::Timestamp,
-    ) -> ClusterOutcome {
-        let mut world = world(reading, view, Memory::default(), Vec::new());
+    ) -> Result<ClusterOutcome, GitError> {
+        let approvals = proposal::records(planner.repository(), view)?;
+        let mut world = world(reading, view, Memory::default(), Vec::new(), approvals);
         world.observation = Some(clusters.cluster(&view.cluster).observe(&request(view, &world, true, now)).await);
         world.history = rollout::record(&world, now);
         for effect in rollout::step(&world, now) {
             match effect {
-                Effect::Wait { stage, reason, until } => return ClusterOutcome::Waiting { stage, reason, until },
-                Effect::Hold { stage, reasons, help } => return ClusterOutcome::Held { stage, reasons, help },
-                Effect::Blocked { reasons } => return ClusterOutcome::Blocked { reasons },
-                Effect::Done => return ClusterOutcome::Done,
+                Effect::Wait { stage, reason, until } => return Ok(ClusterOutcome::Waiting { stage, reason, until }),
+                Effect::Hold { stage, reasons, help } => return Ok(ClusterOutcome::Held { stage, reasons, help }),
+                Effect::Blocked { reasons } => return Ok(ClusterOutcome::Blocked { reasons }),
+                Effect::Done => return Ok(ClusterOutcome::Done),
                 Effect::Commit(commit) => {
                     let reason =
                         rollout::Reason::new("its gate is open; the controller commits it next").help("stepgate run");
-                    return ClusterOutcome::Waiting { stage: Some(commit.stage), reason, until: None };
+                    return Ok(ClusterOutcome::Waiting { stage: Some(commit.stage), reason, until: None });
                 }
                 Effect::Observe { .. }
                 | Effect::Backup { .. }
@@ -419,7 +427,7 @@ impl Controller {
             }
         }
         let reason = rollout::Reason::new("the controller has something to do").help("stepgate run");
-        ClusterOutcome::Waiting { stage: None, reason, until: None }
+        Ok(ClusterOutcome::Waiting { stage: None, reason, until: None })
     }
 }
 
@@ -447,7 +455,20 @@ fn evidence_lines(evidence: &rollout::Evidence) -> Vec<String> {
     evidence.facts.iter().map(|fact| format!("{}: {}", fact.object, fact.seen)).collect()
 }
 
-fn world(reading: &FleetReading, view: &ClusterView, memory: Memory, prerequisites: Vec<Prerequisite>) -> World {
+/// Whether people are asked anything about this cluster, by its newest plan or by the one that is running.
+fn asks_people(view: &ClusterView) -> bool {
+    let plans = [Some(&view.plan), view.running.as_ref().map(|(plan, _)| plan)];
+    let mut stages = plans.into_iter().flatten().flat_map(|plan| &plan.stages);
+    stages.any(|stage| rollout::approval_scope(stage).is_some())
+}
+
+fn world(
+    reading: &FleetReading,
+    view: &ClusterView,
+    memory: Memory,
+    prerequisites: Vec<Prerequisite>,
+    approvals: Vec<ApprovalRecord>,
+) -> World {
     let policy = &reading.fleet.policy;
     let by_policy = policy.is_paused(view.name.as_str());
     let place = if by_policy { "stepgate.yaml".to_owned() } else { format!("the specification of {}", view.name) };
@@ -461,7 +482,7 @@ fn world(reading: &FleetReading, view: &ClusterView, memory: Memory, prerequisit
         paused: (by_policy || view.cluster.paused).then_some(Pause { place, reason: None }),
         foreign_change: view.foreign.clone(),
         prerequisites,
-        approvals: Vec::new(),
+        approvals,
     }
 }
 

@@ -192,13 +192,7 @@ impl Planner {
         self.repository.refresh(std::slice::from_ref(&layout.branch))?;
         let deploy = match self.repository.head(&layout.branch)? {
             None => None,
-            Some(_) => {
-                let snapshot = self.repository.snapshot(&layout.branch)?;
-                Some(match &layout.prefix {
-                    Some(prefix) => snapshot.below(prefix)?,
-                    None => snapshot,
-                })
-            }
+            Some(head) => Some(self.repository.deploy_snapshot(&layout, &head)?),
         };
         let deployed = Arc::new(self.known.deployed.read(deploy.as_ref())?);
         Ok(FleetReading { source, deploy, fleet, layout, deployed })
@@ -380,10 +374,7 @@ impl Planner {
             Some(_) => match &history.base {
                 None => None,
                 Some(commit) => {
-                    let mut snapshot = self.repository.snapshot_of(commit)?;
-                    if let Some(prefix) = &reading.layout.prefix {
-                        snapshot = snapshot.below(prefix)?;
-                    }
+                    let snapshot = self.repository.deploy_snapshot(&reading.layout, commit)?;
                     ClusterDirectory::read(&snapshot, cluster)?.ledger().map(|ledger| ledger.source.clone())
                 }
             },

@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use rollout::{Block, CommitId, Reason, StageId};
 
+use crate::git::BranchName;
+
 /// One pass over the fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
@@ -19,6 +21,8 @@ pub struct ClusterPass {
     pub committed: Vec<CommittedStage>,
     /// Where it stands.
     pub outcome: ClusterOutcome,
+    /// The branch on which people are asked for the next commit, where they are.
+    pub proposed: Option<BranchName>,
     /// When the cluster is to be read again; none where nothing but a change in git or in the cluster helps.
     pub next: Option<Timestamp>,
 }

@@ -124,8 +124,16 @@ pub fn push(
     }
     let author: Identity = "Platform Team <platform@example.com>".parse()?;
     let message = CommitMessage { subject: subject.to_owned(), body: String::new(), trailers: None };
-    let draft =
-        CommitDraft { parent: head.clone(), prefix: None, edits, message, author, time: now, allow_empty: false };
+    let draft = CommitDraft {
+        parent: head.clone(),
+        prefix: None,
+        edits,
+        message,
+        author,
+        time: now,
+        merges: None,
+        allow_empty: false,
+    };
     match repository.commit(&draft, &Signing::None)? {
         CommitOutcome::Unchanged => Ok(()),
         CommitOutcome::Created(commit) => match repository.push(branch, &commit, head.as_ref())? {

@@ -283,7 +283,9 @@ impl Course {
             if done && !moved {
                 return Ok(true);
             }
-            if now.duration_since(begun) > PATIENCE || (next.is_none() && !moved) {
+            // Nobody answers what people are asked here.
+            let stands = |cluster: &ClusterPass| cluster.next.is_none() || cluster.proposed.is_some();
+            if now.duration_since(begun) > PATIENCE || (!moved && self.last.clusters.iter().all(stands)) {
                 return Ok(false);
             }
             let soon = now.checked_add(SignedDuration::from_secs(1))?;

@@ -74,10 +74,7 @@ impl SimulatedFleet {
             None => vec![head.clone()],
         };
         for id in new {
-            let mut snapshot = repository.snapshot_of(&id)?;
-            if let Some(prefix) = &reading.layout.prefix {
-                snapshot = snapshot.below(prefix)?;
-            }
+            let snapshot = repository.deploy_snapshot(&reading.layout, &id)?;
             self.commit(repository, reading, &snapshot, &id, at)?;
         }
         *last = Some(head);

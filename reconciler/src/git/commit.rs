@@ -22,6 +22,8 @@ use super::trailer::StageTrailers;
 pub struct CommitDraft {
     /// The commit that it follows; none for the first one of a branch.
     pub parent: Option<CommitId>,
+    /// The other commit that it merges, as its second parent; its tree is not looked at: `edits` say what it brings.
+    pub merges: Option<CommitId>,
     /// The folder that `edits` are relative to, for the deploy path layout; none for the top.
     pub prefix: Option<RepoPath>,
     /// New content by path. None removes a file, or a whole folder; together with paths below that folder it replaces
@@ -108,6 +110,9 @@ impl Repository {
         let mut header = format!("tree {tree}\n");
         if let Some(parent) = parent {
             header.push_str(&format!("parent {parent}\n"));
+        }
+        if let Some(merged) = &draft.merges {
+            header.push_str(&format!("parent {merged}\n"));
         }
         let person = format!("{} {} +0000", draft.author, draft.time.as_second());
         header.push_str(&format!("author {person}\ncommitter {person}\n"));

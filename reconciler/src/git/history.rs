@@ -12,6 +12,7 @@ use super::error::GitError;
 use super::name::BranchName;
 use super::object::{CommitFields, Mode, Objects, commit_id, oid};
 use super::repository::Repository;
+use super::snapshot::GitSnapshot;
 use super::trailer::StageTrailers;
 
 /// Where Stepgate writes: the deploy branch, and the folder on it when source and deploy share one branch.
@@ -61,6 +62,18 @@ impl HistoryEntry {
 }
 
 impl Repository {
+    /// The deploy tree of a commit: below the deploy path, where there is one.
+    ///
+    /// # Errors
+    /// As [`Repository::snapshot_of`].
+    pub fn deploy_snapshot(&self, layout: &DeployLayout, commit: &CommitId) -> Result<GitSnapshot, GitError> {
+        let snapshot = self.snapshot_of(commit)?;
+        match &layout.prefix {
+            Some(prefix) => snapshot.below(prefix),
+            None => Ok(snapshot),
+        }
+    }
+
     /// The commits reachable from `head` that changed the directory of `cluster`, newest first, at most `limit`.
     ///
     /// A merge is followed to the side that the directory came from, as `git log -- DIRECTORY` does, so a merged pull

@@ -1,19 +1,19 @@
 //! Moving a branch by compare-and-swap.
 //!
 //! Architecture Invariant: this is the only file that moves a branch of a fleet repository. It never moves one away from
-//! a commit that the caller has not seen, and never to a commit that does not follow from it.
+//! a commit that the caller has not seen, and, but for branches of proposals, never to a commit that does not follow from it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use git2::Oid;
+use git2::{ErrorCode, Oid};
 use rollout::CommitId;
 
 use super::error::GitError;
 use super::history::lineage;
 use super::location::{RepositoryLocation, RepositoryUrl};
 use super::name::BranchName;
-use super::object::{commit_id, oid};
+use super::object::{commit_id, library, oid};
 use super::program::{Output, refusal};
 use super::reference::{References, Swap};
 use super::repository::Repository;
@@ -63,6 +63,57 @@ impl Repository {
         if let Some(old) = expected {
             self.require_follower(branch, new, old)?;
         }
+        self.swap(branch, new, expected)
+    }
+
+    /// As [`Repository::push`], for a branch that proposes something: what it holds may be written anew on another base.
+    ///
+    /// # Errors
+    /// As [`Repository::push`], but for [`GitError::NotAFollower`].
+    pub fn propose(
+        &self,
+        branch: &BranchName,
+        new: &CommitId,
+        expected: Option<&CommitId>,
+    ) -> Result<PushOutcome, GitError> {
+        self.swap(branch, oid(new)?, expected.map(oid).transpose()?)
+    }
+
+    /// Removes a branch that proposes something, if it still holds `expected`. One that holds something else, or is gone, is left alone.
+    ///
+    /// # Errors
+    /// [`GitError`] when the branch cannot be removed.
+    pub fn withdraw(&self, branch: &BranchName, expected: &CommitId) -> Result<(), GitError> {
+        let (reference, expected) = (branch.reference(), oid(expected)?);
+        if let RepositoryLocation::Remote(url) = &self.inner.location {
+            let arguments = [
+                "push".to_owned(),
+                "--porcelain".to_owned(),
+                "--no-verify".to_owned(),
+                format!("--force-with-lease={reference}:{expected}"),
+                "--end-of-options".to_owned(),
+                url.with_secrets().to_owned(),
+                format!(":{reference}"),
+            ];
+            let output = self.inner.program.run(Some(&self.inner.folder), Some(url), &arguments)?;
+            if !output.status.success() && self.actual(branch, Some(url))? == Some(expected) {
+                return Err(refusal(&self.inner.location.to_string(), "push", &output));
+            }
+        }
+        let handle = self.handle();
+        let action = || format!("remove `{branch}` of {}", self.inner.location);
+        match handle.find_reference(&reference) {
+            // The library compares once more under its lock.
+            Ok(mut found) if found.target() == Some(expected) => {
+                found.delete().map_err(|error| library(action(), &error))
+            }
+            Ok(_) => Ok(()),
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(()),
+            Err(error) => Err(library(action(), &error)),
+        }
+    }
+
+    fn swap(&self, branch: &BranchName, new: Oid, expected: Option<Oid>) -> Result<PushOutcome, GitError> {
         match &self.inner.location {
             RepositoryLocation::Local(_) => {
                 self.require_not_checked_out(branch)?;

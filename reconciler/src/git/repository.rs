@@ -13,7 +13,7 @@ use rollout::CommitId;
 use super::error::GitError;
 use super::location::{RepositoryLocation, RepositoryUrl};
 use super::loose::LooseObjects;
-use super::name::BranchName;
+use super::name::{BranchName, Identity};
 use super::object::{KnownObjects, Objects, commit_id, library, oid};
 use super::pack::storage;
 use super::program::GitProgram;
@@ -193,6 +193,13 @@ impl Repository {
             .map_err(|error| library(format!("read HEAD of {}", self.inner.location), &error))?;
         let target = head.symbolic_target().ok().flatten().ok_or_else(detached)?;
         target.strip_prefix("refs/heads/").and_then(|name| name.parse().ok()).ok_or_else(detached)
+    }
+
+    /// Who git's own configuration says is at work here; none where it does not say, or in no usable form.
+    pub fn identity(&self) -> Option<Identity> {
+        let handle = self.handle();
+        let signature = handle.signature().ok()?;
+        format!("{} <{}>", signature.name().ok()?, signature.email().ok()?).parse().ok()
     }
 
     /// The names of all branches, sorted; names that are not UTF-8 are left out.

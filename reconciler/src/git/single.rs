@@ -18,6 +18,15 @@ impl Repository {
         fields.parents.first().copied().map(commit_id).transpose()
     }
 
+    /// What a commit says of itself.
+    ///
+    /// # Errors
+    /// [`GitError`] when the commit cannot be read.
+    pub fn message(&self, commit: &CommitId) -> Result<String, GitError> {
+        let id = oid(commit)?;
+        self.with_objects(|objects| Ok(objects.commit(id)?.message.clone()))
+    }
+
     /// When a commit was made, by its own word.
     ///
     /// # Errors

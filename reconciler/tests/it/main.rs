@@ -10,6 +10,7 @@
 )]
 
 mod acceptance;
+mod approvals;
 mod bad_input;
 mod bad_repository;
 mod demo;

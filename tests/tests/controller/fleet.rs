@@ -115,6 +115,10 @@ impl Fleet {
         self.read(&self.layout.branch, path)
     }
 
+    pub fn clock_now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     pub fn head(&self) -> CommitId {
         self.repository.head(&self.layout.branch).unwrap().unwrap()
     }
@@ -235,6 +239,7 @@ fn commit(
         message: CommitMessage { subject: "A person's change".to_owned(), body: String::new(), trailers: None },
         author: "A Person <person@example.com>".parse().unwrap(),
         time,
+        merges: None,
         allow_empty: false,
     };
     let CommitOutcome::Created(commit) = repository.commit(&draft, &Signing::None).unwrap() else {

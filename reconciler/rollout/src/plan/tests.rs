@@ -83,6 +83,7 @@ fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
         finished_at: None,
         before: None,
         stages: Vec::new(),
+        approvals: Vec::new(),
         verified: None,
         components: std::collections::BTreeMap::new(),
     });

@@ -2,15 +2,16 @@
 
 use jiff::Timestamp;
 
-use crate::effect::{ApprovalRequest, Effect};
+use crate::effect::Effect;
 use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 use crate::observation::Observation;
 use crate::plan::{Plan, StagePlan, StageState};
-use crate::policy::{Approval, OnFailure};
+use crate::policy::OnFailure;
 use crate::stage::{StageId, StageName};
 use crate::verdict::{Evidence, GateVerdict, Reason};
-use crate::world::{ApprovalRecord, ApprovalScope, ApprovalState, World};
+use crate::world::World;
 
+use super::approval;
 use super::commit;
 use super::gates::{self, OwnedGate};
 
@@ -37,7 +38,7 @@ pub(super) enum Key {
 }
 
 /// The effects that stand in the way.
-type Stop = Vec<Effect>;
+pub(super) type Stop = Vec<Effect>;
 
 pub(super) fn advance(world: &World, plan: &Plan, opening: &Opening, now: Timestamp) -> Vec<Effect> {
     advance_or_stop(world, plan, opening, now).unwrap_or_else(|stop| stop)
@@ -48,21 +49,15 @@ fn advance_or_stop(world: &World, plan: &Plan, opening: &Opening, now: Timestamp
     if !plan.blocked.is_empty() && next.is_some() {
         return Err(vec![Effect::Blocked { reasons: plan.blocked.clone() }]);
     }
-    let mut effects = Vec::new();
-    effects.extend(next.and_then(|next| early_request(world, plan, next)));
-    match open(world, plan, opening, next, now) {
-        Err(stop) => {
-            effects.extend(stop);
-            Err(effects)
-        }
-        Ok(key) => match next {
-            None => Ok(end(world, plan, key, now)),
-            Some(next) => {
-                may_be_committed(world, plan, next, opening, now)?;
-                Ok(vec![commit::stage(world, plan, next, opening, key, now)])
-            }
-        },
+    let key = open(world, plan, opening, next, now)?;
+    let Some(next) = next else { return Ok(end(world, plan, key, now)) };
+    may_be_committed(world, plan, next, opening)?;
+    let commit = commit::stage(world, plan, next, opening, key, now)?;
+    approval::ask(world, plan, next, &commit, now)?;
+    if let Some(opens) = closed_windows(next, now) {
+        return Err(vec![wait(next.stage.clone(), Reason::new("outside of the maintenance windows"), opens)]);
     }
+    Ok(vec![Effect::Commit(commit)])
 }
 
 /// Asks the gates. A stop says what is waited for.
@@ -223,14 +218,8 @@ fn still_holds(
     }
 }
 
-/// Retries, approvals, prerequisites and windows.
-fn may_be_committed(
-    world: &World,
-    plan: &Plan,
-    next: &StagePlan,
-    opening: &Opening,
-    now: Timestamp,
-) -> Result<(), Stop> {
+/// Retries, and clusters that come first.
+fn may_be_committed(world: &World, plan: &Plan, next: &StagePlan, opening: &Opening) -> Result<(), Stop> {
     let ledger = world.ledger.as_ref().filter(|_| matches!(opening, Opening::Continue));
     if let Some(ledger) = ledger
         && let Some(record) = ledger.last_record(&next.stage).filter(|record| record.kind == StageRecordKind::Revert)
@@ -240,7 +229,6 @@ fn may_be_committed(
             return Err(vec![reverted_too_often(plan, next, ledger, record, attempts)]);
         }
     }
-    approved(world, plan, next)?;
     let control_plane_started = ledger.is_some_and(super::control_plane_has_started);
     if !control_plane_started
         && let Some(prerequisite) = world.prerequisites.iter().find(|prerequisite| !prerequisite.met)
@@ -249,13 +237,14 @@ fn may_be_committed(
         let reason = Reason::new(message).help(format!("stepgate why {}", prerequisite.cluster));
         return Err(vec![wait(next.stage.clone(), reason, None)]);
     }
-    let windows = &next.policy.windows;
-    if !windows.is_empty() && !windows.iter().any(|window| window.contains(now)) {
-        let until = windows.iter().filter_map(|window| window.next(now)).min();
-        let reason = Reason::new("outside of the maintenance windows");
-        return Err(vec![wait(next.stage.clone(), reason, until)]);
-    }
     Ok(())
+}
+
+/// None inside of a maintenance window, else when the next one opens, as far as that is known.
+pub(super) fn closed_windows(next: &StagePlan, now: Timestamp) -> Option<Option<Timestamp>> {
+    let windows = &next.policy.windows;
+    let closed = !windows.is_empty() && !windows.iter().any(|window| window.contains(now));
+    closed.then(|| windows.iter().filter_map(|window| window.next(now)).min())
 }
 
 fn reverted_too_often(plan: &Plan, next: &StagePlan, ledger: &Ledger, record: &StageRecord, attempts: u32) -> Effect {
@@ -272,65 +261,6 @@ fn reverted_too_often(plan: &Plan, next: &StagePlan, ledger: &Ledger, record: &S
         "push a target that repairs it, or raise retries".to_owned()
     };
     Effect::Hold { stage: next.stage.clone(), reasons, help }
-}
-
-fn scope(next: &StagePlan) -> Option<ApprovalScope> {
-    match next.policy.approval {
-        Approval::None => None,
-        Approval::Rollout => Some(ApprovalScope::Rollout),
-        Approval::Stage => Some(ApprovalScope::Stage(next.stage.clone())),
-    }
-}
-
-/// The answer for a scope; answers to any other plan are void.
-fn answer<'a>(world: &'a World, plan: &Plan, scope: &ApprovalScope) -> Option<&'a ApprovalRecord> {
-    world.approvals.iter().rev().find(|record| record.plan == plan.digest && &record.scope == scope)
-}
-
-/// An approval of the whole plan is asked for at once: people may look while the preflight runs. A stage's is asked for when its gate is open.
-fn early_request(world: &World, plan: &Plan, next: &StagePlan) -> Option<Effect> {
-    let scope = scope(next).filter(|scope| scope == &ApprovalScope::Rollout)?;
-    answer(world, plan, &scope).is_none().then(|| request(plan, scope))
-}
-
-fn request(plan: &Plan, scope: ApprovalScope) -> Effect {
-    Effect::RequestApproval(ApprovalRequest {
-        cluster: plan.cluster.clone(),
-        rollout: plan.rollout_id.clone(),
-        plan: plan.digest.clone(),
-        scope,
-    })
-}
-
-/// The one way on, as long as nothing carries answers back.
-const NOBODY_ANSWERS: &str =
-    "this version of Stepgate has no way to approve: set `approval: none` in stepgate.yaml to go on without";
-
-fn approved(world: &World, plan: &Plan, next: &StagePlan) -> Result<(), Stop> {
-    let Some(scope) = scope(next) else { return Ok(()) };
-    let what = match &scope {
-        ApprovalScope::Rollout => format!("rollout {}", plan.rollout_id),
-        ApprovalScope::Stage(stage) => format!("stage {stage} of rollout {}", plan.rollout_id),
-    };
-    let record = answer(world, plan, &scope);
-    let place = record.and_then(|record| record.place.as_ref()).map(|place| format!(": {place}")).unwrap_or_default();
-    match record.map(|record| record.state) {
-        Some(ApprovalState::Approved) => Ok(()),
-        Some(ApprovalState::Pending) => {
-            let reason = Reason::new(format!("{what} waits for approval{place}")).help(NOBODY_ANSWERS);
-            Err(vec![wait(next.stage.clone(), reason, None)])
-        }
-        Some(ApprovalState::Rejected) => {
-            let by = record.and_then(|record| record.by.as_ref()).map(|by| format!(" by {by}")).unwrap_or_default();
-            let reasons = vec![Reason::new(format!("{what} was rejected{by}{place}"))];
-            let help = "push another target, or ask again".to_owned();
-            Err(vec![Effect::Hold { stage: next.stage.clone(), reasons, help }])
-        }
-        None => {
-            let reason = Reason::new(format!("{what} waits for approval")).help(NOBODY_ANSWERS);
-            Err(vec![request(plan, scope), wait(next.stage.clone(), reason, None)])
-        }
-    }
 }
 
 /// Nothing is left to be committed: the end state is verified and the ledger closed.

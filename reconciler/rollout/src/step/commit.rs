@@ -7,14 +7,18 @@ use jiff::Timestamp;
 use crate::before::Before;
 use crate::effect::{Effect, StageCommit};
 use crate::identifier::CommitId;
-use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
+use crate::ledger::{Approved, Ledger, LedgerState, StageRecord, StageRecordKind};
 use crate::plan::{Plan, StagePlan};
 use crate::verdict::{Binding, Reason};
 use crate::world::World;
 
-use super::advance::{Key, Opening, hold};
+use super::advance::{Key, Opening, Stop, hold};
+use super::approval;
 
-/// The commit of a stage.
+/// The commit of a stage. Its ledger records the approval that the policy asks for: what is proposed is what lands.
+///
+/// # Errors
+/// The effects that stand in the way, where the stage has nothing to commit.
 pub(super) fn stage(
     world: &World,
     plan: &Plan,
@@ -22,9 +26,9 @@ pub(super) fn stage(
     opening: &Opening,
     key: Key,
     now: Timestamp,
-) -> Effect {
+) -> Result<StageCommit, Stop> {
     let (Some(before), Some(after)) = (&next.before, &next.after) else {
-        return hold(next.stage.clone(), vec![Reason::new("the stage has no part in git to commit")]);
+        return Err(vec![hold(next.stage.clone(), vec![Reason::new("the stage has no part in git to commit")])]);
     };
     let continued = world.ledger.as_ref().filter(|_| matches!(opening, Opening::Continue));
     let attempt = continued.map_or(0, |ledger| ledger.attempts(&next.stage)).saturating_add(1);
@@ -48,13 +52,17 @@ pub(super) fn stage(
     };
     ledger.source = plan.source.clone();
     ledger.stages.push(record);
+    if let Some(scope) = approval::scope(next).filter(|scope| !ledger.is_approved(scope, &plan.digest)) {
+        let by = approval::answer(world, plan, &scope).and_then(|record| record.by.clone());
+        ledger.approvals.push(Approved { scope, plan: plan.digest.clone(), by });
+    }
     for change in &next.changes {
         match &change.new_version {
             Some(version) => ledger.components.insert(change.component.clone(), version.clone()),
             None => ledger.components.remove(&change.component),
         };
     }
-    Effect::Commit(StageCommit {
+    Ok(StageCommit {
         cluster: plan.cluster.clone(),
         rollout: plan.rollout_id.clone(),
         plan: plan.digest.clone(),
@@ -83,6 +91,7 @@ fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
         finished_at: None,
         before: before(world),
         stages: Vec::new(),
+        approvals: Vec::new(),
         verified: None,
         components: world.ledger.as_ref().map_or_else(BTreeMap::new, |ledger| ledger.components.clone()),
     }

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{record, step};
 use crate::change::{ChangeClass, ComponentChange};
-use crate::effect::Effect;
+use crate::effect::{Effect, StageCommit};
 use crate::expectation::Expectation;
 use crate::history::GateHistory;
 use crate::identifier::{CommitId, TreeDigest};
@@ -37,6 +37,8 @@ pub(super) struct Laboratory {
     pub(super) history: GateHistory,
     pub(super) observation: Option<Observation>,
     pub(super) approvals: Vec<ApprovalRecord>,
+    /// The commit that people were asked about last.
+    pub(super) proposed: Option<StageCommit>,
     pub(super) backup: Option<BackupReport>,
     /// Stages whose Deployment does not become available at this version.
     pub(super) broken: Vec<(&'static str, u8)>,
@@ -77,6 +79,7 @@ impl Laboratory {
             history: GateHistory::default(),
             observation: None,
             approvals: Vec::new(),
+            proposed: None,
             backup: None,
             broken: Vec::new(),
             paused: None,
@@ -287,14 +290,19 @@ impl Laboratory {
                 });
             }
             Effect::RequestApproval(request) => {
-                self.log.push("ask".to_owned());
-                self.approvals.push(ApprovalRecord {
-                    scope: request.scope.clone(),
-                    plan: request.plan.clone(),
-                    state: ApprovalState::Pending,
-                    by: None,
-                    place: None,
-                });
+                let known =
+                    |record: &ApprovalRecord| record.scope == request.scope && record.plan == request.commit.plan;
+                if !self.approvals.iter().any(known) {
+                    self.log.push("ask".to_owned());
+                    self.approvals.push(ApprovalRecord {
+                        scope: request.scope.clone(),
+                        plan: request.commit.plan.clone(),
+                        state: ApprovalState::Pending,
+                        by: None,
+                        place: None,
+                    });
+                }
+                self.proposed = Some(request.commit.clone());
             }
             Effect::Observe { .. }
             | Effect::Wait { .. }
@@ -302,6 +310,12 @@ impl Laboratory {
             | Effect::Blocked { .. }
             | Effect::Done => {}
         }
+    }
+
+    /// People merge what was proposed last.
+    pub(super) fn merge(&mut self) {
+        let proposed = self.proposed.take().unwrap();
+        self.carry_out(&Effect::Commit(proposed));
     }
 
     pub(super) fn append(&mut self, trailer: Option<StageTrailer>) {

@@ -4,6 +4,7 @@
 //! bound to that stage's own commit.
 
 mod advance;
+mod approval;
 mod commit;
 mod gates;
 
@@ -25,6 +26,8 @@ use crate::plan::Plan;
 use crate::stage::{StageId, StageName};
 use crate::verdict::{Evidence, GateVerdict, Reason};
 use crate::world::World;
+
+pub use approval::scope as approval_scope;
 
 use advance::Opening;
 

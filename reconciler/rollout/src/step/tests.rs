@@ -285,6 +285,60 @@ fn each_stage_asks_when_its_gate_is_open_and_a_rejection_holds() {
 }
 
 #[test]
+fn a_merged_proposal_is_the_commit_and_a_rollout_is_approved_once() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    laboratory.policy.approval = Approval::Rollout;
+    laboratory.turns(20);
+    laboratory.merge();
+    laboratory.until("close");
+    assert_eq!(laboratory.log(), ["ask", "commit cert-manager 2", "commit capi 2", "close"]);
+    let approvals = &laboratory.ledger.as_ref().unwrap().approvals;
+    assert_eq!(approvals.iter().map(|approved| &approved.scope).collect::<Vec<_>>(), [&ApprovalScope::Rollout]);
+}
+
+#[test]
+fn each_stage_waits_for_its_own_merge() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    laboratory.policy.approval = Approval::Stage;
+    laboratory.turns(20);
+    laboratory.merge();
+    let waiting = waits_for(&laboratory.turns(20));
+    assert!(waiting.starts_with("stage capi of rollout") && waiting.contains("waits for approval"), "{waiting}");
+    laboratory.merge();
+    laboratory.until("close");
+    assert_eq!(laboratory.log(), ["ask", "commit cert-manager 2", "ask", "commit capi 2", "close"]);
+    assert_eq!(laboratory.ledger.as_ref().unwrap().approvals.len(), 2);
+}
+
+#[test]
+fn nothing_is_proposed_before_its_gate_is_open() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    laboratory.policy.approval = Approval::Stage;
+    laboratory.broken = vec![("cert-manager", 2)];
+    laboratory.turns(20);
+    laboratory.merge();
+    laboratory.turns(20);
+    assert_eq!(laboratory.log(), ["ask", "commit cert-manager 2"]);
+    laboratory.broken.clear();
+    laboratory.turns(20);
+    assert_eq!(laboratory.log(), ["ask", "commit cert-manager 2", "ask"]);
+}
+
+#[test]
+fn a_proposal_tells_when_a_merge_is_welcome_and_an_approved_commit_waits_for_it() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
+    laboratory.policy.approval = Approval::Stage;
+    let opens = laboratory.now + SignedDuration::from_hours(2);
+    let minute = u16::try_from(opens.as_second().rem_euclid(86_400) / 60).unwrap();
+    laboratory.policy.windows =
+        vec![MaintenanceWindow { days: Vec::new(), from: minute, to: minute + 60, time_zone: "UTC".parse().unwrap() }];
+    let waiting = waits_for(&laboratory.turns(20));
+    assert!(waiting.contains("the next maintenance window opens at"), "{waiting}");
+    laboratory.approvals[0].state = ApprovalState::Approved;
+    assert_eq!(waits_for(&laboratory.turns(5)), "outside of the maintenance windows");
+}
+
+#[test]
 fn another_cluster_comes_first_and_windows_are_kept() {
     let mut laboratory = Laboratory::new(&[("cilium", 1, 2)]);
     laboratory.prerequisites =

@@ -284,14 +284,15 @@ impl Simulation {
 
     /// Asks people. Asking again changes nothing.
     pub fn request_approval(&mut self, request: &ApprovalRequest) {
-        let records = self.approvals.entry(request.cluster.clone()).or_default();
-        if !records.iter().any(|record| record.scope == request.scope && record.plan == request.plan) {
+        let commit = &request.commit;
+        let records = self.approvals.entry(commit.cluster.clone()).or_default();
+        if !records.iter().any(|record| record.scope == request.scope && record.plan == commit.plan) {
             records.push(ApprovalRecord {
                 scope: request.scope.clone(),
-                plan: request.plan.clone(),
+                plan: commit.plan.clone(),
                 state: ApprovalState::Pending,
                 by: None,
-                place: Some(format!("stepgate/{}", request.rollout)),
+                place: Some(format!("stepgate/{}", commit.rollout)),
             });
         }
     }

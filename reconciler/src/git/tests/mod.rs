@@ -165,6 +165,7 @@ pub(super) fn draft(parent: Option<&CommitId>, edits: &[(&str, Option<&str>)]) -
         message: CommitMessage { subject: "Stage".to_owned(), ..CommitMessage::default() },
         author: "Stepgate <stepgate@example.com>".parse().unwrap(),
         time: jiff::Timestamp::from_second(i64::try_from(next_second()).unwrap()).unwrap(),
+        merges: None,
         allow_empty: false,
     }
 }

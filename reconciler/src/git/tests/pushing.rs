@@ -230,3 +230,44 @@ fn writers_at_once_lose_nothing_and_double_nothing() {
     assert_eq!(files(&sandbox, "main").len(), WRITERS * COMMITS + 1);
     sandbox.check();
 }
+
+#[test]
+fn a_proposed_branch_may_be_written_anew_and_is_withdrawn_only_as_it_was_seen() {
+    for kind in [0, 1] {
+        let sandbox = Sandbox::with_files(&[("a", "1")]);
+        let (name, repository) = both(&sandbox).into_iter().nth(kind).unwrap();
+        repository.refresh(&[branch("main")]).unwrap();
+        let base = repository.head(&branch("main")).unwrap();
+        let proposed = branch("stepgate/0123456789ab/workers/md-0");
+        let first = commit(&repository, &draft(base.as_ref(), &[("a", Some("2"))]));
+        let second = commit(&repository, &draft(base.as_ref(), &[("a", Some("3"))]));
+        assert_eq!(repository.propose(&proposed, &first, None).unwrap(), PushOutcome::Pushed, "{name}");
+        let lost = repository.propose(&proposed, &second, None).unwrap();
+        assert_eq!(lost, PushOutcome::Lost { actual: Some(first.clone()) }, "{name}");
+        assert_eq!(repository.propose(&proposed, &second, Some(&first)).unwrap(), PushOutcome::Pushed, "{name}");
+        assert_eq!(sandbox.head(proposed.as_str()), Some(second.clone()), "{name}");
+
+        repository.withdraw(&proposed, &first).unwrap();
+        assert_eq!(sandbox.head(proposed.as_str()), Some(second.clone()), "{name}: it holds another proposal");
+        repository.withdraw(&proposed, &second).unwrap();
+        assert_eq!((sandbox.head(proposed.as_str()), repository.head(&proposed).unwrap()), (None, None), "{name}");
+        repository.withdraw(&proposed, &second).unwrap();
+        sandbox.check();
+    }
+}
+
+#[test]
+fn a_merge_has_both_parents_and_the_tree_that_was_asked_for() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let repository = sandbox.open();
+    let base = repository.head(&branch("main")).unwrap();
+    let side = commit(&repository, &draft(base.as_ref(), &[("a", Some("2"))]));
+    let mut merge = draft(base.as_ref(), &[("a", Some("2"))]);
+    merge.merges = Some(side.clone());
+    let merged = commit(&repository, &merge);
+    assert_eq!(repository.push(&branch("main"), &merged, base.as_ref()).unwrap(), PushOutcome::Pushed);
+    let parents = format!("{} {side}", base.unwrap());
+    assert_eq!(sandbox.git(&["log", "-1", "--format=%P", "main"]).trim(), parents);
+    assert_eq!(sandbox.git(&["show", "main:a"]), "2");
+    sandbox.check();
+}

@@ -1,0 +1,82 @@
+//! `stepgate approve`: merges what is proposed for a cluster into the deploy branch.
+
+use clap::Args;
+
+use super::error::CommandError;
+use super::exit::Exit;
+use super::{FleetArguments, fleet, output};
+use crate::controller::proposal::{AnswerError, Approval, approve};
+use crate::git::{Identity, Repository};
+
+/// Arguments of `stepgate approve`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    fleet: FleetArguments,
+    #[command(flatten)]
+    person: PersonArguments,
+    /// The cluster.
+    cluster: String,
+}
+
+/// Who answers a proposal, and whether it is meant.
+#[derive(Debug, Args)]
+pub struct PersonArguments {
+    /// Who answers, `Name <address>`; without it, git's own configuration says who you are.
+    #[arg(long = "as", value_name = "PERSON")]
+    person: Option<String>,
+    /// Do it. Without it, only what would be done is said.
+    #[arg(long)]
+    yes: bool,
+}
+
+impl PersonArguments {
+    /// The person; none for a dry run.
+    ///
+    /// # Errors
+    /// When it is meant and nobody says who answers.
+    pub fn identity(&self, repository: &Repository) -> Result<Option<Identity>, CommandError> {
+        let identity = match &self.person {
+            Some(person) => Some(person.parse()?),
+            None => repository.identity(),
+        };
+        match identity {
+            None if self.yes => Err(CommandError::new("nobody is named who answers")
+                .hint("set user.name and user.email in git's configuration, or use --as 'Name <address>'")),
+            identity => Ok(identity.filter(|_| self.yes)),
+        }
+    }
+}
+
+/// Merges it, or says what would be merged.
+pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    let opened = fleet::open(&arguments.fleet)?;
+    opened.clusters(Some(&arguments.cluster))?;
+    let by = arguments.person.identity(opened.planner.repository())?;
+    let view = opened.view(&arguments.cluster)?;
+    let answer = approve(&opened.planner, &opened.reading, &view, by.as_ref(), jiff::Timestamp::now());
+    let approval = answer.map_err(explain)?;
+    output::print_text(&match &approval.commit {
+        Some(commit) => format!("{}: approved stage {}, commit {commit}\n", view.name, approval.stage),
+        None => would(&view.name, "merged", &approval),
+    })?;
+    Ok(Exit::Success)
+}
+
+/// What a dry run says.
+pub fn would(cluster: &rollout::ClusterName, done: &str, approval: &Approval) -> String {
+    format!(
+        "{cluster}: stage {} would be {done}; `git show {}` shows it, `--yes` does it\n",
+        approval.stage, approval.branch
+    )
+}
+
+/// An answer that does not count, with what to do about it.
+pub fn explain(error: AnswerError) -> CommandError {
+    let hint = error.hint();
+    let error = CommandError::from(error);
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}

@@ -1,0 +1,39 @@
+//! `stepgate reject`: says no to what is proposed for a cluster.
+
+use clap::Args;
+
+use super::approve::{PersonArguments, explain, would};
+use super::error::CommandError;
+use super::exit::Exit;
+use super::{FleetArguments, fleet, output};
+use crate::controller::proposal::reject;
+
+/// Arguments of `stepgate reject`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    fleet: FleetArguments,
+    #[command(flatten)]
+    person: PersonArguments,
+    /// The cluster.
+    cluster: String,
+    /// Why, for those who asked.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+/// Rejects it, or says what would be rejected.
+pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    let opened = fleet::open(&arguments.fleet)?;
+    opened.clusters(Some(&arguments.cluster))?;
+    let by = arguments.person.identity(opened.planner.repository())?;
+    let view = opened.view(&arguments.cluster)?;
+    let now = jiff::Timestamp::now();
+    let answer = reject(&opened.planner, &opened.reading, &view, by.as_ref(), &arguments.reason, now);
+    let rejected = answer.map_err(explain)?;
+    output::print_text(&match &rejected.commit {
+        Some(commit) => format!("{}: rejected stage {}, commit {commit}\n", view.name, rejected.stage),
+        None => would(&view.name, "rejected", &rejected),
+    })?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,62 @@
+//! What people are asked, as Markdown that also reads well as plain text. The same proposal gives the same text.
+
+use rollout::{ApprovalRequest, ApprovalScope, Plan, StagePlan, StageState};
+
+use crate::git::BranchName;
+
+/// The text of a proposal.
+pub(super) fn text(plan: &Plan, request: &ApprovalRequest, branch: &BranchName, deploy: &BranchName) -> String {
+    let commit = &request.commit;
+    let stages: Vec<&StagePlan> = match &request.scope {
+        ApprovalScope::Stage(stage) => plan.stages.iter().filter(|known| &known.stage == stage).collect(),
+        ApprovalScope::Rollout => plan.stages.iter().filter(|stage| stage.state == StageState::Pending).collect(),
+    };
+    let title = match &request.scope {
+        ApprovalScope::Stage(stage) => format!("{}: {stage}", plan.cluster),
+        ApprovalScope::Rollout => format!("{}: the whole rollout", plan.cluster),
+    };
+    let mut text =
+        format!("# {title}\n\nRollout {} of source commit {}, plan {}.\n", plan.rollout_id, commit.source, commit.plan);
+    list(&mut text, "There is no way back from", stages.iter().flat_map(|stage| named(stage, &stage.one_way)));
+    list(&mut text, "Risks", stages.iter().flat_map(|stage| named(stage, &stage.risks)));
+    text.push_str("\n## Changes\n\n| stage | component | current | next | change |\n| --- | --- | --- | --- | --- |\n");
+    for stage in &stages {
+        for change in &stage.changes {
+            let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "-".to_owned());
+            let cells = [
+                stage.stage.to_string(),
+                change.component.clone(),
+                version(&change.old_version),
+                version(&change.new_version),
+                change.class.to_string(),
+            ];
+            text.push_str(&format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | ")));
+        }
+    }
+    let evidence = commit.ledger.last_record(&commit.stage).and_then(|record| record.opened_by.as_ref());
+    let facts = evidence.into_iter().flat_map(|evidence| &evidence.facts);
+    list(&mut text, "What the gate before it saw", facts.map(|fact| format!("{}: {}", fact.object, fact.seen)));
+    let then = match &request.scope {
+        ApprovalScope::Stage(_) => "The next stage is proposed once its gate has passed.",
+        ApprovalScope::Rollout => "Its later stages follow by themselves, each once the gate before it has passed.",
+    };
+    text.push_str(&format!(
+        "\n## What to do\n\nMerging `{branch}` into `{deploy}` approves and commits it (`stepgate approve {cluster} --yes`). {then} Its gate \
+         is watched from then on.\n`stepgate reject {cluster} --reason TEXT --yes` keeps it from being asked again for this plan. To undo a \
+         merged stage, put the previous version\ninto the source branch. When source, policy or cluster move so that the commit would be \
+         another one, this is void and asked anew.\n",
+        cluster = plan.cluster
+    ));
+    text
+}
+
+fn named<'a>(stage: &'a StagePlan, lines: &'a [String]) -> impl Iterator<Item = String> + 'a {
+    lines.iter().map(|line| format!("{}: {line}", stage.stage))
+}
+
+fn list(text: &mut String, heading: &str, lines: impl Iterator<Item = String>) {
+    let lines: Vec<String> = lines.map(|line| format!("- {}\n", line.replace('\n', " "))).collect();
+    if !lines.is_empty() {
+        text.push_str(&format!("\n## {heading}\n\n{}", lines.concat()));
+    }
+}

@@ -1,0 +1,77 @@
+//! Stages that people approve, through the program: proposals are branches, and merging one is the approval.
+
+use crate::support::Fleet;
+
+const AS: [&str; 2] = ["--as", "A Person <person@example.com>"];
+
+/// A fleet whose every stage is proposed, with a change of cert-manager in the management cluster that is.
+fn asked() -> Fleet {
+    let fleet = Fleet::settled();
+    let policy = fleet.text("main", "stepgate.yaml") + "approval: stage\n";
+    fleet.write("main", "stepgate.yaml", policy.as_bytes());
+    fleet.replace("overlays/cert-manager/kustomization.yaml", "system-cluster-critical", "system-node-critical");
+    let run = fleet.demo();
+    assert_eq!(run.json()["complete"], false, "{}", run.stderr);
+    fleet
+}
+
+fn proposed(fleet: &Fleet) -> Vec<String> {
+    let branches = fleet.repository.branches(Some(git2::BranchType::Local)).unwrap();
+    let names = branches.map(|branch| branch.unwrap().0.name().unwrap().unwrap().to_owned());
+    names.filter(|name| name.starts_with("stepgate/")).collect()
+}
+
+#[test]
+fn approve_is_dry_by_default_and_then_carries_the_rollout_on() {
+    let fleet = asked();
+    let head = fleet.head("deploy");
+    let [branch] = proposed(&fleet).try_into().unwrap();
+    let dry = fleet.run(&["approve", "mgmt"]);
+    assert_eq!((dry.code, fleet.head("deploy")), (0, head), "{}", dry.stderr);
+    assert!(dry.stdout.contains(&branch) && dry.stdout.contains("--yes"), "{}", dry.stdout);
+
+    let yes = fleet.run(&[&["approve", "mgmt", "--yes"][..], &AS].concat());
+    assert!(yes.code == 0 && yes.stdout.contains("approved stage cert-manager"), "{}", yes.text());
+    assert_ne!(fleet.head("deploy"), head);
+    assert_eq!(proposed(&fleet), Vec::<String>::new());
+    let run = fleet.demo();
+    assert_eq!((run.code, &run.json()["complete"]), (0, &true.into()), "{}", run.stderr);
+    let text = fleet.text("deploy", "clusters/mgmt/cert-manager/cert-manager.yaml");
+    assert!(text.contains("system-node-critical"));
+    let ledger: serde_yaml::Value = serde_yaml::from_str(&fleet.text("deploy", "clusters/mgmt/rollout.yaml")).unwrap();
+    assert_eq!((&ledger["state"], ledger["approvals"].as_sequence().unwrap().len()), (&"done".into(), 1));
+    let tree = fleet.repository.find_commit(fleet.head("deploy").unwrap()).unwrap().tree().unwrap();
+    let left = tree.get_path(std::path::Path::new("clusters/mgmt/proposal.md"));
+    assert!(left.is_err(), "the question is still there");
+}
+
+#[test]
+fn reject_needs_a_reason_and_holds_with_it() {
+    let fleet = asked();
+    let head = fleet.head("deploy");
+    assert_eq!(fleet.run(&["reject", "mgmt", "--yes"]).code, 2);
+    let run = fleet.run(&[&["reject", "mgmt", "--reason", "change freeze", "--yes"][..], &AS].concat());
+    assert!(run.code == 0 && run.stdout.contains("rejected stage cert-manager"), "{}", run.text());
+    let run = fleet.demo();
+    let report = run.json();
+    let mgmt = &report["clusters"][0];
+    assert_eq!((&mgmt["state"], fleet.head("deploy")), (&"held".into(), head), "{report}");
+    let message = mgmt["message"].as_str().unwrap();
+    assert!(message.contains("rejected by A Person") && message.contains("change freeze"), "{message}");
+    // It can be approved after all.
+    let run = fleet.run(&[&["approve", "mgmt", "--yes"][..], &AS].concat());
+    assert_eq!(run.code, 0, "{}", run.text());
+    assert_eq!(fleet.demo().json()["complete"], true);
+}
+
+#[test]
+fn there_is_nothing_to_approve_where_nothing_is_proposed() {
+    let fleet = Fleet::settled();
+    for verb in [&["approve", "mgmt", "--yes"][..], &["reject", "mgmt", "--reason", "x", "--yes"]] {
+        let run = fleet.run(&[verb, &AS].concat());
+        assert!(run.code == 2 && run.stderr.contains("nothing is proposed for cluster mgmt"), "{}", run.text());
+        assert!(run.stderr.contains("stepgate why mgmt"), "{}", run.stderr);
+    }
+    let run = fleet.run(&["approve", "mgmt", "--yes", "--as", "nobody"]);
+    assert!(run.code == 2 && run.stderr.contains("Name <address>"), "{}", run.text());
+}

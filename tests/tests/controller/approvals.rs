@@ -1,0 +1,334 @@
+//! Stages that people approve by merging what is proposed, without any forge.
+
+use std::collections::BTreeSet;
+
+use git2::{BranchType, Commit, Oid};
+use rollout::StageName;
+use simulator::Fault;
+use stepgate::controller::proposal::{self, AnswerError};
+use stepgate::controller::{ClusterOutcome, Controller, Pass};
+use stepgate::git::Identity;
+
+use crate::fleet::{CLUSTERS, Fleet, assert_no_stage_twice, is_done, outcome, told};
+
+const OVERLAY: &str = "overlays/cert-manager/kustomization.yaml";
+
+fn asking(approval: &str) -> Fleet {
+    Fleet::with_policy(|policy| policy + &format!("approval: {approval}\n"))
+}
+
+fn person() -> Identity {
+    "A Person <person@example.com>".parse().unwrap()
+}
+
+/// How people merge.
+#[derive(Clone, Copy)]
+enum Merge {
+    /// A commit with two parents.
+    Commit,
+    /// One commit with the same changes and a message of its own.
+    Squash,
+    /// The proposed commit on top of the branch, its message kept.
+    Rebase,
+}
+
+struct Git(git2::Repository);
+
+impl Git {
+    fn of(fleet: &Fleet) -> Self {
+        Self(git2::Repository::open_bare(fleet.repository.folder()).unwrap())
+    }
+
+    /// The proposed branches and what they hold.
+    fn proposed(&self) -> Vec<(String, Oid)> {
+        let branches = self.0.branches(Some(BranchType::Local)).unwrap().map(|branch| branch.unwrap().0);
+        let all = branches.map(|branch| (branch.name().unwrap().unwrap().to_owned(), branch.get().target().unwrap()));
+        let mut proposed: Vec<_> = all.filter(|(name, _)| name.starts_with("stepgate/")).collect();
+        proposed.sort();
+        proposed
+    }
+
+    /// The one that proposes something for a cluster.
+    fn of_cluster(&self, cluster: &str) -> Option<(String, Oid)> {
+        let own = format!("Stepgate-Cluster: {cluster}");
+        let proposes = |id: Oid| self.0.find_commit(id).unwrap().message().unwrap().contains(&own);
+        self.proposed().into_iter().find(|(_, id)| proposes(*id))
+    }
+
+    fn deploy(&self) -> Commit<'_> {
+        self.0.find_reference("refs/heads/deploy").unwrap().peel_to_commit().unwrap()
+    }
+
+    fn merge(&self, proposed: Oid, how: Merge) {
+        let (deploy, proposed) = (self.deploy(), self.0.find_commit(proposed).unwrap());
+        let mut index = self.0.merge_commits(&deploy, &proposed, None).unwrap();
+        assert!(!index.has_conflicts());
+        let tree = self.0.find_tree(index.write_tree_to(&self.0).unwrap()).unwrap();
+        let time = proposed.time();
+        let person = git2::Signature::new("A Person", "person@example.com", &time).unwrap();
+        let reference = Some("refs/heads/deploy");
+        let (message, parents) = match how {
+            Merge::Commit => ("Merge what was proposed\n", vec![&deploy, &proposed]),
+            Merge::Squash => ("What was proposed (#1)\n", vec![&deploy]),
+            Merge::Rebase => (proposed.message().unwrap(), vec![&deploy]),
+        };
+        self.0.commit(reference, &person, &person, message, &tree, &parents).unwrap();
+    }
+}
+
+/// Everything waits for people, or is done.
+fn waits_for_people(pass: &Pass) -> bool {
+    pass.clusters.iter().all(|cluster| {
+        cluster.outcome == ClusterOutcome::Done
+            || cluster.outcome.message().contains("waits for approval")
+            || cluster.outcome.message().contains("comes first")
+    })
+}
+
+/// People merge whatever is proposed until nothing is left. What was merged, in order.
+fn merge_all(fleet: &Fleet, controller: &Controller, how: Merge) -> Vec<String> {
+    let git = Git::of(fleet);
+    let mut merged = Vec::new();
+    loop {
+        let pass = fleet.run_until(controller, waits_for_people);
+        if is_done(&pass) {
+            return merged;
+        }
+        let head = fleet.head();
+        fleet.pass(controller);
+        assert_eq!(fleet.head(), head, "something landed that nobody merged");
+        let proposed = git.proposed();
+        let done = pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done);
+        assert!(done || !proposed.is_empty(), "it waits for people who are not asked: {}", told(&pass));
+        for (name, id) in proposed {
+            git.merge(id, how);
+            merged.push(name);
+        }
+    }
+}
+
+#[test]
+fn each_stage_lands_by_a_merge_of_any_kind_and_the_end_is_the_same() {
+    let without = Fleet::new();
+    without.bump();
+    without.run_to_the_end(&without.controller());
+    for how in [Merge::Commit, Merge::Squash, Merge::Rebase] {
+        let fleet = asking("stage");
+        let before = fleet.tree();
+        fleet.bump();
+        let merged = merge_all(&fleet, &fleet.controller(), how);
+        let stages: usize = CLUSTERS.iter().map(|cluster| without.stages(cluster).len() - 1).sum();
+        assert_eq!(merged.len(), stages, "{merged:?}");
+        assert_eq!(merged.iter().collect::<BTreeSet<_>>().len(), stages, "asked twice for one stage: {merged:?}");
+        assert_eq!(fleet.tree(), without.tree());
+        assert_ne!(fleet.tree(), before);
+        assert_no_stage_twice(&fleet);
+        assert_eq!(Git::of(&fleet).proposed(), [], "what was merged is tidied away");
+        let ledger = fleet.deployed("clusters/mgmt/rollout.yaml").unwrap();
+        assert_eq!(ledger.matches("- scope:").count(), without.stages("mgmt").len() - 1, "{ledger}");
+    }
+}
+
+#[test]
+fn one_merge_approves_a_whole_rollout() {
+    let fleet = asking("rollout");
+    fleet.bump();
+    let merged = merge_all(&fleet, &fleet.controller(), Merge::Commit);
+    assert_eq!(merged.len(), CLUSTERS.len(), "{merged:?}");
+    assert!(merged.iter().all(|name| name.ends_with("/rollout")), "{merged:?}");
+    assert_no_stage_twice(&fleet);
+}
+
+#[test]
+fn what_is_proposed_tells_people_what_they_are_asked() {
+    let fleet = asking("stage");
+    fleet.bump();
+    let controller = fleet.controller();
+    let pass = fleet.run_until(&controller, waits_for_people);
+    let git = Git::of(&fleet);
+    let (name, id) = git.of_cluster("mgmt").unwrap();
+    let message = outcome(&pass, "mgmt").message();
+    fleet.pass(&controller);
+    assert!(message.contains("bundle") && name.ends_with("/bundle"), "{message} {name}");
+    let tree = git.0.find_commit(id).unwrap().tree().unwrap();
+    let blob = tree.get_path(std::path::Path::new("clusters/mgmt/proposal.md")).unwrap().to_object(&git.0).unwrap();
+    let text = String::from_utf8(blob.as_blob().unwrap().content().to_vec()).unwrap();
+    for wanted in ["# mgmt: bundle", "| stage | component |", "## What the gate before it saw", "stepgate approve mgmt"]
+    {
+        assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
+    }
+    // A process that has just been started asks for the same.
+    let anew = fleet.controller();
+    fleet.run_until(&anew, waits_for_people);
+    assert_eq!(git.of_cluster("mgmt"), Some((name, id)));
+}
+
+#[test]
+fn another_target_makes_what_was_proposed_void_and_asks_anew() {
+    let fleet = asking("stage");
+    let controller = fleet.controller();
+    fleet.bump();
+    fleet.run_until(&controller, waits_for_people);
+    let git = Git::of(&fleet);
+    let (old, _) = git.of_cluster("mgmt").unwrap();
+    fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
+    // Before the controller has seen it, the old proposal can no longer be approved.
+    let planner = fleet.planner();
+    let reading = planner.read().unwrap();
+    let view = planner.view(&reading, "mgmt").unwrap();
+    let answer = proposal::approve(&planner, &reading, &view, Some(&person()), fleet.clock_now());
+    assert!(matches!(answer, Err(AnswerError::NothingProposed(_))), "{answer:?}");
+    fleet.run_until(&controller, |pass| waits_for_people(pass) && git.of_cluster("mgmt").is_some_and(|it| it.0 != old));
+    assert!(!git.proposed().iter().any(|(name, _)| *name == old), "the void one is withdrawn");
+    merge_all(&fleet, &controller, Merge::Commit);
+    assert!(fleet.deployed("clusters/mgmt/cert-manager/cert-manager.yaml").unwrap().contains("system-node-critical"));
+    assert_no_stage_twice(&fleet);
+}
+
+#[test]
+fn a_rejection_holds_until_the_plan_is_another_one() {
+    let fleet = asking("stage");
+    let controller = fleet.controller();
+    fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
+    fleet.run_until(&controller, waits_for_people);
+    let planner = fleet.planner();
+    let reading = planner.read().unwrap();
+    let view = planner.view(&reading, "mgmt").unwrap();
+    let head = fleet.head();
+    proposal::reject(&planner, &reading, &view, Some(&person()), "change freeze", fleet.clock_now()).unwrap();
+    for controller in [&controller, &fleet.controller()] {
+        let pass = fleet.run_until(controller, |pass| matches!(outcome(pass, "mgmt"), ClusterOutcome::Held { .. }));
+        let message = outcome(&pass, "mgmt").message();
+        assert!(message.contains("rejected by A Person") && message.contains("change freeze"), "{message}");
+    }
+    assert_eq!(fleet.head(), head);
+    fleet.edit(OVERLAY, |text| text.replace("system-node-critical", "high"));
+    merge_all(&fleet, &controller, Merge::Commit);
+    assert_eq!(fleet.stages("mgmt"), ["cert-manager", "verify"]);
+}
+
+#[test]
+fn approving_merges_what_was_proposed_and_names_who_did() {
+    let fleet = asking("stage");
+    let controller = fleet.controller();
+    fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
+    fleet.run_until(&controller, waits_for_people);
+    let planner = fleet.planner();
+    let reading = planner.read().unwrap();
+    let view = planner.view(&reading, "mgmt").unwrap();
+    let head = fleet.head();
+    let dry = proposal::approve(&planner, &reading, &view, None, fleet.clock_now()).unwrap();
+    assert_eq!((dry.commit, fleet.head()), (None, head));
+    proposal::approve(&planner, &reading, &view, Some(&person()), fleet.clock_now()).unwrap();
+    let git = Git::of(&fleet);
+    let merge = git.deploy();
+    assert_eq!(merge.parent_count(), 2);
+    assert!(merge.message().unwrap().contains("Stepgate-Approved-By: A Person <person@example.com>"));
+    assert_eq!(git.of_cluster("mgmt"), None);
+    // Twice is once.
+    let again = planner.read().unwrap();
+    let view = planner.view(&again, "mgmt").unwrap();
+    let answer = proposal::approve(&planner, &again, &view, Some(&person()), fleet.clock_now());
+    assert!(matches!(answer, Err(AnswerError::NothingProposed(_))), "{answer:?}");
+    merge_all(&fleet, &controller, Merge::Commit);
+    assert_eq!(fleet.stages("mgmt"), ["cert-manager", "verify"]);
+}
+
+#[test]
+fn what_people_change_on_a_proposed_branch_is_shown_and_is_not_approved_with_it() {
+    let fleet = asking("stage");
+    let controller = fleet.controller();
+    fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
+    fleet.run_until(&controller, waits_for_people);
+    let git = Git::of(&fleet);
+    let (name, id) = git.of_cluster("mgmt").unwrap();
+    let proposed = git.0.find_commit(id).unwrap();
+    let mut index = git2::Index::new().unwrap();
+    index.read_tree(&proposed.tree().unwrap()).unwrap();
+    let entry = index.get_path(std::path::Path::new("clusters/mgmt/cert-manager/cert-manager.yaml"), 0).unwrap();
+    let blob = git.0.blob(b"kind: Secret\n").unwrap();
+    index.add(&git2::IndexEntry { id: blob, ..entry }).unwrap();
+    let tree = git.0.find_tree(index.write_tree_to(&git.0).unwrap()).unwrap();
+    let person_signature = git2::Signature::new("A Person", "person@example.com", &proposed.time()).unwrap();
+    let reference = format!("refs/heads/{name}");
+    let edited =
+        git.0.commit(Some(&reference), &person_signature, &person_signature, "Better\n", &tree, &[&proposed]).unwrap();
+    let pass = fleet.run_until(&controller, waits_for_people);
+    assert!(outcome(&pass, "mgmt").message().contains("changed by people"), "{}", told(&pass));
+    let planner = fleet.planner();
+    let reading = planner.read().unwrap();
+    let view = planner.view(&reading, "mgmt").unwrap();
+    let answer = proposal::approve(&planner, &reading, &view, Some(&person()), fleet.clock_now());
+    assert!(matches!(answer, Err(AnswerError::Edited(..))), "{answer:?}");
+    // Merged by hand all the same, it is a foreign change: held, and not taken for what was proposed.
+    git.merge(edited, Merge::Commit);
+    let pass = fleet.run_until(&controller, |pass| matches!(outcome(pass, "mgmt"), ClusterOutcome::Held { .. }));
+    assert!(outcome(&pass, "mgmt").message().contains("cert-manager.yaml"), "{}", told(&pass));
+}
+
+#[test]
+fn nothing_is_proposed_over_a_failed_gate() {
+    let fleet = asking("stage");
+    let controller = fleet.controller();
+    let git = Git::of(&fleet);
+    fleet.bump();
+    fleet.run_until(&controller, waits_for_people);
+    git.merge(git.of_cluster("mgmt").unwrap().1, Merge::Commit);
+    fleet.run_until(&controller, |pass| waits_for_people(pass) && git.of_cluster("mgmt").is_some());
+    let (next, id) = git.of_cluster("mgmt").unwrap();
+    assert!(next.ends_with("/cert-manager"), "{next}");
+    fleet.break_at("mgmt", StageName::CertManager, Fault::FailingPod);
+    git.merge(id, Merge::Commit);
+    let pass = fleet.run_until(&controller, |pass| matches!(outcome(pass, "mgmt"), ClusterOutcome::Held { .. }));
+    assert_eq!(git.of_cluster("mgmt"), None, "{}", told(&pass));
+    fleet.heal("mgmt");
+    merge_all(&fleet, &controller, Merge::Commit);
+    assert_no_stage_twice(&fleet);
+}
+
+#[test]
+fn two_controllers_at_once_ask_for_each_stage_once() {
+    let fleet = asking("stage");
+    let controllers = [fleet.controller(), fleet.controller()];
+    fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
+    let git = Git::of(&fleet);
+    let mut asked = BTreeSet::new();
+    loop {
+        for controller in &controllers {
+            fleet.run_until(controller, waits_for_people);
+        }
+        let proposed = git.proposed();
+        let mut stages: Vec<_> = proposed.iter().map(|(name, _)| name.clone()).collect();
+        stages.dedup();
+        assert_eq!(stages.len(), proposed.len());
+        for (name, id) in proposed {
+            assert!(asked.insert(name.clone()), "{name} was asked for twice");
+            git.merge(id, Merge::Commit);
+        }
+        if controllers.iter().all(|controller| is_done(&fleet.pass(controller))) {
+            break;
+        }
+    }
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert_eq!(fleet.stages("mgmt"), ["cert-manager", "verify"]);
+    assert_no_stage_twice(&fleet);
+}
+
+#[test]
+fn below_a_deploy_path_the_source_branch_itself_is_merged_into() {
+    let fleet = Fleet::with_policy(|policy| {
+        let policy = policy.replace("deploy:\n  branch: deploy\n", "deploy:\n  branch: main\n  path: deploy\n");
+        policy + "approval: stage\n"
+    });
+    let controller = fleet.controller();
+    fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
+    fleet.run_until(&controller, waits_for_people);
+    let planner = fleet.planner();
+    let reading = planner.read().unwrap();
+    let view = planner.view(&reading, "mgmt").unwrap();
+    proposal::approve(&planner, &reading, &view, Some(&person()), fleet.clock_now()).unwrap();
+    fleet.run_to_the_end(&controller);
+    let text = fleet.deployed("deploy/clusters/mgmt/cert-manager/cert-manager.yaml").unwrap();
+    assert!(text.contains("system-node-critical"));
+    assert_eq!(fleet.stages("mgmt"), ["cert-manager", "verify"]);
+}
