@@ -5,7 +5,7 @@
 
 use super::node::{Entry, Mapping, Node, Value};
 use super::number::rendered_float;
-use super::order::sort_entries;
+use super::order::sorted_entries;
 use super::resolve::stays_text;
 
 /// Lines are folded at the first space after this column.
@@ -85,14 +85,20 @@ impl Writer<'_> {
 
     /// Writes the entries at `indent`. The first one continues the current line (after `- `), if there is one.
     fn mapping(&mut self, mapping: &Mapping, indent: usize) {
-        let mut entries: Vec<&Entry> = mapping.iter().collect();
-        sort_entries(&mut entries);
-        for (index, entry) in entries.into_iter().enumerate() {
+        match sorted_entries(mapping) {
+            None => self.entries(mapping.iter(), indent),
+            Some(sorted) => self.entries(sorted.into_iter(), indent),
+        }
+    }
+
+    fn entries<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>, indent: usize) {
+        for (index, entry) in entries.enumerate() {
             if index > 0 {
                 self.finish_line();
             }
             self.pad(indent);
-            let simple = entry.key.len() <= LONGEST_SIMPLE_KEY && !entry.key.contains(BREAKS);
+            let printable = entry.key.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+            let simple = entry.key.len() <= LONGEST_SIMPLE_KEY && (printable || !entry.key.contains(BREAKS));
             if simple {
                 self.text(&entry.key, indent + 2, true);
                 self.put_char(':');
@@ -165,7 +171,7 @@ impl Writer<'_> {
 
     /// Writes a string; `indent` is where its further lines begin. A simple key stays on one line.
     fn text(&mut self, text: &str, indent: usize, simple_key: bool) {
-        if text.contains('\u{85}') {
+        if !text.is_ascii() && text.contains('\u{85}') {
             return self.text(&without_next_line(text), indent, simple_key);
         }
         let shape = Shape::of(text);
@@ -186,26 +192,24 @@ impl Writer<'_> {
 
     /// Plain text, broken at single spaces past the width.
     fn folded(&mut self, text: &str, indent: usize, may_break: bool) {
-        if !may_break || self.column + text.len() <= WIDTH {
-            self.put(text);
-            return;
+        let ascii = text.is_ascii();
+        let mut rest = text;
+        while may_break && let Some(place) = self.break_place(rest, ascii) {
+            self.put(rest.get(..place).unwrap_or_default());
+            self.break_line();
+            self.pad(indent);
+            rest = rest.get(place + 1..).unwrap_or_default();
         }
-        let bytes = text.as_bytes();
-        let mut after_space = false;
-        for (at, character) in text.char_indices() {
-            if character != ' ' {
-                self.put_char(character);
-                after_space = false;
-                continue;
-            }
-            if !after_space && self.column > WIDTH && bytes.get(at + 1) != Some(&b' ') {
-                self.break_line();
-                self.pad(indent);
-            } else {
-                self.put_char(' ');
-            }
-            after_space = true;
-        }
+        self.put(rest);
+    }
+
+    /// The first single blank past the width, if `text` is written from here.
+    fn break_place(&self, text: &str, ascii: bool) -> Option<usize> {
+        let room = (WIDTH + 1).saturating_sub(self.column);
+        let start = if ascii { room } else { text.char_indices().nth(room)?.0 };
+        let blank = |at: usize| text.as_bytes().get(at) == Some(&b' ');
+        let blanks = text.get(start..)?.match_indices(' ').map(|(at, _)| start + at);
+        blanks.into_iter().find(|at| !at.checked_sub(1).is_some_and(blank) && !blank(at + 1))
     }
 
     fn single_quoted(&mut self, text: &str, indent: usize, may_break: bool) {
@@ -370,11 +374,42 @@ struct Shape {
 
 impl Shape {
     fn of(text: &str) -> Self {
-        if text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'/' | b'_'))
-            && !text.starts_with('.')
-        {
+        let word = |byte| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'/' | b'_' | b'-');
+        if text.bytes().all(word) && !text.starts_with(['.', '-']) {
             return Self { plain_allowed: true, block_allowed: !text.is_empty(), special: false };
         }
+        Self::of_printable(text.as_bytes()).unwrap_or_else(|| Self::of_any(text))
+    }
+
+    /// The same for lines of printable ASCII, several bytes at once.
+    fn of_printable(bytes: &[u8]) -> Option<Self> {
+        let printable = |byte: u8| matches!(byte, b' '..=b'~' | b'\n');
+        if !bytes.iter().fold(true, |all, byte| all & printable(*byte)) {
+            return None;
+        }
+        let after_first = bytes.get(1..).unwrap_or_default();
+        let pairs = || bytes.iter().zip(after_first);
+        let mut indicator = pairs().fold(false, |found, (before, byte)| {
+            found | (*before == b':') & (*byte == b' ') | ((*before == b' ') | (*before == b'\n')) & (*byte == b'#')
+        });
+        let line_break = bytes.contains(&b'\n');
+        let space_then_break = line_break && pairs().any(|pair| pair == (&b' ', &b'\n'));
+        let break_then_space = line_break && pairs().any(|pair| pair == (&b'\n', &b' '));
+        indicator |= bytes.ends_with(b":") || bytes.starts_with(b"---") || bytes.starts_with(b"...");
+        indicator |= match bytes {
+            [b'?' | b'-', rest @ ..] => matches!(rest.first(), None | Some(b' ')),
+            [first, ..] => b"#,[]{}&*!|>'\"%@`".contains(first),
+            [] => false,
+        };
+        let outer_space = bytes.starts_with(b" ") || bytes.ends_with(b" ");
+        Some(Self {
+            plain_allowed: !(indicator || space_then_break || outer_space || line_break || break_then_space),
+            block_allowed: !(space_then_break || bytes.is_empty() || bytes.ends_with(b" ")),
+            special: space_then_break,
+        })
+    }
+
+    fn of_any(text: &str) -> Self {
         let bytes = text.as_bytes();
         let mut indicator = text.starts_with("---") || text.starts_with("...");
         let mut special = false;

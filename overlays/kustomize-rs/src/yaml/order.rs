@@ -4,7 +4,7 @@
 //! (`19 < 20 < 2a < 19`), for which kustomize's output changes from run to run. Here such sets fall back to a fixed
 //! order, so that equal input always gives equal bytes.
 
-use super::node::Entry;
+use super::node::{Entry, Mapping};
 use std::cmp::Ordering;
 
 /// Compares two keys by go-yaml's rule alone. Not transitive for every set of keys.
@@ -48,27 +48,40 @@ fn digits(text: &str, base: i64) -> (i64, usize) {
     })
 }
 
-/// Sorts entries by key: go-yaml's order where it is one for this set, else a fixed order near it.
+/// The entries sorted by key, or `None` where they are sorted already: go-yaml's order where it is one for this set, else
+/// a fixed order near it.
 ///
 /// Where digits could make the rule inconsistent, the standard sort is not safe to use: a merge sort that starts from
 /// byte order always ends, and always in the same place.
-pub(super) fn sort_entries<'a>(entries: &mut Vec<&'a Entry>) {
-    if entries.iter().all(|entry| is_plain(&entry.key)) {
-        if !entries.is_sorted_by(|a, b| compare_keys(&a.key, &b.key).is_le()) {
-            entries.sort_by(|a, b| compare_keys(&a.key, &b.key));
+pub(super) fn sorted_entries(mapping: &Mapping) -> Option<Vec<&Entry>> {
+    if mapping.iter().all(|entry| is_plain(&entry.key)) {
+        if mapping.iter().is_sorted_by(|a, b| compare_plain(&a.key, &b.key).is_le()) {
+            return None;
         }
-        return;
+        let mut entries: Vec<&Entry> = mapping.iter().collect();
+        entries.sort_by(|a, b| compare_plain(&a.key, &b.key));
+        return Some(entries);
     }
+    let mut entries: Vec<&Entry> = mapping.iter().collect();
     entries.sort_by(|a, b| a.key.cmp(&b.key));
     let mut width = 1;
     while width < entries.len() {
-        let mut merged: Vec<&'a Entry> = Vec::with_capacity(entries.len());
+        let mut merged: Vec<&Entry> = Vec::with_capacity(entries.len());
         for pair in entries.chunks(width * 2) {
             let (left, right) = pair.split_at(width.min(pair.len()));
             merge(left, right, &mut merged);
         }
-        *entries = merged;
+        entries = merged;
         width *= 2;
+    }
+    Some(entries)
+}
+
+/// As [`compare_keys`], for keys that are [plain](is_plain): letters come last.
+fn compare_plain(left: &str, right: &str) -> Ordering {
+    match left.bytes().zip(right.bytes()).find(|(a, b)| a != b) {
+        Some((a, b)) => a.is_ascii_alphabetic().cmp(&b.is_ascii_alphabetic()).then(a.cmp(&b)),
+        None => left.len().cmp(&right.len()),
     }
 }
 
@@ -93,7 +106,7 @@ fn is_plain(key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::node::{Node, Span};
+    use super::super::node::Node;
     use super::*;
 
     #[test]
@@ -110,11 +123,22 @@ mod tests {
     }
 
     fn sorted(keys: &[&str]) -> Vec<String> {
-        let entry = |key: &&str| Entry { key: (*key).into(), key_span: Span::default(), value: Node::default() };
-        let entries: Vec<Entry> = keys.iter().map(entry).collect();
-        let mut order: Vec<&Entry> = entries.iter().collect();
-        sort_entries(&mut order);
-        order.into_iter().map(|entry| entry.key.to_string()).collect()
+        let mapping: Mapping = keys.iter().map(|key| (*key, Node::default())).collect();
+        let key = |entry: &Entry| entry.key.to_string();
+        match sorted_entries(&mapping) {
+            Some(sorted) => sorted.into_iter().map(key).collect(),
+            None => mapping.iter().map(key).collect(),
+        }
+    }
+
+    #[test]
+    fn plain_keys_are_compared_by_the_same_rule() {
+        let keys = ["", "a", "A", "b", "ab", "a-b", "a.b", "a_b", "-", "_", "a/", "aB", "zz"];
+        for left in keys {
+            for right in keys {
+                assert_eq!(compare_plain(left, right), compare_keys(left, right), "{left} {right}");
+            }
+        }
     }
 
     #[test]

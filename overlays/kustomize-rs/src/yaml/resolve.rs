@@ -183,6 +183,9 @@ pub(super) fn stays_text(text: &str) -> bool {
 
 /// `12:30:45`: a number in YAML 1.1, which go-yaml does not read but quotes for other readers.
 fn is_base60(text: &str) -> bool {
+    if !text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-')) {
+        return false;
+    }
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let mut groups = unsigned.split(':');
     let first = groups.next().unwrap_or_default();
