@@ -1,13 +1,14 @@
-//! A quick reader for plain YAML, which most manifests are: keys, one-line values, lists, folded plain text, literal
-//! blocks, simple collections in brackets, remarks.
+//! A quick reader for plain YAML, which most manifests are: keys, values, lists, plain and quoted text on one or several
+//! lines, literal blocks, simple collections in brackets, remarks.
 //!
-//! It reads only what it is certain of. Anything else (anchors, tags, escapes, tabs, duplicate keys, empty values,
+//! It reads only what it is certain of. Anything else (anchors, tags, rare escapes, tabs, duplicate keys, empty values,
 //! errors) makes it give up, and the event parser reads the whole text instead. So it never decides what is an error;
 //! it must only give the same nodes and places, and the tests compare.
 
 mod flow;
 mod line;
 mod literal;
+mod quotes;
 mod scalar;
 
 use super::Limits;
@@ -15,7 +16,7 @@ use super::node::{Entry, Mapping, Node, Span, Value};
 use super::parse::{Document, Rules, scalar_value};
 use super::resolve::{Scalar, resolve_with};
 use line::{Line, Lines};
-use scalar::{is_plain, is_plain_start, quoted, split_key, without_remark};
+use scalar::{is_plain, is_plain_start, split_key, without_remark};
 
 /// Reads `source`, or gives up.
 pub(super) fn read(source: &str, limits: &Limits, rules: Rules) -> Option<Vec<Document>> {
@@ -180,16 +181,9 @@ impl<'s> Reader<'s, '_> {
                 }
                 node
             }
-            [quote @ (b'"' | b'\''), inner @ ..] => {
+            [b'"' | b'\'', ..] => {
                 self.count()?;
-                let length = inner.iter().position(|byte| byte == quote)?;
-                let (inside, after) = (inner.get(..length)?, text.get(length + 2..)?);
-                let remark = after.starts_with(' ') && after.trim_start_matches(' ').starts_with('#');
-                if *quote == b'"' && inside.contains(&b'\\') || !after.is_empty() && !remark {
-                    return None;
-                }
-                let value = Line { text: text.get(..length + 2)?, ..value };
-                quoted(value, value.span(0, length + 2))?
+                self.quotes(value, parent)?
             }
             [b'|', ..] => {
                 self.count()?;

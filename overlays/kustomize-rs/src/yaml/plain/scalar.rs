@@ -1,17 +1,10 @@
 //! Keys and scalars of one line.
 
-use super::line::Line;
 use crate::yaml::node::{Node, Span, Style, Value};
 
 /// Letters, digits and the marks that stand in names without meaning anything to YAML.
 pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/')
-}
-
-/// The quoted text at `value`.
-pub(super) fn quoted(value: Line<'_>, span: Span) -> Option<Node> {
-    let inner = value.text.get(1..value.text.len() - 1)?;
-    Some(styled(Value::String(inner.into()), span, Style::Quoted))
 }
 
 /// A node that was written in this style.
