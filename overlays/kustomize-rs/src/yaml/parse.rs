@@ -252,11 +252,13 @@ impl Builder<'_> {
         };
         let count = self.nodes - frame.nodes_before;
         let (value, last) = match frame.content {
-            Content::Sequence(items) => {
+            Content::Sequence(mut items) => {
+                items.shrink_to_fit();
                 let last = items.last().map(|item| item.span.end);
                 (Value::Sequence(items.into()), last)
             }
-            Content::Mapping(mapping) => {
+            Content::Mapping(mut mapping) => {
+                mapping.entries.shrink_to_fit();
                 let last = mapping.entries.last().map(|entry| entry.value.span.end.max(entry.key_span.end));
                 (Value::Mapping(self.merge(mapping)?), last)
             }

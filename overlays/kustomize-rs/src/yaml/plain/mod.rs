@@ -32,7 +32,16 @@ pub(super) fn read(source: &str, limits: &Limits, rules: Rules) -> Option<Vec<Do
     if strange || !ascii && !source.chars().all(printable) {
         return None;
     }
-    let mut reader = Reader { source, lines: Lines::new(source), current: None, nodes: 0, limits, rules };
+    let mut reader = Reader {
+        source,
+        lines: Lines::new(source),
+        current: None,
+        entries: Vec::new(),
+        items: Vec::new(),
+        nodes: 0,
+        limits,
+        rules,
+    };
     reader.advance();
     let mut documents = Vec::new();
     let mut marked = false;
@@ -60,6 +69,9 @@ struct Reader<'s, 'l> {
     /// What comes after the current line.
     lines: Lines<'s>,
     current: Option<Line<'s>>,
+    /// Entries of all mappings that are being read, and items of all lists: each is given room for what it holds, no more.
+    entries: Vec<Entry>,
+    items: Vec<Node>,
     nodes: usize,
     limits: &'l Limits,
     rules: Rules,
@@ -95,7 +107,7 @@ impl<'s> Reader<'s, '_> {
 
     fn sequence(&mut self, indent: usize, depth: usize, beside: bool) -> Option<Node> {
         let first = self.current?;
-        let mut items: Vec<Node> = Vec::new();
+        let before = self.items.len();
         while let Some(line) = self.current.filter(|line| line.indent >= indent) {
             if !line.is_item() {
                 // Of a mapping around this list, whose keys stand at the same indent.
@@ -122,8 +134,9 @@ impl<'s> Reader<'s, '_> {
             } else {
                 self.value(item, indent, depth)?
             };
-            items.push(node);
+            self.items.push(node);
         }
+        let items = self.items.split_off(before);
         let end = items.last()?.span.end;
         // The parser says that a list beside its key begins with its first item.
         let start = if beside { items.first()?.span } else { first.span(0, 0) };
@@ -132,11 +145,12 @@ impl<'s> Reader<'s, '_> {
 
     /// A mapping whose first entry is `first`; the others stand at the same indent.
     fn mapping(&mut self, first: Line<'s>, depth: usize) -> Option<Node> {
-        let mut entries: Vec<Entry> = Vec::with_capacity(6);
+        let start = self.entries.len();
         let mut line = first;
         loop {
             let (key, after) = split_key(line.text)?;
-            if entries.len() > 200 || entries.iter().any(|entry| entry.key == key) {
+            let known = self.entries.get(start..)?;
+            if known.len() > 200 || known.iter().any(|entry| entry.key == key) {
                 return None;
             }
             let key_span = line.span(0, key.len());
@@ -156,15 +170,15 @@ impl<'s> Reader<'s, '_> {
                 let offset = line.text.len() - rest.trim_start_matches(' ').len();
                 self.value(line.from(offset)?, first.indent, depth)?
             };
-            entries.push(Entry { key: key.into(), key_span, value });
+            self.entries.push(Entry { key: key.into(), key_span, value });
             match self.current {
                 Some(next) if next.indent > first.indent => return None,
                 Some(next) if next.indent == first.indent && !next.is_item() && next.text != "---" => line = next,
                 _ => break,
             }
         }
-        let end = entries.last()?.value.span.end;
-        let mapping = Mapping::from_entries(entries);
+        let end = self.entries.last()?.value.span.end;
+        let mapping = Mapping::from_entries(self.entries.split_off(start));
         Some(Node::with_span(Value::Mapping(mapping), Span { end, ..first.span(0, 0) }))
     }
 
