@@ -51,7 +51,7 @@ pub use cache::Cache;
 pub use error::{BuildError, BuildErrorKind};
 #[cfg(feature = "disk")]
 pub use fs::DiskFileSystem;
-pub use fs::{FileError, FileSystem, MemoryFileSystem};
+pub use fs::{FileError, FileSystem, MemoryFileSystem, SnapshotFileSystem};
 pub use id::{Gvk, ResourceId};
 pub use kustomization::FILE_NAMES;
 pub use loader::LoadRestrictor;

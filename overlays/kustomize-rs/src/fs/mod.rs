@@ -4,12 +4,14 @@
 #[cfg(feature = "disk")]
 mod disk;
 mod memory;
+mod snapshot;
 
 use std::sync::Arc;
 
 #[cfg(feature = "disk")]
 pub use disk::DiskFileSystem;
 pub use memory::MemoryFileSystem;
+pub use snapshot::SnapshotFileSystem;
 
 /// Why a file cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
