@@ -149,6 +149,11 @@ impl Resource {
     /// Remembers the current name before it changes.
     pub(crate) fn store_previous_id(&mut self, schema: &Schema) {
         let id = self.id(schema);
+        self.store_id(id);
+    }
+
+    /// As [`Self::store_previous_id`], with the name that it has.
+    pub(crate) fn store_id(&mut self, id: ResourceId) {
         let namespace = id.effective_namespace().into();
         self.previous.push(PreviousId { name: id.name, namespace, kind: id.gvk.kind });
     }

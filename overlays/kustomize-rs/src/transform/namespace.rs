@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use super::field::{Create, apply, set_text};
 use crate::error::BuildError;
-use crate::id::Gvk;
+use crate::id::{Gvk, ResourceId};
 use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, Schema};
@@ -38,22 +38,23 @@ impl NamespaceTransformer {
         if self.namespace.is_empty() {
             return Ok(());
         }
-        let mut names: HashMap<_, usize> = HashMap::new();
-        for resource in &resources.items {
-            *names.entry(resource.id(schema).key()).or_default() += 1;
+        let ids: Vec<ResourceId> = resources.items.iter().map(|resource| resource.id(schema)).collect();
+        let mut names: HashMap<_, usize> = HashMap::with_capacity(ids.len());
+        for id in &ids {
+            *names.entry(id.key()).or_default() += 1;
         }
-        for resource in resources.items.iter_mut().filter(|resource| !resource.from_chart) {
-            let before = resource.id(schema).key();
-            resource.store_previous_id(schema);
+        for (resource, before) in resources.items.iter_mut().zip(ids).filter(|(resource, _)| !resource.from_chart) {
+            resource.store_id(before.clone());
             self.one(resource, schema).map_err(|error| error.at(&resource.origin.file.clone(), resource.node.span))?;
             let id = resource.id(schema);
-            if id.key() != before {
-                if let Some(count) = names.get_mut(&before) {
+            let key = id.key();
+            if !id.same_object(&before) {
+                if let Some(count) = names.get_mut(&before.key()) {
                     *count -= 1;
                 }
-                *names.entry(id.key()).or_default() += 1;
+                *names.entry(key.clone()).or_default() += 1;
             }
-            if names.get(&id.key()).is_some_and(|count| *count > 1) {
+            if names.get(&key).is_some_and(|count| *count > 1) {
                 return Err(BuildError::conflict(format!("the namespace gives two objects the name {id}")));
             }
         }
