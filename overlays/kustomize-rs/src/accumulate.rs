@@ -120,7 +120,11 @@ impl Build {
         origin: &str,
     ) -> Result<(), BuildError> {
         self.read_resources(loader, &kustomization.resources, accumulator, origin)?;
-        Configuration::merge_shared(&mut accumulator.configuration, &self.configuration(loader, kustomization)?)?;
+        let (configuration, crds) = self.configuration(loader, kustomization)?;
+        Configuration::merge_shared(&mut accumulator.configuration, &configuration)?;
+        if let Some(crds) = crds {
+            Arc::make_mut(&mut accumulator.configuration).merge(&crds)?;
+        }
         self.generate(loader, kustomization, accumulator, origin)?;
         for path in &kustomization.components {
             self.directory(loader, path, accumulator, origin, true)?;
@@ -131,28 +135,28 @@ impl Build {
         variables::collect(variables, resources, &kustomization.variables, &self.schema)
     }
 
+    /// The fields of the transformers, and those that `crds` add: what comes first decides, and sorting comes between.
     fn configuration(
         &self,
         loader: &Loader<'_>,
         kustomization: &Kustomization,
-    ) -> Result<Arc<Configuration>, BuildError> {
-        if kustomization.configurations.is_empty() && kustomization.crds.is_empty() {
-            return Ok(Arc::clone(default_configuration()));
-        }
-        let mut configuration = (**default_configuration()).clone();
+    ) -> Result<(Arc<Configuration>, Option<Configuration>), BuildError> {
+        let mut configuration = Arc::clone(default_configuration());
         if !kustomization.configurations.is_empty() {
             let mut custom = Configuration::default();
             for path in &kustomization.configurations {
                 let content = loader.read(path)?;
                 custom.merge(&configuration_file::read(&content, &loader.display(path), &loader.limits)?)?;
             }
-            configuration.merge(&custom)?;
+            Arc::make_mut(&mut configuration).merge(&custom)?;
         }
+        let mut crds: Option<Configuration> = None;
         for path in &kustomization.crds {
             let content = loader.read(path)?;
-            configuration.merge(&configuration_file::read_crds(&content, &loader.display(path), &loader.limits)?)?;
+            let more = configuration_file::read_crds(&content, &loader.display(path), &loader.limits)?;
+            crds.get_or_insert_default().merge(&more)?;
         }
-        Ok(Arc::new(configuration))
+        Ok((configuration, crds))
     }
 
     /// Files first; what is no file is a directory with a kustomization.
@@ -206,7 +210,7 @@ impl Build {
             objects.iter().try_for_each(|object| loader.budget.copy(&object.node))?;
             if self.tracks_origins {
                 let text = provenance::path_text(&provenance::join(origin, path));
-                objects.iter_mut().for_each(|object| object.set_origin_annotation(&text));
+                objects.iter_mut().for_each(|object| object.add_origin_annotation(&text));
             }
             self.builtin_in_use |= objects.iter().any(|object| !self.schema.knows_scope(&object.gvk()));
             accumulator.resources.append_all(objects, &self.schema)?;
@@ -233,6 +237,9 @@ impl Build {
             let kustomization = self.enter(&below, path, as_component)?;
             let given = std::mem::take(accumulator);
             *accumulator = self.accumulate(&below, &kustomization, given, &origin)?;
+            // All of it is merged into nothing, where fields that overlap can still disagree.
+            let done = std::mem::take(&mut accumulator.configuration);
+            Configuration::merge_shared(&mut accumulator.configuration, &done)?;
             // What the component did must not have given two objects one name.
             let items = std::mem::take(&mut accumulator.resources.items);
             accumulator.resources.append_all(items, &self.schema)?;

@@ -202,8 +202,14 @@ fn iam_policy(fields: &Fields<'_>) -> Result<Resource, BuildError> {
         fields.object("kubernetesService", |service| Ok((service.text("namespace")?, service.text("name")?)))?;
     let account = fields.object("serviceAccount", |account| Ok((account.text("name")?, account.text("projectId")?)))?;
     let ((namespace, name), (account, project)) = (service.unwrap_or_default(), account.unwrap_or_default());
+    let email = format!("{account}@{project}.iam.gserviceaccount.com");
+    // kustomize writes the object as text, without quotes.
+    if email.starts_with('@') {
+        let error = BuildError::syntax("an IAMPolicyGenerator needs the `name` of its `serviceAccount`");
+        return Err(error);
+    }
     let mut annotations = Mapping::new();
-    annotations.insert("iam.gke.io/gcp-service-account", format!("{account}@{project}.iam.gserviceaccount.com"));
+    annotations.insert("iam.gke.io/gcp-service-account", email);
     let mut metadata = Mapping::new();
     metadata.insert("annotations", annotations);
     metadata.insert("name", name);

@@ -194,7 +194,7 @@ fn build_loaded(
         builtin_in_use,
         chart_namespaces: Vec::new(),
         warnings: kustomization.warnings.clone(),
-        tracks_origins: kustomization.build_metadata.iter().any(|option| option != "managedByLabel"),
+        tracks_origins: !kustomization.build_metadata.is_empty(),
         objects_left: options.objects,
     };
     build.use_schema(&loader, &kustomization)?;

@@ -40,6 +40,7 @@ pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Vec<Reso
                     return Err(error.at(file, items.span));
                 }
                 for mut item in items_of(node).unwrap_or_default() {
+                    item.refuse_misfits().map_err(|error| error.in_file(file))?;
                     item.as_from_json();
                     check(&item, file)?;
                     queue.extend(keep(item));

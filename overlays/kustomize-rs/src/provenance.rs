@@ -106,15 +106,13 @@ pub(crate) fn note(resources: &mut [Resource], by: &Configured) {
     }
 }
 
-/// Writes the annotations that were asked for, and takes away those of kustomize.
-pub(crate) fn finish(resource: &mut Resource, origins: bool, transformations: bool) {
-    let mut pairs = resource.metadata_map("annotations");
-    let before = pairs.len();
-    pairs.retain(|(key, _)| !INTERNAL.contains(&key.as_str()) && *key != ORIGIN && *key != TRANSFORMATIONS);
-    if origins && let Some(text) = &resource.origin.annotation {
-        pairs.push((ORIGIN.into(), text.into()));
+/// What kustomize notes in annotations about where an object is from.
+pub(crate) fn annotations(resource: &Resource) -> Vec<(&'static str, String)> {
+    let mut pairs = Vec::new();
+    if let Some(text) = &resource.origin.annotation {
+        pairs.push((ORIGIN, text.clone()));
     }
-    if transformations && !resource.transformations.is_empty() {
+    if !resource.transformations.is_empty() {
         let mut text = String::new();
         for one in &resource.transformations {
             for (index, line) in one.lines().enumerate() {
@@ -123,7 +121,20 @@ pub(crate) fn finish(resource: &mut Resource, origins: bool, transformations: bo
                 text.push('\n');
             }
         }
-        pairs.push((TRANSFORMATIONS.into(), text.into()));
+        pairs.push((TRANSFORMATIONS, text));
+    }
+    pairs
+}
+
+/// Writes the annotations that were asked for, and takes away those of kustomize.
+pub(crate) fn finish(resource: &mut Resource, origins: bool, transformations: bool) {
+    let mut pairs = resource.metadata_map("annotations");
+    let before = pairs.len();
+    pairs.retain(|(key, _)| !INTERNAL.contains(&key.as_str()) && *key != ORIGIN && *key != TRANSFORMATIONS);
+    for (key, text) in annotations(resource) {
+        if if key == ORIGIN { origins } else { transformations } {
+            pairs.push((key.into(), text.into()));
+        }
     }
     if before != pairs.len() || origins || transformations {
         resource.set_metadata_map("annotations", pairs);

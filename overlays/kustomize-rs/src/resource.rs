@@ -3,7 +3,7 @@
 use crate::id::{Gvk, ResourceId};
 use crate::schema::Schema;
 use crate::shared::SharedScalars;
-use crate::yaml::{Mapping, Node, Style, Text, Value};
+use crate::yaml::{Mapping, Node, Span, Style, Text, Value};
 use std::sync::Arc;
 
 /// Where a resource was read: a file, and the object in it.
@@ -67,6 +67,8 @@ pub struct Resource {
     pub(crate) from_chart: bool,
     /// Set when the build ends.
     pub(crate) cluster_scoped: bool,
+    /// kustomize's own annotations stand behind the labels; only validators see that.
+    pub(crate) labels_are_followed: bool,
     /// Scalars that are one in several places.
     pub(crate) shared: SharedScalars,
 }
@@ -148,6 +150,7 @@ impl Resource {
 
     /// Remembers the current name before it changes.
     pub(crate) fn store_previous_id(&mut self, schema: &Schema) {
+        self.begin_state();
         let id = self.id(schema);
         self.store_id(id);
     }
@@ -162,12 +165,27 @@ impl Resource {
     pub(crate) fn is_named(&self) -> bool {
         let kind = self.kind();
         let name = self.node.at(&["metadata", "name"]);
-        // kustomize takes a null that it made itself for a name.
-        let has_name = !self.name().is_empty() || name.is_some_and(|name| name.style() == Style::Untyped);
+        // kustomize takes a null that it made itself for a name, if it is written out.
+        let has_text = |name: &Node| name.scalar_text().is_some_and(|text| !text.is_empty());
+        let has_name =
+            !self.name().is_empty() || name.is_some_and(|name| name.style() == Style::Untyped && has_text(name));
         !kind.is_empty() && (kind.ends_with("List") || has_name)
     }
 
-    /// Notes where the object is from; kustomize does so in an annotation.
+    /// Before something is kept about the object for the first time.
+    fn begin_state(&mut self) {
+        if !self.has_state() && self.node.at(&["metadata", "annotations"]).is_none() {
+            self.labels_are_followed |= self.node.at(&["metadata", "labels"]).is_some();
+        }
+    }
+
+    /// Notes the file that the object is from; kustomize adds an annotation to those that are there.
+    pub(crate) fn add_origin_annotation(&mut self, text: &str) {
+        self.begin_state();
+        self.origin.annotation = Some(text.to_owned());
+    }
+
+    /// Notes where the object is from; kustomize writes all annotations anew for that.
     pub(crate) fn set_origin_annotation(&mut self, text: &str) {
         self.origin.annotation = Some(text.to_owned());
         self.rewrite_annotations();
@@ -218,6 +236,27 @@ impl Resource {
             metadata.remove("annotations");
         }
         kept
+    }
+
+    /// Says whether the annotations were thrown away after [`Self::show_state`].
+    pub(crate) fn has_lost_state(&self) -> bool {
+        self.has_state() && self.node.at(&["metadata", "annotations", STATE]).is_none()
+    }
+
+    /// In a copy of the metadata or annotations made after [`Self::show_state`], writes what kustomize would have there.
+    pub(crate) fn reveal_state(&self, copy: &mut Node) {
+        if !self.has_state() {
+            return;
+        }
+        let annotations = if copy.get(STATE).is_some() { Some(copy) } else { copy.get_mut("annotations") };
+        let Some(annotations) = annotations.and_then(Node::as_mapping_mut) else {
+            return;
+        };
+        if annotations.remove(STATE).is_some() {
+            for (key, text) in crate::provenance::annotations(self) {
+                annotations.insert(key, text);
+            }
+        }
     }
 
     /// Forgets what kustomize keeps in annotations.
@@ -273,7 +312,9 @@ impl Resource {
             metadata.remove(field);
         } else {
             let mapping: Mapping = pairs.into_iter().map(|(key, value)| (key, Node::from(value))).collect();
-            metadata.insert(field, mapping);
+            let mut map = Node::from(mapping);
+            map.shared = REWRITTEN;
+            metadata.insert(field, map);
         }
     }
 
@@ -297,6 +338,8 @@ impl Resource {
 
     /// What kustomize does to annotations whenever it keeps something in them: all values are texts of their own.
     pub(crate) fn rewrite_annotations(&mut self) {
+        let is_there = self.has_state() || self.node.at(&["metadata", "annotations"]).is_some();
+        self.labels_are_followed |= is_there && self.node.at(&["metadata", "labels"]).is_some();
         self.rewrite_map("annotations");
     }
 
@@ -307,12 +350,25 @@ impl Resource {
     }
 
     fn rewrite_map(&mut self, field: &str) {
-        let map = self.node.get_mut("metadata").and_then(|metadata| metadata.get_mut(field));
-        for entry in map.and_then(Node::as_mapping_mut).into_iter().flat_map(Mapping::iter_mut) {
-            to_own_text(&mut entry.value);
+        let Some(map) = self.node.get_mut("metadata").and_then(|metadata| metadata.get_mut(field)) else {
+            return;
+        };
+        map.span = Span::default();
+        map.shared = REWRITTEN;
+        let Some(mapping) = map.as_mapping_mut() else {
+            return;
+        };
+        mapping.iter_mut().for_each(|entry| to_own_text(&mut entry.value));
+        if !mapping.iter().is_sorted_by_key(|entry| &entry.key) {
+            let mut entries: Vec<_> = std::mem::take(mapping).into_iter().collect();
+            entries.sort_by(|a, b| a.key.cmp(&b.key));
+            *mapping = Mapping::from_entries(entries);
         }
     }
 }
+
+/// In the place of a shared number, marks labels or annotations that were set as a whole.
+pub(crate) const REWRITTEN: u32 = u32::MAX;
 
 /// Stands for the state that kustomize keeps in annotations.
 const STATE: &str = "internal.config.kubernetes.io/previousNames";

@@ -117,9 +117,11 @@ pub(crate) struct CompiledSelector {
     kind: Option<Pattern>,
     name: Option<Pattern>,
     namespace: Option<Pattern>,
-    labels: Vec<Requirement>,
-    annotations: Vec<Requirement>,
+    /// A selector that is wrong is an error only where an object is compared with it.
+    labels: Result<Vec<Requirement>, BuildError>,
+    annotations: Result<Vec<Requirement>, BuildError>,
     names_nothing: bool,
+    has_no_metadata: bool,
 }
 
 impl Selector {
@@ -131,8 +133,9 @@ impl Selector {
             kind: part(&self.gvk.kind)?,
             name: part(&self.name)?,
             namespace: part(&self.namespace)?,
-            labels: requirements(&self.label_selector)?,
-            annotations: requirements(&self.annotation_selector)?,
+            labels: requirements(&self.label_selector),
+            annotations: requirements(&self.annotation_selector),
+            has_no_metadata: self.label_selector.is_empty() && self.annotation_selector.is_empty(),
             names_nothing: self.gvk == Gvk::default() && self.name.is_empty() && self.namespace.is_empty(),
         })
     }
@@ -156,33 +159,34 @@ impl CompiledSelector {
 
     /// Says whether it gives neither labels nor annotations.
     pub(crate) fn has_no_metadata(&self) -> bool {
-        self.labels.is_empty() && self.annotations.is_empty()
+        self.has_no_metadata
     }
 
     pub(crate) fn fits_id(&self, id: &ResourceId) -> bool {
         self.fits_gvk(&id.gvk) && fits(self.name.as_ref(), &id.name) && fits(self.namespace.as_ref(), &id.namespace)
     }
 
-    pub(crate) fn fits_metadata(&self, resource: &Resource) -> bool {
-        let all = |requirements: &[Requirement], field: &str| {
-            requirements.is_empty() || {
+    pub(crate) fn fits_metadata(&self, resource: &Resource) -> Result<bool, BuildError> {
+        let all = |requirements: &Result<Vec<Requirement>, BuildError>, field: &str| {
+            let requirements = requirements.as_ref().map_err(Clone::clone)?;
+            Ok(requirements.is_empty() || {
                 let pairs = resource.metadata_map(field);
                 requirements.iter().all(|requirement| requirement.fits(&pairs))
-            }
+            })
         };
-        all(&self.labels, "labels") && all(&self.annotations, "annotations")
+        Ok(all(&self.labels, "labels")? && all(&self.annotations, "annotations")?)
     }
 
     /// Says whether a patch with this target means the object: original or current name and namespace.
-    pub(crate) fn selects(&self, resource: &Resource, schema: &Schema) -> bool {
+    pub(crate) fn selects(&self, resource: &Resource, schema: &Schema) -> Result<bool, BuildError> {
         if !self.fits_gvk(&resource.gvk()) {
-            return false;
+            return Ok(false);
         }
         let (current, original) = (resource.id(schema), resource.original_id(schema));
         let either = |pattern: Option<&Pattern>, a: &str, b: &str| fits(pattern, a) || fits(pattern, b);
-        either(self.namespace.as_ref(), original.effective_namespace(), current.effective_namespace())
-            && either(self.name.as_ref(), &original.name, &current.name)
-            && self.fits_metadata(resource)
+        let named = either(self.namespace.as_ref(), original.effective_namespace(), current.effective_namespace())
+            && either(self.name.as_ref(), &original.name, &current.name);
+        Ok(named && self.fits_metadata(resource)?)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::loader::Loader;
 use crate::merge::json6902;
 use crate::objects;
 use crate::provenance::{self, Configured};
-use crate::resource::Resource;
+use crate::resource::{REWRITTEN, Resource};
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, Schema};
 use crate::transform::images::{self, Image};
@@ -20,7 +20,7 @@ use crate::transform::patches::{self, Content, Patch};
 use crate::transform::replacements::{self, Replacement};
 use crate::transform::value_add::{self, ValueAddTarget};
 use crate::transform::{annotations, labels, replicas};
-use crate::yaml::{Limits, Node, Rules, Value, decode, parse_with};
+use crate::yaml::{Limits, Node, Rules, Style, Value, decode, parse_with};
 
 /// A step that needs no more files.
 pub(crate) enum Prepared {
@@ -60,8 +60,8 @@ pub(crate) struct Context<'a, 'b> {
 pub(crate) fn unchanged(after: &Resource, before: &Resource) -> bool {
     const VALIDATED_BY: &str = "validated-by";
     // A name that was written anew counts as changed, even to what it was.
-    let name_style = |resource: &Resource| resource.node.at(&["metadata", "name"]).map(Node::style);
-    if name_style(after) != name_style(before) {
+    let name = |resource: &Resource| resource.node.at(&["metadata", "name"]).map(|name| (name.style(), name.span.line));
+    if name(after) != name(before) {
         return false;
     }
     let mut after = after.node.clone();
@@ -79,7 +79,7 @@ pub(crate) fn unchanged(after: &Resource, before: &Resource) -> bool {
         let Some(old) = before.node.at(&["metadata", "labels"]) else {
             return after == before.node;
         };
-        if is_written_anew(old) || before.has_state() || !before.node.get("metadata").is_some_and(is_last) {
+        if is_written_anew(old) || before.labels_are_followed || !before.node.get("metadata").is_some_and(is_last) {
             return false;
         }
     }
@@ -89,7 +89,12 @@ pub(crate) fn unchanged(after: &Resource, before: &Resource) -> bool {
 fn is_written_anew(labels: &Node) -> bool {
     let mapping = labels.as_mapping();
     let is_sorted = mapping.is_some_and(|mapping| mapping.iter().is_sorted_by_key(|entry| &entry.key));
-    let from_label_transformer = |node: &Node| node.shared != 0 && node.as_str().is_some_and(|text| !text.is_empty());
+    let rewritten = labels.shared == REWRITTEN;
+    let from_label_transformer = |node: &Node| {
+        (rewritten || node.shared != 0)
+            && node.style() == Style::Plain
+            && node.as_str().is_some_and(|text| !text.is_empty())
+    };
     labels.span.line != 0
         || !is_sorted
         || mapping.into_iter().flatten().any(|entry| !from_label_transformer(&entry.value))

@@ -11,8 +11,8 @@
 
 mod support;
 
-use kustomize_rs::{FileSystem, Options, Order, Resources, build};
-use std::path::Path;
+use kustomize_rs::{BuildError, Cache, FileSystem, Options, Order, Outside, Resources, build, build_cached};
+use std::path::{Path, PathBuf};
 
 fn options(order: Order) -> Options {
     Options { order, version: "v5.8.1".into(), ..Options::default() }
@@ -37,14 +37,49 @@ fn check(case: &Path, order: Order) {
     }
 }
 
+/// What a build gives, as text.
+fn said(built: Result<Resources, BuildError>) -> Result<(String, Vec<String>), String> {
+    built.map(|built| (built.to_yaml(), built.warnings().to_vec())).map_err(|error| error.to_string())
+}
+
+fn cases() -> impl Iterator<Item = PathBuf> {
+    let directory = support::find_up("fixtures/kustomize").expect("fixtures/kustomize");
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.is_dir())
+}
+
+#[test]
+fn a_cache_that_has_seen_all_cases_changes_none() {
+    let cache = Cache::new(16 << 20);
+    for round in 0..2 {
+        for case in cases() {
+            let (files, options) = (support::tree(&case.join("input")), options(Order::Legacy));
+            let cached = said(build_cached(&files, "", &options, Outside::default(), &cache));
+            assert_eq!(cached, said(build(&files, "", &options)), "{} in round {round}", case.display());
+        }
+    }
+}
+
+#[cfg(feature = "disk")]
+#[test]
+fn files_on_disk_and_in_memory_build_alike() {
+    for case in cases() {
+        let input = case.join("input");
+        let disk = kustomize_rs::DiskFileSystem::new(&input).unwrap();
+        for order in [Order::Legacy, Order::None] {
+            let of = |files: &dyn FileSystem| said(build(files, "", &options(order)));
+            assert_eq!(of(&disk), of(&support::tree(&input)), "{}", case.display());
+        }
+    }
+}
+
 #[test]
 fn every_case_gives_the_bytes_of_kustomize() {
-    let directory = support::find_up("fixtures/kustomize").expect("fixtures/kustomize");
-    let mut cases = 0;
-    for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir()) {
-        check(&entry.path(), Order::Legacy);
-        check(&entry.path(), Order::None);
-        cases += 1;
+    let mut count = 0;
+    for case in cases() {
+        check(&case, Order::Legacy);
+        check(&case, Order::None);
+        count += 1;
     }
-    assert!(cases >= 55, "only {cases} cases");
+    assert!(count >= 80, "only {count} cases");
 }

@@ -45,7 +45,10 @@ fn node() -> impl Strategy<Value = Node> {
 
 /// Texts that go-yaml itself cannot carry through.
 fn is_sound(node: &Node) -> bool {
-    let sound = |text: &str| !text.contains(['\u{85}', '\u{2028}', '\u{2029}', '\u{FEFF}']);
+    let sound = |text: &str| {
+        // The writer of go-yaml v2 leaves `0o+7` bare, and the reader of v3 takes it for a number.
+        !text.contains(['\u{85}', '\u{2028}', '\u{2029}', '\u{FEFF}']) && !text.contains("0o+") && !text.contains("0o-")
+    };
     match &node.value {
         Value::String(text) => sound(text),
         Value::Sequence(items) => items.iter().all(is_sound),

@@ -22,7 +22,9 @@ impl Index {
                 return item.scalar_text().filter(|text| !text.is_empty()).map(|text| vec![text.into_owned()]);
             }
             let item = item.as_mapping().filter(|item| !item.contains_key("$patch"))?;
-            let value = |key: &String| item.get(key)?.scalar_text().filter(|text| !text.is_empty());
+            let value = |key: &String| {
+                item.get(key).filter(|value| !value.is_null())?.scalar_text().filter(|text| !text.is_empty())
+            };
             keys.iter().map(|key| value(key).map(std::borrow::Cow::into_owned)).collect()
         };
         let mut known: HashMap<Vec<String>, usize> = HashMap::with_capacity(dest.len());

@@ -3,6 +3,7 @@
 //! As in kustomize the whole object is walked, also where the patch says nothing: lists with merge keys lose
 //! duplicates, and empty values that were not spelled `null` go away.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
 use super::merge_keys::{
@@ -11,16 +12,22 @@ use super::merge_keys::{
 use crate::error::{BuildError, BuildErrorKind};
 use crate::id::Gvk;
 use crate::schema::{Place, Schema};
-use crate::yaml::{Mapping, Node, Sequence, Value};
+use crate::yaml::{Holder, Mapping, Node, Sequence, Value};
 
 /// Merges `patch` into `object`; `None` if the patch deletes it.
 pub(crate) fn merge(object: Node, patch: Node, schema: &Schema) -> Result<Option<Node>, BuildError> {
-    Merger { schema }.walk(Some(object), Some(patch), None)
+    let copies = Cell::new(0);
+    Merger { schema, copies: &copies }.walk(Some(object), Some(patch), None)
 }
 
 struct Merger<'s> {
     schema: &'s Schema,
+    /// How often comments had it copied.
+    copies: &'s Cell<usize>,
 }
+
+/// More comments with definitions of their own than this are refused: each costs a copy of the schema.
+const MOST_COPIES: usize = 200;
 
 /// What `$patch` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +133,45 @@ impl<'s> Merger<'s> {
         })
     }
 
+    /// Walks by what a comment says instead of what is known, if there is one that says something.
     fn walk(
+        &self,
+        dest: Option<Node>,
+        patch: Option<Node>,
+        place: Option<Place<'s>>,
+    ) -> Result<Option<Node>, BuildError> {
+        let remark =
+            |node: &Option<Node>| node.as_ref().and_then(Node::remark).map(|(holder, text)| (holder, text.to_owned()));
+        let (own, given) = (remark(&dest), remark(&patch));
+        let Some((_, text)) = own.as_ref().or(given.as_ref()) else {
+            return self.walk_known(dest, patch, place);
+        };
+        let Some((schema, property)) = self.schema.with_remark(text) else {
+            return self.walk_known(dest, patch, place);
+        };
+        self.copies.set(self.copies.get() + usize::from(schema.is_some()));
+        if self.copies.get() > MOST_COPIES {
+            let message = format!("more than {MOST_COPIES} comments hold schemas of objects");
+            return Err(BuildError::new(BuildErrorKind::Limit, message));
+        }
+        let merger = Merger { schema: schema.as_ref().unwrap_or(self.schema), copies: self.copies };
+        let mut merged = merger.walk_known(dest, patch, Some(Place::Property(&property)))?;
+        // Keys keep their comments. The comment of a value goes from the patch to the object, but a list with merge keys
+        // is made anew.
+        let last = match own {
+            Some(own @ (Holder::Key, _)) => Some(own),
+            own => given.filter(|(holder, _)| *holder == Holder::Value).or(own),
+        };
+        let is_new = |merged: &Node| merged.as_sequence().is_some() && property.merges();
+        match (&mut merged, last) {
+            (Some(merged), Some((Holder::Value, _))) if is_new(merged) => merged.drop_remark(),
+            (Some(merged), Some((holder, text))) if !merged.is_scalar() => merged.set_remark(holder, &text),
+            _ => {}
+        }
+        Ok(merged)
+    }
+
+    fn walk_known(
         &self,
         dest: Option<Node>,
         patch: Option<Node>,
@@ -232,9 +277,13 @@ impl<'s> Merger<'s> {
                 mapping.push_entry(crate::yaml::Entry { value, ..entry });
             }
         }
+        // kustomize goes along the fields by name, so new ones come in that order.
+        let mut patch_fields: Vec<_> = patch_fields.into_iter().collect();
+        patch_fields.sort_by(|a, b| a.key.cmp(&b.key));
         for entry in patch_fields {
             let below = place.and_then(|place| self.schema.field(place, &entry.key));
-            if let Some(value) = self.walk(None, Some(entry.value), below)? {
+            if let Some(mut value) = self.walk(None, Some(entry.value), below)? {
+                value.drop_key_remark();
                 mapping.push_entry(crate::yaml::Entry { value, ..entry });
             }
         }
@@ -244,7 +293,7 @@ impl<'s> Merger<'s> {
 
     fn walk_keyed_list(
         &self,
-        dest: Option<Node>,
+        mut dest: Option<Node>,
         mut patch: Option<Node>,
         place: Option<Place<'s>>,
         keys: &[String],
@@ -254,11 +303,20 @@ impl<'s> Merger<'s> {
         } else {
             match &mut patch {
                 Some(Node { value: Value::Null, .. }) => return Ok(None),
-                Some(Node { value: Value::Sequence(items), .. }) => match take_list_directive(items)? {
-                    Directive::Delete => return Ok(None),
-                    Directive::Replace => patch.clone(),
-                    Directive::Merge => dest,
-                },
+                Some(Node { value: Value::Sequence(items), .. }) => {
+                    let count = items.len();
+                    match take_list_directive(items)? {
+                        Directive::Delete => return Ok(None),
+                        Directive::Replace => patch.clone(),
+                        Directive::Merge => {
+                            // Below a field that the patch adds, both sides are the patch.
+                            if let (true, Some(Value::Sequence(dest))) = (items.len() < count, value_mut(&mut dest)) {
+                                take_list_directive(dest)?;
+                            }
+                            dest
+                        }
+                    }
+                }
                 _ => dest,
             }
         };
@@ -312,7 +370,13 @@ impl<'s> Merger<'s> {
             let new = find_element(patch, &own_keys, &own_values).and_then(|at| patch.get(at)).cloned();
             // kustomize puts the old item back over one that asks to be replaced.
             let replaced = old.is_some() && new.as_ref().is_some_and(asks_for_replacement);
+            let has_directive = new.as_ref().is_some_and(|new| new.get("$patch").is_some());
             let merged = self.walk(old, new, items_place)?;
+            // Below a field that the patch adds, both sides are the patch.
+            let slot = at.and_then(|at| dest.get_mut(at)).and_then(Node::as_mapping_mut);
+            if let (true, Some(slot)) = (has_directive, slot) {
+                slot.remove("$patch");
+            }
             let gone =
                 merged.as_ref().is_none_or(|node| node.is_null() || node.as_mapping().is_some_and(Mapping::is_empty));
             if gone {

@@ -200,6 +200,11 @@ fn property(words: &[&str], names: &HashMap<&str, usize>) -> Property {
 }
 
 impl Property {
+    /// Says whether items of this list meet those of a patch.
+    pub(crate) fn merges(&self) -> bool {
+        self.merges
+    }
+
     fn set_strategy(&mut self, strategy: &str) {
         self.has_strategy = true;
         self.merges = strategy.split(',').any(|word| word == "merge");

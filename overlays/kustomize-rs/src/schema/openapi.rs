@@ -3,7 +3,7 @@
 use super::{Definition, Property, Schema};
 use crate::error::BuildError;
 use crate::id::Gvk;
-use crate::yaml::{Node, Value};
+use crate::yaml::{Limits, Node, Value, parse};
 use std::collections::HashMap;
 
 impl Schema {
@@ -41,6 +41,20 @@ impl Schema {
         schema.definitions.extend(reader.extra);
         schema.add_scopes(document);
         Ok(schema)
+    }
+
+    /// Reads the schema in a comment. Where it has definitions inside of it, a schema with those as well comes first.
+    pub(crate) fn with_remark(&self, text: &str) -> Option<(Option<Schema>, Property)> {
+        let node = parse(text, &Limits::default()).ok()?.into_iter().next()?.root;
+        let mut reader = Reader { names: &self.names, extra: Vec::new(), base: self.definitions.len() };
+        let property = reader.property(&node);
+        let extra = reader.extra;
+        let schema = (!extra.is_empty()).then(|| {
+            let mut schema = self.clone();
+            schema.definitions.extend(extra);
+            schema
+        });
+        Some((schema, property))
     }
 
     /// A path with `{namespace}` makes its kind namespaced, one without makes it cluster-scoped.

@@ -2,8 +2,9 @@
 
 use crate::error::BuildError;
 use crate::id::Gvk;
+use crate::resource::Resource;
 use crate::schema::FieldSpec;
-use crate::yaml::{Mapping, Node, Text, Value};
+use crate::yaml::{Mapping, Node, Style, Text, Value};
 
 /// What is made at the end of a path that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,9 +14,11 @@ pub(crate) enum Create {
     Mapping,
 }
 
-/// Calls `set` on every node that `spec` leads to, if the object is of a kind it names.
+/// Calls `set` on every node that `spec` leads to, if the object is of a kind it names (`gvk`, which is its own).
+///
+/// There are annotations as soon as kustomize keeps something about the object in them.
 pub(crate) fn apply(
-    object: &mut Node,
+    resource: &mut Resource,
     gvk: &Gvk,
     spec: &FieldSpec,
     create: Create,
@@ -24,7 +27,13 @@ pub(crate) fn apply(
     if !gvk.is_selected(&spec.gvk) {
         return Ok(());
     }
-    visit(object, spec, create, set)
+    if spec.path != "metadata/annotations" {
+        return visit(&mut resource.node, spec, create, set);
+    }
+    resource.show_state();
+    let result = visit(&mut resource.node, spec, create, set);
+    resource.hide_state();
+    result
 }
 
 /// As [`apply`], whatever the kind.
@@ -47,8 +56,10 @@ fn walk(
     let Some((part, rest)) = path.split_first() else {
         return set(node);
     };
+    let style = node.style();
     match &mut node.value {
-        Value::Null => Ok(()),
+        // Only a null that was read as one is nothing.
+        Value::Null if style != Style::Untyped => Ok(()),
         Value::Sequence(items) => items.iter_mut().try_for_each(|item| walk(item, path, create, set)),
         Value::Mapping(mapping) => {
             let Some(field) = find(mapping, part, rest, create)? else {
@@ -178,7 +189,7 @@ mod tests {
     fn check(source: &str, path: &str, create: bool, end: Create, expect: &str) {
         let mut node = parse(source, &Limits::default()).unwrap().remove(0).root;
         let spec = FieldSpec::new(Gvk::default(), path, create);
-        apply(&mut node, &Gvk::new("v1", "Pod"), &spec, end, &mut |node| match end {
+        visit(&mut node, &spec, end, &mut |node| match end {
             Create::Mapping => set_entry(node, "k", "v", 0).map(|_| ()),
             _ => set_text(node, "v"),
         })
@@ -207,7 +218,7 @@ mod tests {
     fn a_scalar_on_the_way_is_an_error() {
         let mut node = parse("a: 1", &Limits::default()).unwrap().remove(0).root;
         let spec = FieldSpec::new(Gvk::default(), "a/b", false);
-        let result = apply(&mut node, &Gvk::default(), &spec, Create::Never, &mut |_| Ok(()));
+        let result = visit(&mut node, &spec, Create::Never, &mut |_| Ok(()));
         assert!(result.is_err());
     }
 }

@@ -18,7 +18,7 @@ pub(crate) mod variables;
 
 use crate::yaml::{Node, Scalar, Value, resolve_v3};
 
-/// A scalar as if `text` stood unquoted in a file.
+/// A scalar of `text` without a type: what it says decides.
 pub(crate) fn plain_scalar(text: &str) -> Node {
     let value = match resolve_v3(text) {
         Scalar::Null => Value::Null,

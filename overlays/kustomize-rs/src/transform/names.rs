@@ -35,7 +35,7 @@ pub(crate) fn add(
                 resource.store_previous_id(schema);
             }
             let gvk = resource.gvk();
-            apply(&mut resource.node, &gvk, spec, Create::Scalar, &mut |node| {
+            apply(resource, &gvk, spec, Create::Scalar, &mut |node| {
                 let old = if node.is_null() { None } else { node.scalar_text().map(std::borrow::Cow::into_owned) };
                 let old = old.unwrap_or_default();
                 let name = match end {

@@ -67,7 +67,7 @@ impl NamespaceTransformer {
         let is_core = resource.node.get("apiVersion").and_then(Node::as_str) == Some("v1");
         if !schema.is_cluster_scoped(&gvk) {
             let own = FieldSpec::new(Gvk::default(), "metadata/namespace", true);
-            apply(&mut resource.node, &gvk, &own, Create::Scalar, &mut |node| self.set(node))?;
+            apply(resource, &gvk, &own, Create::Scalar, &mut |node| self.set(node))?;
         }
         let binding = matches!(gvk.kind.as_str(), "RoleBinding" | "ClusterRoleBinding");
         if binding {
@@ -83,7 +83,7 @@ impl NamespaceTransformer {
                 _ => false,
             };
             if !handled {
-                apply(&mut resource.node, &gvk, spec, Create::Scalar, &mut |node| self.set(node))?;
+                apply(resource, &gvk, spec, Create::Scalar, &mut |node| self.set(node))?;
             }
         }
         Ok(())
@@ -109,7 +109,10 @@ impl NamespaceTransformer {
         let Some(subjects) = subjects.as_sequence_mut() else {
             return Err(BuildError::transform("`subjects` is no list"));
         };
-        for subject in subjects.iter_mut().filter_map(Node::as_mapping_mut) {
+        for subject in subjects.iter_mut().filter(|subject| !subject.is_null()) {
+            let Some(subject) = subject.as_mapping_mut() else {
+                return Err(BuildError::transform("`subjects` holds something that is no map"));
+            };
             if has(subject, field.0, field.1) {
                 self.set(subject.get_or_insert_with("namespace", || Node::from("")))?;
             }

@@ -74,12 +74,12 @@ fn apply_to_target(
     let selector = target.compile()?;
     resources.budget.spend(resources.len() * Resources::LOOK)?;
     // Go collects the names first, and patches every object that has one of them.
-    let selected: std::collections::HashSet<_> = resources
-        .items
-        .iter()
-        .filter(|resource| selector.selects(resource, schema))
-        .map(|resource| resource.id(schema).key())
-        .collect();
+    let mut selected = std::collections::HashSet::new();
+    for resource in &resources.items {
+        if selector.selects(resource, schema)? {
+            selected.insert(resource.id(schema).key());
+        }
+    }
     for index in 0..resources.items.len() {
         let Some(resource) = resources.items.get(index) else {
             continue;
@@ -87,6 +87,8 @@ fn apply_to_target(
         if selected.contains(&resource.id(schema).key()) {
             let mut patch = patch.clone();
             patch.rewrite_metadata();
+            let name = patch.name();
+            patch.set_metadata("name", &name);
             let (gvk, kind) = (resource.gvk(), patch.kind());
             patch.set_top("apiVersion", &gvk.api_version());
             patch.set_top("kind", &kind);
@@ -158,7 +160,7 @@ pub(crate) fn apply_json(
     let budget = resources.budget.clone();
     budget.spend(resources.len() * Resources::LOOK)?;
     for resource in &mut resources.items {
-        if !selector.selects(resource, schema) {
+        if !selector.selects(resource, schema)? {
             continue;
         }
         if remember {
@@ -172,8 +174,11 @@ pub(crate) fn apply_json(
         json6902::apply(&mut resource.node, operations, limits, &budget)
             .map_err(|error| error.context(format_args!("a JSON patch on {}", resource.id(schema))))?;
         resource.node.through_json();
-        // kustomize puts its own annotations back.
-        resource.hide_state();
+        // kustomize puts its own annotations back where a patch took them away, but not where the object is from.
+        if !resource.hide_state() {
+            resource.origin.annotation = None;
+            resource.transformations.clear();
+        }
         resource.finish_annotations();
     }
     Ok(())

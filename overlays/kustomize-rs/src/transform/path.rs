@@ -3,7 +3,7 @@
 use crate::error::BuildError;
 use crate::schema::split_path;
 use crate::selector::compile;
-use crate::yaml::{Mapping, Node, Value};
+use crate::yaml::{Limits, Mapping, Node, Value};
 
 /// Splits at dots; a backslash or brackets keep one. Brackets stay where they hold a condition.
 pub(crate) fn split(path: &str) -> Vec<String> {
@@ -155,7 +155,11 @@ pub(crate) fn visit(
     let mapping = node.as_mapping_mut().ok_or_else(|| not_a("map", part))?;
     if let Some(field) = mapping.get_mut(part) {
         if field.is_scalar() && !field.is_null() && !rest.is_empty() {
-            return Err(not_a("map or list", rest.first().map_or("", String::as_str)));
+            // kustomize goes on in what the text says, and changes only what it has read.
+            return match super::structured::read(&field.to_text(), &Limits::default()) {
+                Some(mut read) => visit(&mut read.root, rest, make, false, visit_one),
+                None => Err(not_a("map or list", rest.first().map_or("", String::as_str))),
+            };
         }
         return visit(field, rest, make, false, visit_one);
     }
@@ -212,7 +216,7 @@ fn visit_condition(
     }
     let mut item = super::plain_scalar(value);
     if key.is_empty() {
-        visit_one(&mut item, false)?;
+        visit_one(&mut item, true)?;
         items.push(item);
         return Ok(1);
     }
@@ -227,7 +231,7 @@ fn visit_condition(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::yaml::{Limits, emit, parse};
+    use crate::yaml::{emit, parse};
 
     #[test]
     fn paths_split_at_dots_outside_of_brackets() {
@@ -256,6 +260,7 @@ mod tests {
         check("a: [{n: x, b: 1}]", "a.[n=x].b", None, "1\na:\n- b: v\n  \"n\": x\n");
         check("a: [{n: x}]", "a.[n=z].b", Some(Make::Scalar), "1\na:\n- \"n\": x\n- b: v\n  \"n\": z\n");
         check("a: [1]", "a.3", None, "there is no item 3 in a list of 1");
-        check("a: 1", "a.b", None, "expected a map or list before `b`");
+        check("a: 1", "a.b", None, "expected a map before `b`");
+        check("a: 'b: 1'", "a.b", None, "1\na: 'b: 1'\n");
     }
 }

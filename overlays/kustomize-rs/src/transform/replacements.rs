@@ -9,7 +9,7 @@ use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::Schema;
 use crate::selector::{CompiledSelector, Selector};
-use crate::yaml::Node;
+use crate::yaml::{Node, Style};
 
 /// How a field is split and joined.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,7 +58,11 @@ pub(crate) fn replace(
         };
         let mut value = match (&replacement.source, &replacement.source_value) {
             (Some(source), None) => source.find(resources, schema)?,
-            (None, Some(text)) => Found { value: super::plain_scalar(text), place: None },
+            (None, Some(text)) => {
+                let mut value = super::plain_scalar(text);
+                value.set_style(Style::Untyped);
+                Found { value, place: None }
+            }
             (Some(_), Some(_)) => return Err(BuildError::syntax("a replacement has both `source` and `sourceValue`")),
             (None, None) => return Err(BuildError::syntax("a replacement has no `source`")),
         };
@@ -83,9 +87,12 @@ impl Found {
         let Some((index, path)) = &self.place else {
             return;
         };
-        let found = resources.items.get(*index).and_then(|resource| look_up(&resource.node, path).ok().flatten());
-        if let Some(node) = found {
+        let Some(resource) = resources.items.get(*index) else {
+            return;
+        };
+        if let Ok(Some(node)) = look_up(&resource.node, path) {
             self.value = node.clone();
+            resource.reveal_state(&mut self.value);
         }
     }
 }
@@ -123,7 +130,9 @@ impl Source {
             return Err(BuildError::transform(format!("{} is missing or empty", describe())));
         };
         let place = self.options.delimiter.is_empty().then_some((*index, parts));
-        Ok(Found { value: self.refine(found)?, place })
+        let mut value = self.refine(found)?;
+        resource.reveal_state(&mut value);
+        Ok(Found { value, place })
     }
 
     fn refine(&self, found: &Node) -> Result<Node, BuildError> {
@@ -136,7 +145,11 @@ impl Source {
         let parts: Vec<&str> = text.split(&self.options.delimiter).collect();
         let part = usize::try_from(self.options.index).ok().and_then(|index| parts.get(index));
         match part {
-            Some(part) => Ok(Node::from(*part)),
+            Some(part) => {
+                let mut node = found.clone();
+                structured::set_text(&mut node, part, false);
+                Ok(node)
+            }
             None => {
                 let message =
                     format!("`{text}` has no part {} between `{}`", self.options.index, self.options.delimiter);
@@ -160,10 +173,14 @@ impl Target {
             let Some(resource) = resources.items.get(index) else {
                 continue;
             };
-            if !select.fits_metadata(resource) {
+            if !select.fits_metadata(resource)? {
                 continue;
             }
-            if reject.iter().any(|reject| !reject.has_no_metadata() && reject.fits_metadata(resource)) {
+            let mut rejected = false;
+            for reject in reject.iter().filter(|reject| !reject.has_no_metadata()) {
+                rejected = rejected || reject.fits_metadata(resource)?;
+            }
+            if rejected {
                 continue;
             }
             let ids = names(resource, schema);
@@ -178,6 +195,13 @@ impl Target {
                 };
                 self.write_field(resource, path, &value.value, &budget)
                     .map_err(|error| error.context(format_args!("a replacement into {}", resource.id(schema))))?;
+                if value.value.scalar_text().is_some_and(|text| text.is_empty()) {
+                    resource.node.quote_nothing(false);
+                }
+                // kustomize keeps its own state in the annotations, and loses it with them.
+                if matches!(path.as_str(), "metadata" | "metadata.annotations") && resource.has_lost_state() {
+                    resource.forget_state();
+                }
                 resource.shared.settle(&mut resource.node);
             }
         }

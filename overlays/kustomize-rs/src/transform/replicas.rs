@@ -21,7 +21,7 @@ pub(crate) fn set(
             if let Some(resource) = resources.items.get_mut(index) {
                 let gvk = resource.gvk();
                 let set = &mut |node: &mut _| set_value(node, Value::Int(count));
-                apply(&mut resource.node, &gvk, spec, Create::Scalar, set)?;
+                apply(resource, &gvk, spec, Create::Scalar, set)?;
             }
         }
     }

@@ -5,7 +5,7 @@ use super::plain_scalar;
 use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::json::{to_json, to_pretty_json};
-use crate::yaml::{Limits, Node, Style, Value, parse};
+use crate::yaml::{Document, Limits, Node, Rules, Scalar, Style, Value, YamlErrorKind, parse, parse_with, resolve_v3};
 
 /// Sets `value` where `path` goes on inside of a text. `false` if the path does not do that.
 pub(crate) fn set(
@@ -39,18 +39,19 @@ fn try_set(
         if let Err(error) = budget.spend(text.len()).and_then(|()| budget.grow(text.len())) {
             return Some(Err(error));
         }
-        let Some(mut document) = parse(&text, &limits).ok().and_then(|documents| documents.into_iter().next()) else {
+        let Some(mut document) = read(&text, &limits) else {
             continue;
         };
         let mut edits: Vec<(usize, usize, String)> = Vec::new();
         let mut only_edits = true;
         let count = visit(&mut document.root, inner, make, false, &mut |node, is_new| {
-            let span = node.span;
+            let (span, old) = (node.span, node.clone());
             set_value(node, value, is_new)?;
             if is_new || !node.is_scalar() || span.end <= span.start {
                 only_edits = false;
             } else {
-                edits.push((span.start, span.end, scalar_source(node, text.get(span.start..span.end).unwrap_or(""))));
+                let new = value.scalar_text().unwrap_or_default();
+                edits.push((span.start, span.end, scalar_source(&old, &text, &new)));
             }
             Ok(())
         });
@@ -59,6 +60,8 @@ fn try_set(
         }
         let is_json = text.trim_start().starts_with(['{', '[']);
         let changed = if is_json {
+            // What does not fit its type cannot be written as JSON.
+            document.root.refuse_misfits().ok()?;
             let pretty = text.contains('\n') && text.contains("  ");
             if pretty { to_pretty_json(&document.root) } else { to_json(&document.root) }
         } else if only_edits {
@@ -84,19 +87,39 @@ fn try_set(
     None
 }
 
-/// The text of a changed scalar in the quotes it had.
-fn scalar_source(node: &Node, old: &str) -> String {
-    let text = node.scalar_text().unwrap_or_default();
-    if old.starts_with('"') {
-        return format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+/// Reads the first document of a text. Tags that do not fit do not matter here.
+pub(super) fn read(text: &str, limits: &Limits) -> Option<Document> {
+    let read = parse(text, limits).or_else(|error| match error.kind {
+        YamlErrorKind::Value => parse_with(text, limits, Rules::Manifest),
+        _ => Err(error),
+    });
+    read.ok()?.into_iter().next()
+}
+
+/// A new text in the quotes that the scalar had; without quotes, with the tag of its type if it no longer has that type.
+fn scalar_source(old: &Node, source: &str, text: &str) -> String {
+    match source.as_bytes().get(old.span.start) {
+        Some(b'"') => return format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+        Some(b'\'') => return format!("'{}'", text.replace('\'', "''")),
+        _ => {}
     }
-    if old.starts_with('\'') {
-        return format!("'{}'", text.replace('\'', "''"));
+    let tag = |scalar: &Scalar| match scalar {
+        Scalar::Null => "!!null",
+        Scalar::Bool(_) => "!!bool",
+        Scalar::Int(_) | Scalar::Uint(_) => "!!int",
+        Scalar::Float(_) => "!!float",
+        Scalar::Timestamp(_) => "!!timestamp",
+        Scalar::Merge | Scalar::Text => "!!str",
+    };
+    let old = old.scalar_text().unwrap_or_default();
+    let (before, after) = (tag(&resolve_v3(&old)), tag(&resolve_v3(text)));
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
+    let simple = text.bytes().all(is_plain) && text.starts_with(|first: char| first.is_ascii_alphanumeric());
+    if before == "!!str" && after != before {
+        return format!("\"{text}\"");
     }
-    if let Value::String(text) = &node.value {
-        return crate::yaml::emit(&Node::from(text.as_str())).trim_end().to_owned();
-    }
-    text.into_owned()
+    let written = if simple { text.to_owned() } else { crate::yaml::emit(&Node::from(text)).trim_end().to_owned() };
+    if before == after { written } else { format!("{before} {written}") }
 }
 
 fn apply_edits(text: &str, mut edits: Vec<(usize, usize, String)>) -> Option<String> {
@@ -121,17 +144,22 @@ pub(crate) fn set_value(node: &mut Node, value: &Node, is_new: bool) -> Result<(
         *node = value.clone();
         return Ok(());
     }
-    let text = value.scalar_text().unwrap_or_default().into_owned();
-    let typed = plain_scalar(&text);
+    set_text(node, &value.scalar_text().unwrap_or_default(), is_new);
+    Ok(())
+}
+
+/// Sets the text of a scalar, whose type stays.
+pub(super) fn set_text(node: &mut Node, text: &str, is_new: bool) {
+    let typed = plain_scalar(text);
     if node.style() == Style::Untyped {
-        node.replace_plainly(&text);
-        return Ok(());
+        node.replace_plainly(text);
+        return;
     }
     let fits = match (&node.value, &typed.value) {
         (_, _) if is_new => true,
         (Value::String(_), _) if node.style() != Style::Misfit => {
             node.replace_value(Node::from(text));
-            return Ok(());
+            return;
         }
         (Value::Int(_) | Value::Uint(_), Value::Int(_) | Value::Uint(_))
         | (Value::Bool(_), Value::Bool(_))
@@ -141,11 +169,10 @@ pub(crate) fn set_value(node: &mut Node, value: &Node, is_new: bool) -> Result<(
     };
     if fits {
         node.replace_value(typed);
-        return Ok(());
+        return;
     }
     // Not yet an error: something else may still be put here.
     let span = node.span;
     *node = Node::with_span(Value::String(text.into()), span);
     node.set_style(Style::Misfit);
-    Ok(())
 }

@@ -4,7 +4,7 @@ use super::field::{Create, apply, set_plain};
 use super::namespace::NamespaceTransformer;
 use crate::error::BuildError;
 use crate::resources::Resources;
-use crate::schema::{FieldSpec, Schema, split_path};
+use crate::schema::{FieldSpec, Schema};
 use crate::selector::Selector;
 use crate::yaml::Node;
 
@@ -28,7 +28,7 @@ pub(crate) fn add(
         let selector = target.selector.compile()?;
         let spec = FieldSpec::new(crate::id::Gvk::default(), &target.field_path, true);
         for resource in &mut resources.items {
-            if !selector.selects(resource, schema) {
+            if !selector.selects(resource, schema)? {
                 continue;
             }
             if target.field_path == "metadata/namespace" {
@@ -37,7 +37,7 @@ pub(crate) fn add(
                 continue;
             }
             let gvk = resource.gvk();
-            apply(&mut resource.node, &gvk, &spec, Create::Scalar, &mut |node: &mut Node| {
+            apply(resource, &gvk, &spec, Create::Scalar, &mut |node: &mut Node| {
                 if target.file_path_position <= 0 {
                     return set_plain(node, value);
                 }
@@ -55,8 +55,8 @@ fn insert_part(path: &str, value: &str, position: i64) -> String {
         return value.to_owned();
     }
     let absolute = path.starts_with('/');
-    let mut parts = split_path(path.trim_start_matches('/'), '/');
+    let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let at = usize::try_from(position - 1).unwrap_or(0).min(parts.len());
-    parts.insert(at, value.to_owned());
+    parts.insert(at, value);
     format!("{}{}", if absolute { "/" } else { "" }, parts.join("/"))
 }

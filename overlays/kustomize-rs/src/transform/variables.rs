@@ -10,7 +10,7 @@ use crate::id::ResourceId;
 use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, Schema};
-use crate::yaml::{Node, Value};
+use crate::yaml::{Node, Style, Value};
 
 /// One entry of `vars`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -81,7 +81,13 @@ pub(crate) fn resolve(
     for resource in &mut resources.items {
         let gvk = resource.gvk();
         for spec in fields {
-            apply(&mut resource.node, &gvk, spec, Create::Never, &mut |node| expand_node(node, &mut values))?;
+            apply(resource, &gvk, spec, Create::Never, &mut |node| expand_node(node, &mut values))?;
+            // kustomize keeps earlier names in annotations, and a variable in one of them counts as used.
+            if spec.path == "metadata/annotations" && gvk.is_selected(&spec.gvk) {
+                for name in resource.previous.iter().map(|previous| &previous.name) {
+                    expand(name, &mut values);
+                }
+            }
         }
         resource.shared.settle(&mut resource.node);
     }
@@ -103,16 +109,35 @@ fn value_of(variable: &Variable, resources: &[Resource]) -> Result<Value, BuildE
     };
     let path = indices(&split(&variable.field_path));
     match look_up(&resource.node, &path)? {
-        Some(node) => Ok(match &node.value {
-            // What has no type of its own is taken as it is written.
-            Value::Null => Value::String(node.scalar_text().unwrap_or_default().into()),
-            Value::String(_) => Value::String(node.scalar_text().unwrap_or_default().into()),
-            other => other.clone(),
+        Some(node) => typed_value(node).ok_or_else(|| {
+            let text = node.scalar_text().unwrap_or_default();
+            let message =
+                format!("the field `{}` of the variable `{}` is `{text}`", variable.field_path, variable.name);
+            let mut error = BuildError::transform(message).hint("write numbers in decimal digits, or in quotes");
+            (error.line, error.column) = (node.span.line, node.span.column);
+            error
         }),
         None => {
             let message = format!("the field `{}` of the variable `{}` is missing", variable.field_path, variable.name);
             Err(BuildError::transform(message))
         }
+    }
+}
+
+/// The value of a field as Go's own number reader takes its text, which knows less than YAML: `0x1f` is no number to it,
+/// and `010` is ten.
+fn typed_value(node: &Node) -> Option<Value> {
+    let text = node.scalar_text();
+    match (&node.value, text) {
+        _ if node.style() == Style::Misfit => None,
+        (Value::Int(_) | Value::Uint(_), Some(text)) => text.parse().ok().map(Value::Int),
+        (Value::Float(number), Some(text)) => {
+            let is_go = number.is_finite() && !text.contains('_') && text.parse::<f64>().is_ok();
+            is_go.then_some(Value::Float(*number))
+        }
+        // What has no type of its own is taken as it is written.
+        (Value::Null | Value::String(_), Some(text)) => Some(Value::String(text.into())),
+        (other, _) => Some(other.clone()),
     }
 }
 
@@ -137,30 +162,31 @@ fn expand_node(node: &mut Node, values: &mut Values<'_>) -> Result<(), BuildErro
         Ok::<_, BuildError>(expand(text, values))
     };
     match &mut node.value {
-        Value::String(text) => {
-            let expanded = expand(text)?;
-            node.set_plainly(expanded);
-            Ok(())
-        }
         Value::Mapping(mapping) => {
             for entry in mapping.iter_mut() {
-                if let Value::String(text) = &entry.value.value {
+                if let Some(text) = entry.value.untyped_text() {
                     let expanded = expand(text)?;
                     entry.value.set_plainly(expanded);
                 }
             }
-            Ok(())
         }
-        Value::Sequence(items) => items.iter_mut().try_for_each(|item| match &item.value {
-            Value::String(text) => {
+        Value::Sequence(items) => {
+            for item in items.iter_mut() {
+                let Some(text) = item.untyped_text() else {
+                    return Err(BuildError::transform("a list with variables holds something that is no text"));
+                };
                 let expanded = expand(text)?;
                 item.set_plainly(expanded);
-                Ok(())
             }
-            _ => Err(BuildError::transform("a list with variables holds something that is no text")),
-        }),
-        _ => Ok(()),
+        }
+        _ => {
+            if let Some(text) = node.untyped_text() {
+                let expanded = expand(text)?;
+                node.set_plainly(expanded);
+            }
+        }
     }
+    Ok(())
 }
 
 /// Bytes that the variables in a text may add at most.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::shared::{Sequence, Text};
+use super::{Holder, Scalar};
 use crate::error::BuildError;
 
 /// A place in the decoded source.
@@ -47,7 +48,8 @@ pub struct Node {
     pub value: Value,
     /// Where it was read; quotes are inside, tag and anchor are not.
     pub span: Span,
-    /// The scalar as written, kept only where the value does not show it (`1.30`, `0x1F`, a date).
+    /// The scalar as written, kept only where the value does not show it (`1.30`, `0x1F`, a date). Of a list or map,
+    /// the schema in its comment, behind a mark for its holder.
     written: Option<Box<str>>,
     style: Style,
     /// Scalars of one object with the same number here, if it is not 0, are one scalar in several places.
@@ -136,6 +138,7 @@ impl Node {
         self.written = None;
         self.shared = 0;
         self.style = match self.style {
+            Style::Plain | Style::Untyped if self.as_str().is_some_and(is_quoted_anew) => Style::Written,
             Style::Plain | Style::Flow | Style::Misfit | Style::Untyped => Style::Plain,
             Style::Quoted | Style::Literal | Style::Folded | Style::Written => Style::Written,
         };
@@ -162,6 +165,7 @@ impl Node {
                 Value::Mapping(mapping) => mapping.iter().any(|entry| entry.value.changes_in_json(exact)),
                 Value::Int(number) => !(-exact..=exact).contains(number),
                 Value::Uint(_) => true,
+                Value::String(text) => self.style == Style::Plain && is_quoted_anew(text),
                 _ => false,
             }
     }
@@ -189,6 +193,8 @@ impl Node {
     pub(crate) fn replace_value(&mut self, new: Node) {
         let (style, shared, span) = (self.style, self.shared, self.span);
         let was_scalar = self.is_scalar();
+        // A quoted number has a tag that says so.
+        let had_tag = matches!(style, Style::Quoted | Style::Literal | Style::Folded) && self.as_str().is_none();
         let written_style = match self.as_str() {
             Some(text) if style == Style::Written && text.contains('\n') => Style::Literal,
             Some(_) if style == Style::Written && super::emit(self).starts_with(['"', '\'']) => Style::Quoted,
@@ -199,20 +205,53 @@ impl Node {
             return;
         }
         let style = match style {
+            _ if self.style == Style::Misfit => Style::Misfit,
+            Style::Plain if self.style == Style::Untyped => Style::Untyped,
             Style::Untyped | Style::Misfit => Style::Plain,
             Style::Written => written_style,
             style => style,
         };
         (self.style, self.shared, self.span) = (style, shared, span);
-        if style != Style::Plain && !matches!(self.value, Value::String(_)) {
+        if !matches!(style, Style::Plain | Style::Untyped) && !had_tag && self.has_type_of_its_text() {
             self.value = Value::String(self.scalar_text().unwrap_or_default().into());
             self.written = None;
         }
     }
 
+    /// Says whether the text alone, without quotes, has another type than text, and the node has that type.
+    fn has_type_of_its_text(&self) -> bool {
+        let text = self.scalar_text().unwrap_or_default();
+        match (&self.value, super::resolve_v3(&text)) {
+            (Value::String(_), Scalar::Timestamp(_)) => self.written.is_some(),
+            (Value::Null, Scalar::Null)
+            | (Value::Bool(_), Scalar::Bool(_))
+            | (Value::Int(_) | Value::Uint(_), Scalar::Int(_) | Scalar::Uint(_))
+            | (Value::Float(_), Scalar::Float(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Makes an empty value without a type the empty text where it is written in braces or brackets: there it needs
+    /// quotes.
+    pub(crate) fn quote_nothing(&mut self, in_flow: bool) {
+        let in_flow = in_flow || self.style == Style::Flow;
+        match &mut self.value {
+            Value::Sequence(items) => items.iter_mut().for_each(|item| item.quote_nothing(in_flow)),
+            Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| entry.value.quote_nothing(in_flow)),
+            Value::Null if in_flow && self.written.as_deref() == Some("") => *self = Node::from(""),
+            _ => {}
+        }
+    }
+
+    /// Returns the text of a string that was not read as something else: no date, no `!!binary`, no misfit.
+    pub(crate) fn untyped_text(&self) -> Option<&str> {
+        self.as_str().filter(|_| self.style != Style::Misfit && self.written.is_none())
+    }
+
     /// Takes a text that has no type of its own: without quotes it is whatever it looks like.
     pub(crate) fn replace_plainly(&mut self, text: &str) {
         self.replace_value(crate::transform::plain_scalar(text));
+        self.span = Span::default();
         if self.style == Style::Plain {
             self.style = Style::Untyped;
         }
@@ -223,6 +262,13 @@ impl Node {
         let Some(node) = self.find_misfit() else {
             return Ok(());
         };
+        let no_text = |key: &str| !matches!(super::resolve_v3(key), Scalar::Text | Scalar::Merge);
+        let mut keys = node.as_mapping().into_iter().flatten();
+        if let Some(entry) = keys.find(|entry| no_text(&entry.key)) {
+            let mut error = BuildError::syntax(format!("the key `{}` is no text; put it in quotes", entry.key));
+            (error.line, error.column) = (entry.key_span.line, entry.key_span.column);
+            return Err(error);
+        }
         let text = node.scalar_text().unwrap_or_default();
         let mut error = BuildError::transform(format!("`{text}` does not fit the type that its place had before"))
             .hint("put the value of the target in quotes to make it a text");
@@ -232,9 +278,10 @@ impl Node {
 
     fn find_misfit(&self) -> Option<&Node> {
         match &self.value {
+            _ if self.style == Style::Misfit => Some(self),
             Value::Sequence(items) => items.iter().find_map(Node::find_misfit),
             Value::Mapping(mapping) => mapping.iter().find_map(|entry| entry.value.find_misfit()),
-            _ => (self.style == Style::Misfit).then_some(self),
+            _ => None,
         }
     }
 
@@ -294,6 +341,31 @@ impl Node {
     /// Says whether the value does not show how it was written.
     pub(crate) fn is_rewritten(&self) -> bool {
         self.written.is_some()
+    }
+
+    /// The schema in the comment of a list or map.
+    pub(crate) fn remark(&self) -> Option<(Holder, &str)> {
+        let text = self.written.as_deref().filter(|_| !self.is_scalar())?;
+        let value = text.strip_prefix(VALUE_REMARK).map(|text| (Holder::Value, text));
+        value.or_else(|| text.strip_prefix(KEY_REMARK).map(|text| (Holder::Key, text)))
+    }
+
+    pub(crate) fn set_remark(&mut self, holder: Holder, text: &str) {
+        let mark = if holder == Holder::Value { VALUE_REMARK } else { KEY_REMARK };
+        self.written = Some(format!("{mark}{text}").into());
+    }
+
+    pub(crate) fn drop_remark(&mut self) {
+        if self.remark().is_some() {
+            self.written = None;
+        }
+    }
+
+    /// As the value of another key: the comment of its own stays behind.
+    pub(crate) fn drop_key_remark(&mut self) {
+        if matches!(self.remark(), Some((Holder::Key, _))) {
+            self.written = None;
+        }
     }
 
     pub(crate) fn set_written(&mut self, text: &str) {
@@ -390,7 +462,7 @@ impl Node {
     /// `None` for lists and mappings.
     pub fn scalar_text(&self) -> Option<std::borrow::Cow<'_, str>> {
         use std::borrow::Cow;
-        if let Some(written) = &self.written {
+        if let (true, Some(written)) = (self.is_scalar(), &self.written) {
             return Some(Cow::Borrowed(written));
         }
         Some(match &self.value {
@@ -445,6 +517,14 @@ impl Node {
             _ => 1,
         }
     }
+}
+
+const KEY_REMARK: char = 'k';
+const VALUE_REMARK: char = 'v';
+
+/// Says whether go-yaml v3 writes a text that stood there without quotes in quotes, or as a block.
+fn is_quoted_anew(text: &str) -> bool {
+    text.contains('\n') || super::resolve::resolve_v2(text) != Scalar::Text || super::resolve::is_base60(text)
 }
 
 /// One key of a [`Mapping`] with its value.

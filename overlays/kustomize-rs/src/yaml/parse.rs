@@ -9,7 +9,7 @@ use granit_parser::{Event, Options, Parser, ScalarStyle, StructureStyle, Tag};
 use super::node::{Entry, Mapping, Node, Span, Style, Value};
 use super::resolve::{Scalar, resolve_with};
 use super::shared::Text;
-use super::{Limits, YamlError, YamlErrorKind};
+use super::{Limits, YamlError, YamlErrorKind, remark};
 
 /// One document of a text.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,7 +78,8 @@ pub fn parse_with(source: &str, limits: &Limits, rules: Rules) -> Result<Vec<Doc
         let message = format!("the text has {} bytes, more than the limit of {}", source.len(), limits.bytes);
         return Err(YamlError::new(YamlErrorKind::Limit, message, 1, 1));
     }
-    if let Some(documents) = super::plain::read(source, limits, rules) {
+    let has_remarks = rules == Rules::Manifest && remark::may_be_in(source);
+    if !has_remarks && let Some(documents) = super::plain::read(source, limits, rules) {
         return Ok(documents);
     }
     parse_events(source, limits, rules)
@@ -96,6 +97,7 @@ pub(super) fn parse_events(source: &str, limits: &Limits, rules: Rules) -> Resul
         source,
         limits,
         rules,
+        has_remarks: rules == Rules::Manifest && remark::may_be_in(source),
         nodes: 0,
         documents: 0,
         anchors: HashMap::new(),
@@ -173,12 +175,16 @@ struct MappingFrame {
     key: Option<Key>,
     merges: Vec<(Node, Span)>,
     merge_seen: bool,
+    /// A key is no text.
+    has_misfit: bool,
 }
 
 enum Key {
     Text(Text, Span),
     /// One that is already there, whose value has to be the same.
     Repeated(Text, Span),
+    /// One of another type.
+    Misfit(Text, Span),
     Merge(Span),
 }
 
@@ -186,6 +192,8 @@ struct Builder<'l> {
     source: &'l str,
     limits: &'l Limits,
     rules: Rules,
+    /// Comments may hold schemas.
+    has_remarks: bool,
     nodes: usize,
     documents: usize,
     anchors: HashMap<usize, Anchor>,
@@ -251,6 +259,7 @@ impl Builder<'_> {
             return Ok(());
         };
         let count = self.nodes - frame.nodes_before;
+        let has_misfit = matches!(&frame.content, Content::Mapping(mapping) if mapping.has_misfit);
         let (value, last) = match frame.content {
             Content::Sequence(mut items) => {
                 items.shrink_to_fit();
@@ -268,6 +277,9 @@ impl Builder<'_> {
         let mut node = Node::with_span(value, Span { end: end.max(frame.span.start), ..frame.span });
         if frame.is_flow {
             node.set_style(Style::Flow);
+        }
+        if has_misfit {
+            node.set_style(Style::Misfit);
         }
         let depth = frame.depth + 1;
         if frame.anchor != 0 {
@@ -476,6 +488,10 @@ impl Builder<'_> {
             Value::Uint(number) if self.rules != Rules::V2 => number.to_string().into(),
             Value::Bool(value) if self.rules == Rules::V2 => value.to_string().into(),
             Value::Float(number) if self.rules == Rules::V2 => super::float_text(number).into(),
+            // kustomize finds this out when it prints the object, if it is still there.
+            Value::Bool(_) | Value::Null | Value::Float(_) if self.rules == Rules::Manifest => {
+                return Ok(Key::Misfit(text.into(), span));
+            }
             _ => {
                 let message = format!("the key `{text}` is no text; put it in quotes");
                 return Err(error_at(YamlErrorKind::KeyType, message, span));
@@ -518,13 +534,13 @@ impl Builder<'_> {
                     return Err(error_at(YamlErrorKind::DuplicateKey, message, span));
                 }
             }
-            Key::Repeated(..) => {}
+            Key::Repeated(..) | Key::Misfit(..) => {}
         }
         mapping.key = Some(key);
         Ok(())
     }
 
-    fn place(&mut self, node: Node, depth: usize) -> Result<(), YamlError> {
+    fn place(&mut self, mut node: Node, depth: usize) -> Result<(), YamlError> {
         let Some(frame) = self.stack.last_mut() else {
             if !node.is_null() {
                 self.finished.push(Document { root: node, duplicates: std::mem::take(&mut self.duplicates) });
@@ -535,7 +551,19 @@ impl Builder<'_> {
         match &mut frame.content {
             Content::Sequence(items) => items.push(node),
             Content::Mapping(mapping) => match mapping.key.take() {
-                Some(Key::Text(key, key_span)) => mapping.entries.push(Entry { key, key_span, value: node }),
+                Some(Key::Text(key, key_span)) => {
+                    if self.has_remarks
+                        && !node.is_scalar()
+                        && let Some((holder, text)) = remark::find(self.source, key_span, &node)
+                    {
+                        node.set_remark(holder, text);
+                    }
+                    mapping.entries.push(Entry { key, key_span, value: node });
+                }
+                Some(Key::Misfit(key, key_span)) => {
+                    mapping.has_misfit = true;
+                    mapping.entries.push(Entry { key, key_span, value: node });
+                }
                 Some(Key::Repeated(key, span)) => {
                     let earlier = mapping.entries.iter().find(|entry| entry.key == key);
                     if let Some(earlier) = earlier.filter(|entry| entry.value != node) {

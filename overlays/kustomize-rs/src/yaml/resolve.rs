@@ -182,7 +182,7 @@ pub(super) fn stays_text(text: &str) -> bool {
 }
 
 /// `12:30:45`: a number in YAML 1.1, which go-yaml does not read but quotes for other readers.
-fn is_base60(text: &str) -> bool {
+pub(super) fn is_base60(text: &str) -> bool {
     if !text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-')) {
         return false;
     }
