@@ -4,13 +4,24 @@
 
 mod api_server;
 mod certificate;
+mod cluster_api;
+mod fleet_repository;
+mod flux;
+mod folder;
+mod git_server;
 mod isolation;
 mod kubelet;
+pub mod manifests;
 mod process;
 mod programs;
 
 pub use api_server::{ApiServer, ApiServerOptions};
 pub use certificate::{Authority, Identity};
+pub use cluster_api::ClusterApi;
+pub use fleet_repository::{DEPLOY, FleetRepository};
+pub use flux::{FLUX_NAMESPACE, Flux};
+pub use folder::Folder;
+pub use git_server::GitServer;
 pub use isolation::isolated;
 pub use kubelet::FakeKubelet;
 pub use process::Process;

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 /// Lines of a log that are shown when something goes wrong.
 const SHOWN: usize = 20;
@@ -104,6 +106,19 @@ impl Process {
         let pid = pid.with_context(|| format!("{} has no process id", self.name))?;
         kill_process(pid, signal).with_context(|| format!("could not signal {}", self.name))
     }
+}
+
+/// Whether a server on loopback answers a plain request with success.
+pub(super) async fn answers(port: u16, path: &str) -> bool {
+    let ask = async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.ok()?;
+        Some(answer.starts_with("HTTP/1.1 200"))
+    };
+    tokio::time::timeout(Duration::from_secs(1), ask).await.ok().flatten().unwrap_or_default()
 }
 
 impl Drop for Process {

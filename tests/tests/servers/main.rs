@@ -3,3 +3,7 @@
 
 mod api_server;
 mod direct_apply;
+mod kubernetes_minor;
+mod machines;
+mod recording;
+mod scene;

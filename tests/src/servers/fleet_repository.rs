@@ -1,0 +1,100 @@
+//! A fleet repository as its people have it: a bare one that everybody pushes to, and a clone of theirs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+
+/// Name of the bare repository in its folder.
+const BARE: &str = "fleet.git";
+
+/// The branch that people write.
+const SOURCE: &str = "main";
+
+/// The branch that Stepgate writes.
+pub const DEPLOY: &str = "deploy";
+
+/// A bare repository and a person's clone of it.
+#[derive(Clone)]
+pub struct FleetRepository {
+    folder: PathBuf,
+}
+
+impl FleetRepository {
+    /// Makes both below `folder`.
+    ///
+    /// # Errors
+    /// When git does not succeed.
+    pub fn create(folder: &Path) -> anyhow::Result<Self> {
+        let repository = Self { folder: folder.to_owned() };
+        std::fs::create_dir_all(folder)?;
+        git(folder, &["init", "--quiet", "--bare", "--initial-branch", SOURCE, BARE])?;
+        git(folder, &["clone", "--quiet", BARE, "person"])?;
+        Ok(repository)
+    }
+
+    /// The folder that the bare repository lies in, and its name there.
+    #[must_use]
+    pub fn served(&self) -> (&Path, &'static str) {
+        (&self.folder, BARE)
+    }
+
+    /// The bare repository.
+    #[must_use]
+    pub fn bare(&self) -> PathBuf {
+        self.folder.join(BARE)
+    }
+
+    /// A person commits these files to the source branch and pushes.
+    ///
+    /// # Errors
+    /// When git does not succeed.
+    pub fn push(&self, message: &str, files: &[(&str, &str)]) -> anyhow::Result<()> {
+        let clone = self.folder.join("person");
+        for (path, text) in files {
+            let path = clone.join(path);
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+        }
+        git(&clone, &["add", "--all"])?;
+        let person = ["-c", "user.name=Person", "-c", "user.email=person@example.com"];
+        git(&clone, &[&person[..], &["commit", "--quiet", "--message", message]].concat())?;
+        git(&clone, &["push", "--quiet", "origin", &format!("HEAD:{SOURCE}")]).map(drop)
+    }
+
+    /// The stages of the deploy branch's commits, oldest first.
+    ///
+    /// # Errors
+    /// When git does not succeed.
+    pub fn stages(&self) -> anyhow::Result<Vec<String>> {
+        let format = "--format=%(trailers:key=Stepgate-Stage,valueonly,separator=)";
+        let text = git(&self.bare(), &["log", "--reverse", format, DEPLOY])?;
+        Ok(text.lines().map(str::to_owned).collect())
+    }
+
+    /// A file of the deploy branch.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn deployed(&self, path: &str) -> anyhow::Result<String> {
+        git(&self.bare(), &["show", &format!("{DEPLOY}:{path}")])
+    }
+
+    /// The commit that the deploy branch holds.
+    ///
+    /// # Errors
+    /// When there is no such branch.
+    pub fn head(&self) -> anyhow::Result<String> {
+        Ok(git(&self.bare(), &["rev-parse", DEPLOY])?.trim().to_owned())
+    }
+}
+
+fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new("git").arg("-C").arg(folder).args(arguments).output().context("could not run git")?;
+    if !output.status.success() {
+        bail!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}

@@ -1,0 +1,76 @@
+//! Flux: its source and kustomize controllers.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::api_server::{ApiServer, free_port};
+use super::manifests::{apply, define, kustomized};
+use super::process::{Process, answers};
+use super::programs::Programs;
+
+/// How long a controller may take to become ready.
+const READY: Duration = Duration::from_secs(60);
+
+/// The namespace that Flux's own objects are in.
+pub const FLUX_NAMESPACE: &str = "flux-system";
+
+/// Two running controllers of Flux; they end when dropped.
+pub struct Flux {
+    /// Fetches sources.
+    pub source: Process,
+    /// Applies them.
+    pub kustomize: Process,
+}
+
+impl Flux {
+    /// What has to be built for it.
+    pub const NEEDED: [&'static str; 2] = ["source-controller", "kustomize-controller"];
+
+    /// Defines Flux's kinds and starts the controllers beside an API server.
+    ///
+    /// # Errors
+    /// When one of them does not start; with the end of its log.
+    pub async fn start(programs: &Programs, server: &ApiServer) -> anyhow::Result<Self> {
+        let client = server.client().await?;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": FLUX_NAMESPACE}});
+        apply(&client, &[namespace]).await?;
+        for name in Self::NEEDED {
+            let module = programs.module(name, &format!("github.com/fluxcd/{name}"))?;
+            define(&client, &kustomized(&module, "config/crd")?).await?;
+        }
+        let storage = server.folder().join("source-controller");
+        std::fs::create_dir_all(&storage)?;
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let (source, source_health) = start(programs, server, "source-controller", |command| {
+            command
+                .arg(format!("--storage-path={}", storage.display()))
+                .arg(format!("--storage-addr={address}"))
+                .arg(format!("--storage-adv-addr={address}"));
+        })?;
+        let (kustomize, kustomize_health) = start(programs, server, "kustomize-controller", |_| {})?;
+        let mut started = Self { source, kustomize };
+        started.source.wait_until(READY, || answers(source_health, "/readyz")).await?;
+        started.kustomize.wait_until(READY, || answers(kustomize_health, "/readyz")).await?;
+        Ok(started)
+    }
+}
+
+/// Starts a controller and returns the port of its health endpoint.
+fn start(
+    programs: &Programs,
+    server: &ApiServer,
+    name: &str,
+    configure: impl FnOnce(&mut Command),
+) -> anyhow::Result<(Process, u16)> {
+    let health = free_port()?;
+    let mut command = Command::new(programs.path(name));
+    command
+        .env("KUBECONFIG", server.kubeconfig())
+        .env("RUNTIME_NAMESPACE", FLUX_NAMESPACE)
+        .arg(format!("--health-addr=127.0.0.1:{health}"))
+        .arg(format!("--metrics-addr=127.0.0.1:{}", free_port()?));
+    configure(&mut command);
+    Ok((Process::start(server.folder(), name, command)?, health))
+}
