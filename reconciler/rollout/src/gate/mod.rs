@@ -97,7 +97,7 @@ impl Gate<'_> {
         let settled = findings.settled();
         let (facts, revision) = match findings.into_verdict() {
             Ok(held) => held,
-            Err(verdict) if proves => return self.fail_after_timeout(verdict, now),
+            Err(verdict) if proves => return self.fail_after_timeout(verdict, observation),
             // An unknown state is no failure: nothing is undone because an API server was away.
             Err(verdict) => return verdict,
         };
@@ -150,10 +150,11 @@ impl Gate<'_> {
         }
     }
 
-    fn fail_after_timeout(&self, verdict: GateVerdict, now: Timestamp) -> GateVerdict {
+    /// A reading from before the deadline does not tell what is there at the deadline: another one is due then.
+    fn fail_after_timeout(&self, verdict: GateVerdict, observation: &Observation) -> GateVerdict {
         let Some(deadline) = self.deadline() else { return verdict };
         match verdict {
-            GateVerdict::Wait { reason, until: None } if now >= deadline => {
+            GateVerdict::Wait { reason, until: None } if observation.read_at >= deadline => {
                 let timeout = Reason::new(format!("not finished {} s after its commit", self.policy.timeout.as_secs()))
                     .help("see the reasons beside this one; the rollout goes on by itself once they are gone");
                 GateVerdict::Fail { reasons: vec![reason, timeout] }

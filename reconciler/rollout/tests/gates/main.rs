@@ -169,6 +169,21 @@ fn every_wait_becomes_a_failure_at_the_deadline_unless_the_state_is_unknown() {
 }
 
 #[test]
+fn a_deadline_is_judged_by_a_reading_that_is_not_older() {
+    let mut broken = healthy();
+    broken.deployments[0].available_replicas = Some(0);
+    let deadline = second(40);
+    for (read_at, fails) in [(second(39), false), (deadline, true), (second(41), true)] {
+        broken.read_at = read_at;
+        match verdict(std::slice::from_ref(&broken), &expectations(), second(42)) {
+            GateVerdict::Fail { .. } => assert!(fails, "read at {read_at}"),
+            GateVerdict::Wait { until, .. } => assert_eq!((fails, until), (false, Some(deadline)), "read at {read_at}"),
+            GateVerdict::Pass { .. } => panic!("passed"),
+        }
+    }
+}
+
+#[test]
 fn a_deadline_does_not_cut_off_what_is_healthy() {
     let late = second(1000);
     let recovered = Observation { read_at: late - SignedDuration::from_secs(1), webhooks: Vec::new(), ..healthy() };
@@ -279,6 +294,7 @@ fn a_failure_from_before_flux_tried_the_commit_makes_the_gate_wait() {
     assert!(matches!(verdict(&soaked(&broken), &expectations(), now()), GateVerdict::Fail { .. }));
 
     broken.flux.kustomizations[0].last_attempted_revision = Some(commit('a'));
+    broken.read_at = second(40);
     let late = verdict(&soaked(&broken), &expectations(), second(41));
     assert!(matches!(late, GateVerdict::Fail { .. }), "the deadline still ends the wait: {late:?}");
 }
