@@ -13,6 +13,7 @@ use super::scene::Scene;
 pub const CLUSTER: &str = "machines";
 pub const NAMESPACE: &str = "fleet";
 pub const CLUSTER_KIND: (&str, &str) = ("cluster.x-k8s.io/v1beta2", "Cluster");
+pub const MACHINE: (&str, &str) = ("cluster.x-k8s.io/v1beta2", "Machine");
 
 /// The cluster's file in the fleet repository.
 pub const FILE: &str = "clusters/machines/cluster.yaml";

@@ -3,6 +3,7 @@
 
 mod api_server;
 mod direct_apply;
+mod faults;
 mod kubernetes_minor;
 mod machines;
 mod recording;

@@ -26,7 +26,7 @@ flux: {interval: 1h}
 pub struct Scene {
     pub folder: Folder,
     pub server: ApiServer,
-    _flux: Flux,
+    pub flux: Flux,
     pub client: Client,
     pub repository: FleetRepository,
     pub git: GitServer,
@@ -42,7 +42,7 @@ impl Scene {
         let flux = Flux::start(programs, &server).await?;
         let repository = FleetRepository::create(&folder.path().join("repository"))?;
         let git = GitServer::start(repository.served().0).await?;
-        Ok(Self { folder, server, _flux: flux, client, repository, git })
+        Ok(Self { folder, server, flux, client, repository, git })
     }
 
     /// Flux is told of the deploy branch, as by `flux bootstrap`: what is below `flux/` are Kustomizations.
