@@ -67,9 +67,12 @@ pub struct Approved {
     pub scope: ApprovalScope,
     /// The plan that was looked at; the approval holds for no other.
     pub plan: PlanDigest,
-    /// By whom, where that was known when the commit was made. Of a proposal that people merged, the merge tells.
+    /// By whom, as far as git tells; of a proposal that was merged, the commit after it says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// When, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
 }
 
 /// The record of one rollout of one cluster.

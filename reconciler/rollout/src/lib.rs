@@ -53,6 +53,6 @@ pub use step::{record, step};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay};
 pub use world::{
-    ApprovalRecord, ApprovalScope, ApprovalState, DeployCommit, DeployHead, ForeignChange, Pause, Prerequisite,
-    StageTrailer, World,
+    ApprovalRecord, ApprovalScope, ApprovalState, DeployCommit, DeployHead, ForeignChange, Landing, Pause,
+    Prerequisite, StageTrailer, World,
 };

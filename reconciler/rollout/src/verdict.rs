@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::identifier::CommitId;
+use crate::world::Landing;
 
 /// What a verdict is about: the stage's commit and the commits that contain it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,8 +16,10 @@ pub struct Binding {
     pub commit: CommitId,
     /// That commit and its descendants up to the deploy head: an applied revision has to be one of these.
     pub lineage: Vec<CommitId>,
-    /// When the commit was made.
+    /// When the commit came onto the branch, as far as git tells.
     pub committed_at: Timestamp,
+    /// How it came there: where that is unknown, no timeout is counted.
+    pub landing: Landing,
 }
 
 /// One observed fact that evidence rests on.

@@ -22,14 +22,30 @@ pub struct StageTrailer {
     pub stage: StageId,
 }
 
+/// How a commit came onto the deploy branch.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Landing {
+    /// Stepgate pushed it when it made it.
+    #[default]
+    Pushed,
+    /// It was proposed, and this person merged it.
+    Merged(String),
+    /// It was proposed, and put on the branch as it is (a fast-forward, a rebase): git does not tell when and by whom.
+    Unknown,
+}
+
 /// One commit of the deploy branch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeployCommit {
     /// Its id.
     pub id: CommitId,
-    /// When it was made.
+    /// When it came onto the branch, as far as git tells.
     pub committed_at: Timestamp,
+    /// How it came there.
+    #[serde(default)]
+    pub landing: Landing,
     /// Its trailers; none for a commit of somebody else, or one that closes a rollout.
     pub trailer: Option<StageTrailer>,
 }

@@ -145,7 +145,7 @@ mod every_event {
         simulated.commit(&commit(2, Some(stage), &planned.after), committed_at);
         let stage = StageId::last(stage.clone());
         let rollout: RolloutId = "0123456789ab".parse().unwrap();
-        let binding = Binding { commit: id(2), lineage: vec![id(2)], committed_at };
+        let binding = Binding { commit: id(2), lineage: vec![id(2)], committed_at, landing: rollout::Landing::Pushed };
         let gate =
             Gate { stage: &stage, rollout: &rollout, expectations, binding: Some(&binding), policy: &cluster.policy };
         let end = committed_at + SignedDuration::from_mins(20);

@@ -80,14 +80,11 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let opened = fleet::open(&arguments.fleet)?;
     opened.remark();
     let mut commits = Vec::new();
-    if let Some(head) = opened.reading.deploy_head() {
-        for name in opened.clusters(arguments.cluster.as_deref())? {
-            let cluster: rollout::ClusterName = name.parse()?;
-            let repository = opened.planner.repository();
-            for entry in repository.history(head, &opened.reading.layout, &cluster, arguments.limit)? {
-                let snapshot = repository.deploy_snapshot(&opened.reading.layout, &entry.commit)?;
-                commits.push(report(&name, &entry, &ClusterDirectory::read(&snapshot, &cluster)?));
-            }
+    for name in opened.clusters(arguments.cluster.as_deref())? {
+        let cluster: rollout::ClusterName = name.parse()?;
+        for entry in opened.planner.commits(&opened.reading, &cluster, arguments.limit)? {
+            let snapshot = opened.planner.repository().deploy_snapshot(&opened.reading.layout, &entry.commit)?;
+            commits.push(report(&name, &entry, &ClusterDirectory::read(&snapshot, &cluster)?));
         }
     }
     output::print(arguments.output, &HistoryReport { commits })?;

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
 use overlays::Remembered;
-use rollout::{ClusterName, CommitId, DeployCommit, DeployHead, ForeignChange, Ledger, StageTrailer};
+use rollout::{
+    ApprovalScope, ClusterName, CommitId, DeployCommit, DeployHead, ForeignChange, Landing, Ledger, StageTrailer,
+};
 
 use super::directory::{ClusterDirectory, LedgerState, tree_digest};
 use crate::git::{DeployLayout, GitError, HistoryEntry, Repository, StageTrailers};
@@ -55,11 +58,9 @@ impl Histories {
         }
         let known = known.as_ref().map(|known| (&known.head, known.entries.as_ref()));
         let mut entries = repository.history_since(head, known, layout, cluster, LONGEST_ROLLOUT)?;
-        let known = known.map_or(0, |(_, entries)| entries.len());
-        let new = entries.len().saturating_sub(known);
-        for entry in entries.iter_mut().take(new).filter(|entry| entry.is_foreign()) {
-            entry.stage = landed(repository, layout, cluster, &entry.commit)?;
-        }
+        let known = known.map(|(_, entries)| entries).unwrap_or_default();
+        let is_new = |entry: &&mut HistoryEntry| !known.iter().any(|known| known.commit == entry.commit);
+        recognise(repository, layout, cluster, entries.iter_mut().filter(|entry| entry.is_foreign()).filter(is_new))?;
         let entries: Arc<[HistoryEntry]> = entries.into();
         let read = ReadHistory { head: head.clone(), layout: layout.clone(), entries: Arc::clone(&entries) };
         let bytes = 256 + entries.len() * 512;
@@ -68,8 +69,25 @@ impl Histories {
     }
 }
 
+/// Says of commits without our message which stage they brought, if any.
+///
+/// # Errors
+/// [`GitError`] when commits cannot be read.
+pub fn recognise<'a>(
+    repository: &Repository,
+    layout: &DeployLayout,
+    cluster: &ClusterName,
+    foreign: impl Iterator<Item = &'a mut HistoryEntry>,
+) -> Result<(), GitError> {
+    for entry in foreign {
+        entry.stage = squashed(repository, layout, cluster, &entry.commit)?;
+        entry.squashed = entry.stage.is_some();
+    }
+    Ok(())
+}
+
 /// The stage that a commit without our message put on the branch: a squashed proposal keeps its ledger alone.
-fn landed(
+fn squashed(
     repository: &Repository,
     layout: &DeployLayout,
     cluster: &ClusterName,
@@ -137,18 +155,50 @@ pub fn history(
     let known: BTreeMap<&CommitId, &HistoryEntry> = history.iter().map(|entry| (&entry.commit, entry)).collect();
     let mut committed_at = first.committed_at;
     let mut commits = Vec::new();
-    for id in repository.lineage(&first.commit, head)? {
-        let entry = known.get(&id);
+    let lineage = repository.lineage(&first.commit, head)?;
+    for (place, id) in lineage.iter().enumerate() {
+        let entry = known.get(id);
+        let (landing, landed_at) = match entry.zip(ledger).filter(|(entry, _)| belongs(entry)) {
+            Some((entry, ledger)) => landing(repository, entry, ledger, lineage.get(place..).unwrap_or_default())?,
+            None => (Landing::Pushed, None),
+        };
         // Other clusters' commits count for the lineage only; they take the time of the one before.
-        committed_at = entry.map_or(committed_at, |entry| entry.committed_at);
+        committed_at = landed_at.or(entry.map(|entry| entry.committed_at)).unwrap_or(committed_at);
         let trailer = entry.and_then(|entry| entry.stage.as_ref()).map(|trailers| StageTrailer {
             cluster: trailers.cluster.clone(),
             rollout: trailers.rollout.clone(),
             stage: trailers.stage.clone(),
         });
-        commits.push(DeployCommit { id, committed_at, trailer });
+        commits.push(DeployCommit { id: id.clone(), committed_at, landing, trailer });
     }
     Ok(ClusterHistory { head: DeployHead { commits }, base })
+}
+
+/// How the commit of a stage came onto the branch, and when, where that was not when it was made. `later` are the commits that contain it.
+fn landing(
+    repository: &Repository,
+    entry: &HistoryEntry,
+    ledger: &Ledger,
+    later: &[CommitId],
+) -> Result<(Landing, Option<Timestamp>), GitError> {
+    if entry.squashed {
+        return Ok((Landing::Merged(entry.author.clone()), None));
+    }
+    let stage = entry.stage.as_ref().map(|trailers| &trailers.stage);
+    let first = ledger.stages.first().map(|record| &record.stage);
+    let was_proposed = ledger.approvals.iter().any(|approved| match &approved.scope {
+        ApprovalScope::Stage(scope) => Some(scope) == stage,
+        ApprovalScope::Rollout => first == stage,
+    });
+    if !was_proposed {
+        return Ok((Landing::Pushed, None));
+    }
+    for commit in later {
+        if let Some((by, at)) = repository.merged_by(commit, &entry.commit)? {
+            return Ok((Landing::Merged(by), Some(at)));
+        }
+    }
+    Ok((Landing::Unknown, None))
 }
 
 /// Whether somebody else wrote to the cluster's directory: its digest is not the one that the ledger records.

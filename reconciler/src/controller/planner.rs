@@ -18,7 +18,7 @@ use super::near::NearFiles;
 use super::parts::{self, Part};
 use super::{deploy, plan};
 use crate::cluster::FluxReference;
-use crate::git::{BranchName, DeployLayout, GitError, GitSnapshot, Repository};
+use crate::git::{BranchName, DeployLayout, GitError, GitSnapshot, HistoryEntry, Repository};
 
 /// Where manifests and charts come from, given what the policy allows.
 pub trait Sources: Send + Sync {
@@ -276,6 +276,24 @@ impl Planner {
         let history = self.history(reading, &view.name, &view.directory)?;
         let same = history.base == view.base && view.foreign.is_none();
         Ok(same.then(|| ClusterView { head: history.head, ..view.clone() }))
+    }
+
+    /// The commits that changed a cluster's directory, newest first, at most `limit`: stages, those of squashed proposals included, and what
+    /// other people did.
+    ///
+    /// # Errors
+    /// [`GitError`] when commits cannot be read.
+    pub fn commits(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterName,
+        limit: usize,
+    ) -> Result<Vec<HistoryEntry>, GitError> {
+        let Some(head) = reading.deploy_head() else { return Ok(Vec::new()) };
+        let mut entries = self.repository.history(head, &reading.layout, cluster, limit)?;
+        let foreign = entries.iter_mut().filter(|entry| entry.is_foreign());
+        deploy::recognise(&self.repository, &reading.layout, cluster, foreign)?;
+        Ok(entries)
     }
 
     fn history(

@@ -52,6 +52,8 @@ pub struct HistoryEntry {
     pub subject: String,
     /// Which stage of this cluster it is; none when a person (or another program) made it: a foreign change.
     pub stage: Option<StageTrailers>,
+    /// Whether the stage is known by the ledger that the commit brings, since its message is a person's.
+    pub squashed: bool,
 }
 
 impl HistoryEntry {
@@ -251,6 +253,7 @@ impl Visit {
             committed_at: Timestamp::from_second(self.fields.committed_at).unwrap_or(Timestamp::UNIX_EPOCH),
             subject: message.lines().next().unwrap_or_default().to_owned(),
             stage: StageTrailers::parse(message).filter(|trailers| trailers.cluster == *cluster),
+            squashed: false,
         })
     }
 }

@@ -18,6 +18,17 @@ impl Repository {
         fields.parents.first().copied().map(commit_id).transpose()
     }
 
+    /// Who merged `merged`, and when: the author and time of `commit`, where that is a merge of it; else none.
+    ///
+    /// # Errors
+    /// [`GitError`] when the commit cannot be read.
+    pub fn merged_by(&self, commit: &CommitId, merged: &CommitId) -> Result<Option<(String, Timestamp)>, GitError> {
+        let (id, merged) = (oid(commit)?, oid(merged)?);
+        let fields = self.with_objects(|objects| objects.commit(id))?;
+        let at = || Timestamp::from_second(fields.committed_at).unwrap_or(Timestamp::UNIX_EPOCH);
+        Ok(fields.parents.iter().skip(1).any(|parent| *parent == merged).then(|| (fields.author.clone(), at())))
+    }
+
     /// What a commit says of itself.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use git2::{BranchType, Commit, Oid};
+use jiff::{SignedDuration, Timestamp};
 use rollout::StageName;
 use simulator::Fault;
 use stepgate::controller::proposal::{self, AnswerError};
@@ -59,20 +60,21 @@ impl Git {
         self.0.find_reference("refs/heads/deploy").unwrap().peel_to_commit().unwrap()
     }
 
-    fn merge(&self, proposed: Oid, how: Merge) {
+    fn merge(&self, proposed: Oid, how: Merge, at: Timestamp) {
         let (deploy, proposed) = (self.deploy(), self.0.find_commit(proposed).unwrap());
         let mut index = self.0.merge_commits(&deploy, &proposed, None).unwrap();
         assert!(!index.has_conflicts());
         let tree = self.0.find_tree(index.write_tree_to(&self.0).unwrap()).unwrap();
-        let time = proposed.time();
+        let time = git2::Time::new(at.as_second(), 0);
         let person = git2::Signature::new("A Person", "person@example.com", &time).unwrap();
+        let author = if matches!(how, Merge::Rebase) { proposed.author().to_owned() } else { person.clone() };
         let reference = Some("refs/heads/deploy");
         let (message, parents) = match how {
             Merge::Commit => ("Merge what was proposed\n", vec![&deploy, &proposed]),
             Merge::Squash => ("What was proposed (#1)\n", vec![&deploy]),
             Merge::Rebase => (proposed.message().unwrap(), vec![&deploy]),
         };
-        self.0.commit(reference, &person, &person, message, &tree, &parents).unwrap();
+        self.0.commit(reference, &author, &person, message, &tree, &parents).unwrap();
     }
 }
 
@@ -101,7 +103,7 @@ fn merge_all(fleet: &Fleet, controller: &Controller, how: Merge) -> Vec<String> 
         let done = pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done);
         assert!(done || !proposed.is_empty(), "it waits for people who are not asked: {}", told(&pass));
         for (name, id) in proposed {
-            git.merge(id, how);
+            git.merge(id, how, fleet.clock_now());
             merged.push(name);
         }
     }
@@ -126,6 +128,9 @@ fn each_stage_lands_by_a_merge_of_any_kind_and_the_end_is_the_same() {
         assert_eq!(Git::of(&fleet).proposed(), [], "what was merged is tidied away");
         let ledger = fleet.deployed("clusters/mgmt/rollout.yaml").unwrap();
         assert_eq!(ledger.matches("- scope:").count(), without.stages("mgmt").len() - 1, "{ledger}");
+        // Of a rebase git does not tell who did it.
+        let named = if matches!(how, Merge::Rebase) { 0 } else { without.stages("mgmt").len() - 1 };
+        assert_eq!(ledger.matches("by: A Person <person@example.com>").count(), named, "{ledger}");
     }
 }
 
@@ -261,7 +266,7 @@ fn what_people_change_on_a_proposed_branch_is_shown_and_is_not_approved_with_it(
     let answer = proposal::approve(&planner, &reading, &view, Some(&person()), fleet.clock_now());
     assert!(matches!(answer, Err(AnswerError::Edited(..))), "{answer:?}");
     // Merged by hand all the same, it is a foreign change: held, and not taken for what was proposed.
-    git.merge(edited, Merge::Commit);
+    git.merge(edited, Merge::Commit, fleet.clock_now());
     let pass = fleet.run_until(&controller, |pass| matches!(outcome(pass, "mgmt"), ClusterOutcome::Held { .. }));
     assert!(outcome(&pass, "mgmt").message().contains("cert-manager.yaml"), "{}", told(&pass));
 }
@@ -273,12 +278,12 @@ fn nothing_is_proposed_over_a_failed_gate() {
     let git = Git::of(&fleet);
     fleet.bump();
     fleet.run_until(&controller, waits_for_people);
-    git.merge(git.of_cluster("mgmt").unwrap().1, Merge::Commit);
+    git.merge(git.of_cluster("mgmt").unwrap().1, Merge::Commit, fleet.clock_now());
     fleet.run_until(&controller, |pass| waits_for_people(pass) && git.of_cluster("mgmt").is_some());
     let (next, id) = git.of_cluster("mgmt").unwrap();
     assert!(next.ends_with("/cert-manager"), "{next}");
     fleet.break_at("mgmt", StageName::CertManager, Fault::FailingPod);
-    git.merge(id, Merge::Commit);
+    git.merge(id, Merge::Commit, fleet.clock_now());
     let pass = fleet.run_until(&controller, |pass| matches!(outcome(pass, "mgmt"), ClusterOutcome::Held { .. }));
     assert_eq!(git.of_cluster("mgmt"), None, "{}", told(&pass));
     fleet.heal("mgmt");
@@ -303,7 +308,7 @@ fn two_controllers_at_once_ask_for_each_stage_once() {
         assert_eq!(stages.len(), proposed.len());
         for (name, id) in proposed {
             assert!(asked.insert(name.clone()), "{name} was asked for twice");
-            git.merge(id, Merge::Commit);
+            git.merge(id, Merge::Commit, fleet.clock_now());
         }
         if controllers.iter().all(|controller| is_done(&fleet.pass(controller))) {
             break;
@@ -330,5 +335,36 @@ fn below_a_deploy_path_the_source_branch_itself_is_merged_into() {
     fleet.run_to_the_end(&controller);
     let text = fleet.deployed("deploy/clusters/mgmt/cert-manager/cert-manager.yaml").unwrap();
     assert!(text.contains("system-node-critical"));
+    assert_eq!(fleet.stages("mgmt"), ["cert-manager", "verify"]);
+}
+
+#[test]
+fn a_stage_merged_days_after_it_was_proposed_has_its_whole_time() {
+    for how in [Merge::Commit, Merge::Squash, Merge::Rebase] {
+        let fleet = Fleet::with_policy(|policy| policy + "approval: stage\nonFailure: revert\n");
+        let controller = fleet.controller();
+        fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
+        fleet.run_until(&controller, waits_for_people);
+        let git = Git::of(&fleet);
+        let (_, id) = git.of_cluster("mgmt").unwrap();
+        fleet.clock.advance(SignedDuration::from_hours(72));
+        git.merge(id, how, fleet.clock_now());
+        fleet.run_to_the_end(&controller);
+        assert_eq!(fleet.stages("mgmt"), ["cert-manager", "verify"]);
+    }
+}
+
+#[test]
+fn where_git_does_not_tell_when_a_stage_landed_no_timeout_is_counted() {
+    let fleet = Fleet::with_policy(|policy| policy + "approval: stage\nonFailure: revert\n");
+    let controller = fleet.controller();
+    fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
+    fleet.run_until(&controller, waits_for_people);
+    let git = Git::of(&fleet);
+    let (_, id) = git.of_cluster("mgmt").unwrap();
+    fleet.clock.advance(SignedDuration::from_hours(72));
+    // A fast-forward leaves no trace of itself.
+    git.0.reference("refs/heads/deploy", id, true, "merge: Fast-forward").unwrap();
+    fleet.run_to_the_end(&controller);
     assert_eq!(fleet.stages("mgmt"), ["cert-manager", "verify"]);
 }

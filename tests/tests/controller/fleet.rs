@@ -189,7 +189,8 @@ impl Fleet {
     /// What was committed for a cluster since it was adopted, oldest first.
     pub fn history(&self, cluster: &str) -> Vec<HistoryEntry> {
         let cluster: ClusterName = cluster.parse().unwrap();
-        let mut history = self.repository.history(&self.head(), &self.layout, &cluster, 1000).unwrap();
+        let planner = self.planner();
+        let mut history = planner.commits(&planner.read().unwrap(), &cluster, 1000).unwrap();
         history.reverse();
         // The first one is the adoption.
         history.split_off(1)

@@ -25,6 +25,7 @@ use crate::observation::{Observation, Reachability};
 use crate::policy::StagePolicy;
 use crate::stage::StageId;
 use crate::verdict::{Binding, Evidence, GateVerdict, Reason};
+use crate::world::Landing;
 
 use findings::Findings;
 pub use replay::{control_plane_gate, workers_gate};
@@ -166,7 +167,8 @@ impl Gate<'_> {
 
     fn deadline(&self) -> Option<Timestamp> {
         let timeout = SignedDuration::try_from(self.policy.timeout).ok()?;
-        self.binding?.committed_at.checked_add(timeout).ok()
+        let binding = self.binding.filter(|binding| binding.landing != Landing::Unknown)?;
+        binding.committed_at.checked_add(timeout).ok()
     }
 
     fn findings(&self, observation: &Observation, now: Timestamp) -> Findings {

@@ -6,11 +6,11 @@
 use jiff::Timestamp;
 
 use crate::effect::{ApprovalRequest, Effect, StageCommit};
-use crate::ledger::LedgerState;
+use crate::ledger::{Ledger, LedgerState};
 use crate::plan::{Plan, StagePlan};
 use crate::policy::Approval;
 use crate::verdict::Reason;
-use crate::world::{ApprovalRecord, ApprovalScope, ApprovalState, World};
+use crate::world::{ApprovalRecord, ApprovalScope, ApprovalState, DeployHead, Landing, StageTrailer, World};
 
 use super::advance::{Stop, closed_windows, wait};
 use super::next_reading;
@@ -28,6 +28,25 @@ pub fn scope(next: &StagePlan) -> Option<ApprovalScope> {
 /// The answer for a scope; answers to any other plan are void.
 pub(super) fn answer<'a>(world: &'a World, plan: &Plan, scope: &ApprovalScope) -> Option<&'a ApprovalRecord> {
     world.approvals.iter().rev().find(|record| record.plan == plan.digest && &record.scope == scope)
+}
+
+/// Puts down who merged what was proposed, and when, now that it is on the branch.
+pub(super) fn name(ledger: &mut Ledger, deploy: &DeployHead) {
+    let (cluster, rollout) = (&ledger.cluster, &ledger.rollout);
+    let first = ledger.stages.first().map(|record| &record.stage);
+    for approved in ledger.approvals.iter_mut().filter(|approved| approved.by.is_none()) {
+        let stage = match &approved.scope {
+            ApprovalScope::Stage(stage) => Some(stage),
+            ApprovalScope::Rollout => first,
+        };
+        let is_of = |trailer: &StageTrailer| {
+            &trailer.cluster == cluster && &trailer.rollout == rollout && Some(&trailer.stage) == stage
+        };
+        let landed = deploy.commits.iter().rev().find(|commit| commit.trailer.as_ref().is_some_and(is_of));
+        if let Some((Landing::Merged(by), at)) = landed.map(|commit| (&commit.landing, commit.committed_at)) {
+            (approved.by, approved.at) = (Some(by.clone()), Some(at));
+        }
+    }
 }
 
 /// Proposes the commit unless people have approved it. The gate before it is open: what they look at could be committed now.

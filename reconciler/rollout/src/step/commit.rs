@@ -50,11 +50,13 @@ pub(super) fn stage(
         Some(ledger) => ledger.clone(),
         None => begin(world, plan, now),
     };
+    approval::name(&mut ledger, &world.deploy);
     ledger.source = plan.source.clone();
     ledger.stages.push(record);
     if let Some(scope) = approval::scope(next).filter(|scope| !ledger.is_approved(scope, &plan.digest)) {
         let by = approval::answer(world, plan, &scope).and_then(|record| record.by.clone());
-        ledger.approvals.push(Approved { scope, plan: plan.digest.clone(), by });
+        let at = by.is_some().then_some(now);
+        ledger.approvals.push(Approved { scope, plan: plan.digest.clone(), by, at });
     }
     for change in &next.changes {
         match &change.new_version {

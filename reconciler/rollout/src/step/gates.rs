@@ -93,6 +93,7 @@ fn binding(deploy: &DeployHead, cluster: &ClusterName, rollout: &RolloutId, stag
         commit: commit.id.clone(),
         lineage: lineage.iter().map(|commit| commit.id.clone()).collect(),
         committed_at: commit.committed_at,
+        landing: commit.landing.clone(),
     })
 }
 
@@ -103,6 +104,7 @@ fn any_commit(deploy: &DeployHead) -> Option<Binding> {
         commit: oldest.id.clone(),
         lineage: deploy.commits.iter().map(|commit| commit.id.clone()).collect(),
         committed_at: oldest.committed_at,
+        landing: oldest.landing.clone(),
     })
 }
 

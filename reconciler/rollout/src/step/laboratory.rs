@@ -18,7 +18,8 @@ use crate::plan::{ClusterRole, Plan, PlanInput, SkewFacts, StageInput, VersionSt
 use crate::policy::{PlanPolicy, StagePolicy};
 use crate::stage::{StageId, StageName};
 use crate::world::{
-    ApprovalRecord, ApprovalState, DeployCommit, DeployHead, ForeignChange, Pause, Prerequisite, StageTrailer, World,
+    ApprovalRecord, ApprovalState, DeployCommit, DeployHead, ForeignChange, Landing, Pause, Prerequisite, StageTrailer,
+    World,
 };
 
 /// Where a stage is and where it is to go: `(stage, deployed version, target version)`.
@@ -320,7 +321,7 @@ impl Laboratory {
 
     pub(super) fn append(&mut self, trailer: Option<StageTrailer>) {
         let id = format!("{:040x}", 0xc0ffee + self.deploy.commits.len()).parse().unwrap();
-        self.deploy.commits.push(DeployCommit { id, committed_at: self.now, trailer });
+        self.deploy.commits.push(DeployCommit { id, committed_at: self.now, landing: Landing::Pushed, trailer });
     }
 
     pub(super) fn turns(&mut self, count: usize) -> Vec<Effect> {

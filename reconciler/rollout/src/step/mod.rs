@@ -211,7 +211,8 @@ fn repairs(plan: &Plan, failed: &StageId) -> bool {
 }
 
 fn close(world: &World, ledger: &Ledger, state: LedgerState, evidence: Evidence, now: Timestamp) -> Effect {
-    let ledger = Ledger { state, finished_at: Some(now), verified: Some(evidence), ..ledger.clone() };
+    let mut ledger = Ledger { state, finished_at: Some(now), verified: Some(evidence), ..ledger.clone() };
+    approval::name(&mut ledger, &world.deploy);
     let parent = world.deploy.commit().map(|commit| commit.id.clone());
     Effect::Close(LedgerCommit { cluster: world.plan.cluster.clone(), parent, ledger })
 }

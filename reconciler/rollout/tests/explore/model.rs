@@ -8,9 +8,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rollout::{
     BackupReport, ClusterRole, CommitId, ConditionStatus, DeployCommit, DeployHead, Effect, Expectation,
-    FluxKustomization, ForeignChange, GateHistory, KubeletVersions, Ledger, LedgerState, Observation, OnFailure, Pause,
-    Plan, PlanInput, PlanPolicy, Prerequisite, Reachability, RolloutId, SkewFacts, StageId, StageInput, StagePolicy,
-    StageRecordKind, StageTrailer, TreeDigest, VerifiedExpectation, VersionStep, World, conditions, plan, record, step,
+    FluxKustomization, ForeignChange, GateHistory, KubeletVersions, Landing, Ledger, LedgerState, Observation,
+    OnFailure, Pause, Plan, PlanInput, PlanPolicy, Prerequisite, Reachability, RolloutId, SkewFacts, StageId,
+    StageInput, StagePolicy, StageRecordKind, StageTrailer, TreeDigest, VerifiedExpectation, VersionStep, World,
+    conditions, plan, record, step,
 };
 
 use super::pictures::{add_control_plane, add_deployment, add_workers, expectations};
@@ -171,7 +172,12 @@ impl Model {
 
     fn append(&mut self, trailer: Option<StageTrailer>) {
         let id: CommitId = format!("{:040x}", self.deploy.commits.len() + 1).parse().unwrap();
-        Rc::make_mut(&mut self.deploy).commits.push(DeployCommit { id, committed_at: time(self.now), trailer });
+        Rc::make_mut(&mut self.deploy).commits.push(DeployCommit {
+            id,
+            committed_at: time(self.now),
+            landing: Landing::Pushed,
+            trailer,
+        });
         Rc::make_mut(&mut self.trees).push([self.clusters[0].deployed, self.clusters[1].deployed]);
     }
 

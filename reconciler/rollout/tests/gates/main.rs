@@ -12,8 +12,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use rollout::{
-    Binding, Expectation, Gate, GateHistory, GateVerdict, Machine, Observation, Reachability, StageId, StageName,
-    StagePolicy, WebhookOutcome, WebhookProbe,
+    Binding, Expectation, Gate, GateHistory, GateVerdict, Landing, Machine, Observation, Reachability, StageId,
+    StageName, StagePolicy, WebhookOutcome, WebhookProbe,
 };
 
 use healthy::*;
@@ -24,7 +24,12 @@ fn policy() -> StagePolicy {
 }
 
 fn binding() -> Binding {
-    Binding { commit: commit('b'), lineage: vec![commit('b'), commit('c')], committed_at: second(-60) }
+    Binding {
+        commit: commit('b'),
+        lineage: vec![commit('b'), commit('c')],
+        committed_at: second(-60),
+        landing: Landing::Pushed,
+    }
 }
 
 fn verdict(readings: &[Observation], expectations: &[Expectation], at: Timestamp) -> GateVerdict {

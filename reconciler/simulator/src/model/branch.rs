@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
-use rollout::{ClusterName, CommitId, DeployCommit, DeployHead, Ledger, StageName, StageTrailer, TreeDigest};
+use rollout::{ClusterName, CommitId, DeployCommit, DeployHead, Landing, Ledger, StageName, StageTrailer, TreeDigest};
 
 /// What one cluster's directory on the branch holds: a version of every part, and the ledger.
 ///
@@ -136,6 +136,7 @@ impl DeployBranch {
         let commits = self.commits.iter().map(|commit| DeployCommit {
             id: commit.id.clone(),
             committed_at: commit.committed_at,
+            landing: Landing::Pushed,
             trailer: commit.trailer.clone(),
         });
         DeployHead { commits: commits.collect() }

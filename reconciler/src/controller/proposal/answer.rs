@@ -121,7 +121,7 @@ pub fn approve(
         .collect();
     let draft = CommitDraft {
         parent: reading.deploy_head().cloned(),
-        merges: Some(proposal.head.clone()),
+        merges: Some(proposal.commit.clone()),
         prefix: signature.prefix.clone(),
         edits,
         message: CommitMessage { subject: format!("{}: approve {stage}", view.name), body, trailers: None },
