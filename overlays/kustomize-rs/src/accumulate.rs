@@ -46,6 +46,8 @@ pub(crate) struct Build {
     pub(crate) warnings: Vec<String>,
     /// The root asks for `buildMetadata`.
     pub(crate) tracks_origins: bool,
+    /// What is tracked is printed: the root asks for `originAnnotations` or `transformerAnnotations`.
+    pub(crate) shows_origins: bool,
     /// Namespaces of the kustomization at work and of those above it: a chart takes the nearest.
     pub(crate) chart_namespaces: Vec<String>,
     /// How many more objects may be read.
@@ -226,7 +228,7 @@ impl Build {
         origin: &str,
         as_component: bool,
     ) -> Result<(), BuildError> {
-        if self.tracks_origins && loader.repository(path).is_some() {
+        if self.shows_origins && loader.repository(path).is_some() {
             let message = "the origin of objects from a remote base cannot be written yet";
             return Err(BuildError::new(BuildErrorKind::Unsupported, message)
                 .hint("leave originAnnotations and transformerAnnotations out of `buildMetadata`"));

@@ -195,6 +195,9 @@ fn build_loaded(
         chart_namespaces: Vec::new(),
         warnings: kustomization.warnings.clone(),
         tracks_origins: !kustomization.build_metadata.is_empty(),
+        shows_origins: ["originAnnotations", "transformerAnnotations"]
+            .iter()
+            .any(|shown| kustomization.build_metadata.iter().any(|option| option == shown)),
         objects_left: options.objects,
     };
     build.use_schema(&loader, &kustomization)?;
