@@ -91,6 +91,7 @@ pub(super) fn parse_events(source: &str, limits: &Limits, rules: Rules) -> Resul
     // kustomize cuts a file at its `---` lines before it reads it, which leaves directives without a document.
     options.disallow_directives = rules == Rules::Manifest;
     options.set_emit_comments(false);
+    options.emit_anchor_events = true;
     options.block_nesting_limit = limits.depth.saturating_add(1);
     options.flow_nesting_limit = limits.depth.saturating_add(1);
     let mut builder = Builder {
@@ -223,6 +224,13 @@ impl Builder<'_> {
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
             Event::Alias(anchor) => self.alias(anchor, span),
+            // The event parser takes more characters for a part of the name.
+            Event::Anchor(_, name)
+                if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) =>
+            {
+                let message = format!("the anchor `&{name}` may have letters, digits, `-` and `_` only");
+                Err(error_at(YamlErrorKind::Syntax, message, span))
+            }
             _ => Ok(()),
         }
     }
