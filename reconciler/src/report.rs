@@ -1,6 +1,6 @@
 //! Plans as documents with a stable shape: what `stepgate plan` prints and what the demo's report holds.
 
-use rollout::{Plan, StagePlan, StageState};
+use rollout::{Approval, Plan, StagePlan, StageState};
 use serde::Serialize;
 
 /// The plan of one cluster.
@@ -57,6 +57,8 @@ pub struct StageReport {
     pub one_way: Vec<String>,
     /// Machines that it replaces.
     pub machines: u32,
+    /// Who is asked before it is committed: `none`, people once for the `rollout`, or people for this `stage`.
+    pub approval: String,
 }
 
 /// One component that a stage changes.
@@ -137,6 +139,13 @@ impl StageReport {
             risks: stage.risks.clone(),
             one_way: stage.one_way.clone(),
             machines: stage.machines,
+            approval: match stage.policy.approval {
+                _ if stage.stage.is_without_commit() => "none",
+                Approval::None => "none",
+                Approval::Rollout => "rollout",
+                Approval::Stage => "stage",
+            }
+            .to_owned(),
         }
     }
 }

@@ -69,7 +69,7 @@ impl Report for DemoReport {
             hours(self.virtual_seconds),
             self.seconds
         ));
-        if self.commits == 0 {
+        if self.commits == 0 && self.complete {
             table
                 .notes
                 .push("nothing was committed: the deploy branch equals what the source branch asks for".to_owned());

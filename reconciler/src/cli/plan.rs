@@ -80,12 +80,25 @@ fn table(cluster: &ClusterPlan) -> Table {
         table.notes.push(format!("blocked ({}): {}", block.code, block.message));
         table.notes.push(format!("  to do: {}", block.help));
     }
+    table.notes.extend(approvals(cluster));
     for stage in cluster.stages.iter().filter(|stage| stage.state != "skipped") {
         table.notes.extend(stage.one_way.iter().map(|text| format!("one way ({}): {text}", stage.name)));
         table.notes.extend(stage.risks.iter().map(|text| format!("risk ({}): {text}", stage.name)));
     }
     table.notes.extend(cluster.warnings.iter().map(|text| format!("note: {text}")));
     table
+}
+
+/// What people are asked before it is committed.
+fn approvals(cluster: &ClusterPlan) -> impl Iterator<Item = String> {
+    let asked = |approval: &str| {
+        let stages = cluster.stages.iter().filter(|stage| stage.state == "pending" && stage.approval == approval);
+        stages.map(|stage| stage.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let (rollout, stages) = (asked("rollout"), asked("stage"));
+    let rollout = (!rollout.is_empty()).then(|| format!("approval: people are asked once, before {rollout}"));
+    let stages = (!stages.is_empty()).then(|| format!("approval: people are asked before each of {stages}"));
+    rollout.into_iter().chain(stages)
 }
 
 /// Prints the plans.

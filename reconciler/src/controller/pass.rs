@@ -230,8 +230,10 @@ impl Controller {
                 self.push(reading, view, &draft, &signature, CommittedDraft { stage, reverted: false, evidence }, pass)
             }
             Effect::RequestApproval(request) => {
-                pass.proposed = Some(self.propose(reading, view, &request)?);
-                Ok(Performed::Nothing)
+                let (branch, is_new) = self.propose(reading, view, &request)?;
+                pass.proposed = Some(branch);
+                // Decided once more, the wait says where people are asked.
+                Ok(if is_new { Performed::Again } else { Performed::Nothing })
             }
             Effect::Wait { stage, reason, until } => {
                 if let Some(until) = until {

@@ -26,6 +26,8 @@ fn approve_is_dry_by_default_and_then_carries_the_rollout_on() {
     let fleet = asked();
     let head = fleet.head("deploy");
     let [branch] = proposed(&fleet).try_into().unwrap();
+    let plan = fleet.run(&["plan", "--cluster", "mgmt"]);
+    assert!(plan.stdout.contains("approval: people are asked before each of cert-manager"), "{}", plan.text());
     let dry = fleet.run(&["approve", "mgmt"]);
     assert_eq!((dry.code, fleet.head("deploy")), (0, head), "{}", dry.stderr);
     assert!(dry.stdout.contains(&branch) && dry.stdout.contains("--yes"), "{}", dry.stdout);

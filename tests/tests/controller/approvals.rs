@@ -153,8 +153,7 @@ fn what_is_proposed_tells_people_what_they_are_asked() {
     let git = Git::of(&fleet);
     let (name, id) = git.of_cluster("mgmt").unwrap();
     let message = outcome(&pass, "mgmt").message();
-    fleet.pass(&controller);
-    assert!(message.contains("bundle") && name.ends_with("/bundle"), "{message} {name}");
+    assert!(message.contains(&format!("branch {name}")) && name.ends_with("/bundle"), "{message} {name}");
     let tree = git.0.find_commit(id).unwrap().tree().unwrap();
     let blob = tree.get_path(std::path::Path::new("clusters/mgmt/proposal.md")).unwrap().to_object(&git.0).unwrap();
     let text = String::from_utf8(blob.as_blob().unwrap().content().to_vec()).unwrap();

@@ -12,13 +12,14 @@ use crate::controller::planner::{ClusterView, FleetReading};
 use crate::git::{BranchName, CommitOutcome, GitError, PushOutcome};
 
 impl Controller {
-    /// Proposes a commit, unless it is proposed already on the cluster's directory as it is now. The branch on which it is proposed.
+    /// Proposes a commit, unless it is proposed already on the cluster's directory as it is now. The branch on which it is proposed, and
+    /// whether that was written just now.
     pub(in crate::controller) fn propose(
         &self,
         reading: &FleetReading,
         view: &ClusterView,
         request: &ApprovalRequest,
-    ) -> Result<BranchName, anyhow::Error> {
+    ) -> Result<(BranchName, bool), anyhow::Error> {
         let (repository, commit) = (self.planner.repository(), &request.commit);
         let branch = branch(&commit.rollout, &request.scope)?;
         let known = Proposal::read(repository, &branch)?;
@@ -27,7 +28,7 @@ impl Controller {
             && known.trailers.stage == commit.stage
             && self.is_on(reading, view, known)?
         {
-            return Ok(branch);
+            return Ok((branch, false));
         }
         let (plan, parts) = match &view.running {
             Some((plan, parts)) if plan.digest == commit.plan => (plan, parts.as_ref()),
@@ -42,15 +43,15 @@ impl Controller {
         let text = body::text(plan, request, &branch, &reading.layout.branch);
         draft.edits.insert(body_path(&view.name)?, Some(Arc::from(text.into_bytes())));
         let CommitOutcome::Created(proposed) = repository.commit(&draft, &signature.signing)? else {
-            return Ok(branch);
+            return Ok((branch, false));
         };
         match repository.propose(&branch, &proposed, known.as_ref().map(|known| &known.head))? {
             PushOutcome::Pushed => {
                 tracing::info!(cluster.name = %view.name, stage.name = %commit.stage, git.branch = %branch, "proposed stage `{}` of `{}`", commit.stage, view.name);
-                Ok(branch)
+                Ok((branch, true))
             }
             // Somebody else wrote to the branch meanwhile: the next pass looks at it again.
-            PushOutcome::Lost { .. } => Ok(branch),
+            PushOutcome::Lost { .. } => Ok((branch, false)),
             PushOutcome::RejectedByHook { message } => Err(anyhow::anyhow!(
                 "a hook or rule of the repository refused the branch {branch}, which proposes stage {} of {}: {message}; allow Stepgate to \
                  write branches below {PREFIX}",
