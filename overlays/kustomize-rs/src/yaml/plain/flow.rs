@@ -142,7 +142,9 @@ fn word<'s>(cursor: &mut Cursor<'s>) -> Option<&'s str> {
     let length = rest.bytes().position(|byte| !is_word(byte))?;
     let text = rest.get(..length)?;
     let first = text.bytes().next()?;
-    if !(first.is_ascii_alphanumeric() || matches!(first, b'/' | b'_' | b'.')) {
+    // Options of a command line begin with marks of lists.
+    let option = || text.trim_start_matches('-').starts_with(|next: char| next.is_ascii_alphanumeric());
+    if !(first.is_ascii_alphanumeric() || matches!(first, b'/' | b'_' | b'.') || first == b'-' && option()) {
         return None;
     }
     cursor.at += length;

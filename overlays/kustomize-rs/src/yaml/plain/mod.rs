@@ -111,7 +111,8 @@ impl<'s> Reader<'s, '_> {
         while let Some(line) = self.current.filter(|line| line.indent >= indent) {
             if !line.is_item() {
                 // Of a mapping around this list, whose keys stand at the same indent.
-                if line.indent == indent && line.text.starts_with("---") {
+                let ends_document = line.indent == 0 && line.text == "---";
+                if line.indent == indent && line.text.starts_with("---") && !ends_document {
                     return None;
                 }
                 break;

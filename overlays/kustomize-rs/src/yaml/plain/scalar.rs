@@ -33,10 +33,11 @@ pub(super) fn is_plain_start(text: &str) -> bool {
         // Options of a command line, but no mark of a document.
         [b'-', b'-', next, ..] => !matches!(next, b' ' | b'-'),
         [b'-', next, ..] => !matches!(next, b' ' | b'-'),
+        [b':', next, ..] => *next != b' ',
         [first, ..] => {
             *first >= 0x80
                 || first.is_ascii_alphanumeric()
-                || matches!(first, b'<' | b'/' | b'.' | b'_' | b'+' | b'~' | b'(' | b'$' | b'^')
+                || matches!(first, b'<' | b'=' | b'/' | b'.' | b'_' | b'+' | b'~' | b'(' | b'$' | b'^')
         }
         [] => false,
     }
