@@ -1,9 +1,11 @@
 //! Field paths that transformers work on, and how those of several files come together.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::error::BuildError;
 use crate::id::Gvk;
+use crate::transform::order;
 
 /// A field of some kinds, as in kustomize's `configurations`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,19 +143,30 @@ impl Configuration {
     /// Puts the tables into the order they are worked off in. Which of two overlapping fields stays when tables are
     /// merged depends on it too.
     pub(crate) fn sort(&mut self) {
-        for name in Self::TABLES {
-            if let Some(table) = self.table_mut(name) {
-                table.sort_by_key(|spec| sort_key(&spec.gvk));
+        let tables = [
+            &mut self.name_prefix,
+            &mut self.name_suffix,
+            &mut self.namespace,
+            &mut self.common_labels,
+            &mut self.labels,
+            &mut self.template_labels,
+            &mut self.common_annotations,
+            &mut self.var_reference,
+            &mut self.images,
+            &mut self.replicas,
+        ];
+        for table in tables {
+            // A table in order stays shared.
+            if !table.is_sorted_by(|a, b| compare_kinds(&a.gvk, &b.gvk).is_le()) {
+                Arc::make_mut(table).sort_by(|a, b| compare_kinds(&a.gvk, &b.gvk));
             }
         }
-        self.name_reference.sort_by_key(|reference| sort_key(&reference.gvk));
+        self.name_reference.sort_by(|a, b| compare_kinds(&a.gvk, &b.gvk));
     }
 }
 
-fn sort_key(gvk: &Gvk) -> (i32, String) {
-    let or = |part: &str, empty: &str| if part.is_empty() { empty.to_owned() } else { part.to_owned() };
-    let text = format!("{}_{}_{}", or(&gvk.group, "~G"), or(&gvk.version, "~V"), or(&gvk.kind, "~K"));
-    (crate::transform::order::rank(&gvk.kind), text)
+fn compare_kinds(a: &Gvk, b: &Gvk) -> Ordering {
+    order::rank(&a.kind).cmp(&order::rank(&b.kind)).then_with(|| order::compare_gvks(a, b))
 }
 
 fn merge_tables(known: &mut Arc<Vec<FieldSpec>>, more: &[FieldSpec]) -> Result<(), BuildError> {

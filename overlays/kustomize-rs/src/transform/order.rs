@@ -88,7 +88,7 @@ pub(crate) fn sort_legacy(resources: &mut Resources, order: Option<&LegacyOrder>
         a_rank.cmp(b_rank).then_with(|| {
             let namespaces = a.gvk.kind == "Namespace" && b.gvk.kind == "Namespace";
             let core = a.gvk.group.is_empty() || b.gvk.group.is_empty();
-            let order = compare(&gvk_parts(&a.gvk), &gvk_parts(&b.gvk));
+            let order = compare_gvks(&a.gvk, &b.gvk);
             if namespaces && core { order.reverse() } else { order }
         })
     });
@@ -102,6 +102,11 @@ fn compare(a: &[&str], b: &[&str]) -> Ordering {
 
 fn or<'a>(text: &'a str, empty: &'a str) -> &'a str {
     if text.is_empty() { empty } else { text }
+}
+
+/// The order of two kinds, as texts.
+pub(crate) fn compare_gvks(a: &Gvk, b: &Gvk) -> Ordering {
+    compare(&gvk_parts(a), &gvk_parts(b))
 }
 
 fn gvk_parts(gvk: &Gvk) -> [&str; 5] {
