@@ -29,6 +29,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -36,7 +37,7 @@ pub use error::CommandError;
 pub use exit::{EXIT_CODES, Exit};
 pub use output::{Format, Report, Table};
 
-use crate::cluster::kubernetes::{Connection, ConnectionSource};
+use crate::cluster::kubernetes::{Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT, REQUESTS_PER_SECOND};
 use crate::controller::access::{Clusters, KubernetesClusters, NoAccess};
 use crate::telemetry::{self, LogFormat};
 
@@ -115,6 +116,12 @@ pub struct ClusterArguments {
     /// Use the service account of the pod that this program runs in.
     #[arg(long, env = "STEPGATE_IN_CLUSTER", conflicts_with_all = ["kubeconfig", "context"])]
     in_cluster: bool,
+    /// How many requests one API server gets in a second; twice as many may go at once.
+    #[arg(long, env = "STEPGATE_REQUESTS_PER_SECOND", value_name = "NUMBER", default_value_t = REQUESTS_PER_SECOND)]
+    requests_per_second: u32,
+    /// How long one request may take, in seconds.
+    #[arg(long, env = "STEPGATE_REQUEST_TIMEOUT", value_name = "SECONDS", default_value_t = REQUEST_TIMEOUT.as_secs())]
+    request_timeout: u64,
     /// Where Cluster API objects are saved before a rollout.
     #[arg(long, env = "STEPGATE_BACKUPS", default_value = "stepgate-backups", value_name = "DIR")]
     backups: PathBuf,
@@ -123,18 +130,25 @@ pub struct ClusterArguments {
 impl ClusterArguments {
     /// Connects. No request is made: whether a server answers shows at the first reading.
     fn open(&self) -> Result<Arc<dyn Clusters>, CommandError> {
-        let source = if self.in_cluster {
-            ConnectionSource::InCluster
-        } else {
-            ConnectionSource::Kubeconfig { path: self.kubeconfig.clone(), context: self.context.clone() }
-        };
         let explicit = self.in_cluster || self.kubeconfig.is_some() || self.context.is_some();
-        match run::runtime()?.block_on(Connection::open(&source)) {
+        match self.connect()? {
             Ok(connection) => Ok(Arc::new(KubernetesClusters::new(connection, self.backups.clone()))),
             Err(error) if explicit => Err(error.into()),
             // Plans and reasons that follow from git can be had without any cluster.
             Err(error) => Ok(Arc::new(NoAccess::new(error.to_string()))),
         }
+    }
+
+    /// A connection to the management cluster.
+    fn connect(&self) -> Result<Result<Connection, ConnectionError>, CommandError> {
+        let source = if self.in_cluster {
+            ConnectionSource::InCluster
+        } else {
+            ConnectionSource::Kubeconfig { path: self.kubeconfig.clone(), context: self.context.clone() }
+        };
+        let opened = run::runtime()?.block_on(Connection::open(&source));
+        let timeout = Duration::from_secs(self.request_timeout.max(1));
+        Ok(opened.map(|connection| connection.with_timeout(timeout).with_requests_per_second(self.requests_per_second)))
     }
 }
 

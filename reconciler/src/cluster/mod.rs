@@ -131,6 +131,15 @@ pub trait Cluster: Send + Sync {
     /// Reads everything that the request's expectations look at. What cannot be read is unreachable or unread, with the reason.
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation>;
 
+    /// From now on changes of what this request looks at are told, as far as this cluster tells of any. A change is a reason to read, never
+    /// one to decide.
+    fn follow<'a>(&'a self, _: &'a ObserveRequest) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Nothing is waited for any more: no change need be told.
+    fn rest(&self) {}
+
     /// Saves the Cluster API objects of the cluster and reads them back. Later observations report it.
     fn back_up<'a>(
         &'a self,

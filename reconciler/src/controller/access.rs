@@ -10,18 +10,24 @@ use overlays::{ClusterSpec, Management};
 use rollout::{BackupReport, Observation, Reachability, RolloutId};
 
 use super::expectation::cluster_api_namespace;
-use crate::cluster::kubernetes::{Connection, KubernetesCluster};
+use crate::cluster::kubernetes::{Changes, Connection, KubernetesCluster, ManagementWatches};
 use crate::cluster::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
 
 /// The clusters of a fleet, by specification.
 pub trait Clusters: Send + Sync {
     /// The cluster that a specification describes.
     fn cluster(&self, cluster: &ClusterSpec) -> Arc<dyn Cluster>;
+
+    /// Which of them have changed, as far as they tell.
+    fn changes(&self) -> Option<&Changes> {
+        None
+    }
 }
 
 /// Clusters behind real API servers: one connection to the management cluster, the others through their kubeconfig Secrets.
 pub struct KubernetesClusters {
     management: Connection,
+    watches: Arc<ManagementWatches>,
     backups: PathBuf,
     open: Mutex<BTreeMap<String, Arc<KubernetesCluster>>>,
 }
@@ -29,7 +35,7 @@ pub struct KubernetesClusters {
 impl KubernetesClusters {
     /// Clusters reached from the management cluster. Backups go below `backups`, one folder a cluster.
     pub fn new(management: Connection, backups: PathBuf) -> Self {
-        Self { management, backups, open: Mutex::default() }
+        Self { management, watches: Arc::default(), backups, open: Mutex::default() }
     }
 }
 
@@ -39,14 +45,19 @@ impl Clusters for KubernetesClusters {
         let known = open.entry(cluster.name.clone()).or_insert_with(|| {
             let backups = self.backups.join(&cluster.name);
             let management = self.management.clone();
-            Arc::new(match cluster.management {
+            let opened = match cluster.management {
                 Management::SelfManaged => KubernetesCluster::management(management, backups),
                 Management::ManagedBy(_) => {
                     KubernetesCluster::workload(management, &cluster_api_namespace(cluster), &cluster.name, backups)
                 }
-            })
+            };
+            Arc::new(opened.watched(&cluster.name, &self.watches))
         });
         Arc::clone(known) as Arc<dyn Cluster>
+    }
+
+    fn changes(&self) -> Option<&Changes> {
+        Some(self.watches.changes())
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod access;
 pub mod adopt;
+mod asking;
 mod changes;
 pub mod clock;
 pub mod commit;
@@ -112,6 +113,14 @@ impl Controller {
             reading: Mutex::default(),
             settled: Mutex::default(),
             writing: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// Returns when a cluster has changed, as far as clusters tell; else never.
+    pub async fn changed(&self) {
+        match self.clusters.changes() {
+            Some(changes) => changes.changed().await,
+            None => std::future::pending().await,
         }
     }
 

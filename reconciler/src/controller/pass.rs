@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use overlays::{Apply, ClusterSpec, RenderedTree};
-use rollout::{ApprovalRecord, ClusterName, Effect, Pause, Plan, Prerequisite, StageCommit, StageName, World};
+use rollout::{ApprovalRecord, ClusterName, Effect, Pause, Prerequisite, StageCommit, StageName, World};
 
 use super::access::Clusters;
+use super::asking::request;
 use super::commit::{self, Signature, StaleDecision};
 use super::direct;
 use super::directory::ClusterDirectory;
@@ -15,7 +16,8 @@ use super::proposal;
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
 use super::standing::{self, Standing};
 use super::{Controller, Memory, Settled};
-use crate::cluster::{Cluster, ObserveRequest};
+use crate::cluster::Cluster;
+use crate::cluster::kubernetes::Changes;
 use crate::git::{CommitDraft, CommitOutcome, GitError, PushOutcome};
 
 /// How many effects one cluster may carry out in one pass before the others have their turn again.
@@ -27,6 +29,7 @@ impl Controller {
     /// # Errors
     /// [`GitError`] when the repository or the source branch cannot be read at all.
     pub async fn pass(&self) -> Result<Arc<Pass>, GitError> {
+        self.forget_changed();
         let heads = self.heads()?;
         if let Some(settled) = self.settled_at(&heads) {
             return Ok(settled);
@@ -45,6 +48,15 @@ impl Controller {
         let pass = Arc::new(Pass { clusters: passes });
         self.settle(&pass)?;
         Ok(pass)
+    }
+
+    /// What was read of a cluster that has changed since is not worth keeping: it is read again now.
+    fn forget_changed(&self) {
+        for name in self.clusters.changes().map(Changes::take).unwrap_or_default() {
+            if let Ok(name) = name.parse::<ClusterName>() {
+                self.remember(&name, |memory| memory.observation = None);
+            }
+        }
     }
 
     fn heads(&self) -> Result<crate::git::Heads, GitError> {
@@ -118,6 +130,9 @@ impl Controller {
                     (memory.view, memory.observation) = (None, None);
                 }
             });
+            if pass.outcome == ClusterOutcome::Done {
+                self.clusters.cluster(cluster).rest();
+            }
         }
         pass
     }
@@ -208,7 +223,10 @@ impl Controller {
                 }
                 let cluster = self.clusters.cluster(&view.cluster);
                 self.ensure_applied(reading, view, cluster.as_ref(), now).await;
-                let observation = cluster.observe(&request(view, world, confirm, now)).await;
+                let request = request(view, world, confirm, now);
+                // First the watches: what changes after the reading is told, and nothing in between is missed.
+                cluster.follow(&request).await;
+                let observation = cluster.observe(&request).await;
                 self.remember(&view.name, |memory| memory.observation = Some(observation));
                 Ok(Performed::Again)
             }
@@ -486,25 +504,4 @@ fn world(
         prerequisites,
         approvals,
     }
-}
-
-/// Every workload of the cluster is looked at twice only: before the first commit of a plan and after its last.
-fn is_asked_for(plan: &Plan, stage: &StageName) -> bool {
-    match stage {
-        StageName::Preflight => !plan.running,
-        StageName::Verify => plan.next_stage().is_none(),
-        _ => true,
-    }
-}
-
-/// Asks for everything that the gates of this world look at.
-fn request(view: &ClusterView, world: &World, confirm: bool, at: jiff::Timestamp) -> ObserveRequest {
-    let plans = [Some(&world.plan), world.running.as_ref()];
-    let stages = plans
-        .into_iter()
-        .flatten()
-        .flat_map(|plan| plan.stages.iter().filter(|stage| is_asked_for(plan, &stage.stage.name)));
-    let expectations =
-        stages.flat_map(|stage| stage.expectations.iter().chain(&stage.deployed_expectations)).cloned().collect();
-    ObserveRequest { expectations, kustomizations: view.flux_references(), confirm, at }
 }

@@ -8,3 +8,4 @@ mod kubernetes_minor;
 mod machines;
 mod recording;
 mod scene;
+mod watching;

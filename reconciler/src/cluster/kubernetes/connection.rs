@@ -1,13 +1,19 @@
 //! Connections to API servers: by kubeconfig, from inside a cluster, and to workload clusters through their Secrets.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+use super::limit::RateLimit;
+
 /// How long a single request may take, connecting included.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many requests one API server gets in a second, where nothing else is asked for; twice as many may go at once.
+pub const REQUESTS_PER_SECOND: u32 = 50;
 
 /// Where the credentials of an API server come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +66,8 @@ pub struct Connection {
     pub(super) client: Client,
     pub(super) server: String,
     pub(super) timeout: Duration,
+    pub(super) requests_per_second: u32,
+    limit: Arc<RateLimit>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -143,7 +151,9 @@ impl Connection {
         config.default_retry = false;
         let server = server(&config);
         let client = Client::try_from(config).map_err(|error| error.to_string())?;
-        Ok(Self { client, server, timeout: REQUEST_TIMEOUT })
+        let limit = Arc::new(RateLimit::new(REQUESTS_PER_SECOND, 2 * REQUESTS_PER_SECOND));
+        let requests_per_second = REQUESTS_PER_SECOND;
+        Ok(Self { client, server, timeout: REQUEST_TIMEOUT, requests_per_second, limit })
     }
 
     /// The same connection with another limit for single requests.
@@ -151,6 +161,24 @@ impl Connection {
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
+    }
+
+    /// The same connection with a limit of its own: so many requests in a second, and twice as many at once.
+    #[must_use]
+    pub fn with_requests_per_second(mut self, requests: u32) -> Self {
+        self.limit = Arc::new(RateLimit::new(requests, requests.saturating_mul(2)));
+        self.requests_per_second = requests;
+        self
+    }
+
+    /// Waits until one more request may be sent.
+    pub(super) async fn permit(&self) {
+        self.limit.permit().await;
+    }
+
+    /// Whether both are one connection.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.limit, &other.limit)
     }
 
     /// Address of the API server, without credentials.

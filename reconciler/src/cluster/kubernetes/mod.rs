@@ -5,9 +5,12 @@ mod backup;
 mod connection;
 mod error;
 mod kind;
+mod limit;
 mod observe;
 mod probe;
 mod request;
+mod watch;
+mod watched;
 mod workload;
 
 #[cfg(test)]
@@ -17,7 +20,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -26,10 +29,13 @@ use serde_json::json;
 
 pub use apply::{ApplyConflict, ApplyError};
 pub use backup::{BackupError, read_backup};
-pub use connection::{Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT};
+pub use connection::{Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT, REQUESTS_PER_SECOND};
 pub use error::{FieldConflict, RequestError};
+pub use watch::Changes;
+pub use watched::ManagementWatches;
 
 use self::kind::{GIT_REPOSITORY, KUSTOMIZATION, OCI_REPOSITORY};
+use self::watched::Watched;
 use self::workload::Own;
 use super::{ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster, ClusterError, FluxReference, ObserveRequest};
 
@@ -51,6 +57,7 @@ pub struct KubernetesCluster {
     backups: PathBuf,
     applied: Mutex<BTreeMap<FluxReference, Applied>>,
     backup: Mutex<Option<BackupReport>>,
+    watched: Option<Watched>,
 }
 
 /// What was last applied without Flux in place of a Kustomization.
@@ -74,8 +81,15 @@ impl KubernetesCluster {
         Self::new(management, Own::workload(namespace, name), backups)
     }
 
+    /// The same cluster, that tells of changes under this name.
+    #[must_use]
+    pub fn watched(mut self, name: &str, watches: &Arc<ManagementWatches>) -> Self {
+        self.watched = Some(Watched::new(name, Arc::clone(watches)));
+        self
+    }
+
     fn new(management: Connection, own: Own, backups: PathBuf) -> Self {
-        Self { management, own, backups, applied: Mutex::default(), backup: Mutex::default() }
+        Self { management, own, backups, applied: Mutex::default(), backup: Mutex::default(), watched: None }
     }
 
     /// The sets of each server, in their order.
@@ -115,6 +129,20 @@ impl KubernetesCluster {
 impl Cluster for KubernetesCluster {
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
         Box::pin(observe::observe(self, request))
+    }
+
+    fn follow<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some(watched) = &self.watched {
+                watched.follow(self, request).await;
+            }
+        })
+    }
+
+    fn rest(&self) {
+        if let Some(watched) = &self.watched {
+            watched.rest();
+        }
     }
 
     fn back_up<'a>(

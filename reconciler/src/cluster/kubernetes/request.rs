@@ -133,7 +133,11 @@ impl Connection {
                 Err(error) if error.is_not_found() => return Ok(Vec::new()),
                 Err(error) => return Err(error),
             };
-            objects.extend(page.items);
+            // Twice the size of most objects, and gates read nothing of it in lists.
+            objects.extend(page.items.into_iter().map(|mut object| {
+                object.metadata.managed_fields = None;
+                object
+            }));
             match page.metadata.continue_.filter(|token| !token.is_empty() && at_most.is_none()) {
                 Some(token) => parameters = parameters.continue_token(&token),
                 None => return Ok(objects),
@@ -286,6 +290,7 @@ impl Connection {
     ) -> Result<T, RequestError> {
         let failed = |error: kube::Error| RequestError::new(attempt, &self.server, &error);
         let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
+        self.permit().await;
         let answer = async {
             let stream = self.client.request_stream(request).await.map_err(failed)?;
             let mut answer = Vec::new();

@@ -51,7 +51,10 @@ impl Own {
             .ok()
             .and_then(|bytes| String::from_utf8(bytes).ok())
             .ok_or_else(|| failed(String::from("key `value` is no base64 of a text")))?;
-        let connection = Connection::from_secret(namespace, name, &text).await?.with_timeout(management.timeout);
+        let connection = Connection::from_secret(namespace, name, &text)
+            .await?
+            .with_timeout(management.timeout)
+            .with_requests_per_second(management.requests_per_second);
         *known = Some((version, connection.clone()));
         Ok(connection)
     }

@@ -1,5 +1,6 @@
 //! One reading of a cluster: what the expectations look at, and no more.
 
+pub(super) mod interests;
 mod managed;
 mod own;
 mod reads;

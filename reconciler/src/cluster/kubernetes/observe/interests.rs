@@ -1,0 +1,79 @@
+//! What the gates of a request look at, as watches.
+
+use std::collections::BTreeSet;
+
+use super::super::kind::{
+    CLUSTER, CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, DEPLOYMENT, EKSA_CLUSTER, ETCDADM_CLUSTER, GIT_REPOSITORY,
+    KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, NODE, OCI_REPOSITORY, POD,
+};
+use super::super::request::ServedVersions;
+use super::super::watch::{Filter, Interest};
+use super::reads::Reads;
+use crate::cluster::ObserveRequest;
+
+/// What changes in the management cluster matter to a request. Surveys are not followed: they are looked at twice in a rollout.
+pub(in super::super) fn managed(request: &ObserveRequest, served: &ServedVersions) -> Interest {
+    let reads = Reads::of(request);
+    let mut interest = Interest::default();
+    let mut add = |kind: &Kind, filter: Filter| {
+        if let Some(version) = served.version_of(kind) {
+            interest.add(kind.resource(version), filter);
+        }
+    };
+    if !reads.clusters.is_empty() {
+        // The empty name stands for all clusters.
+        let filter = if reads.clusters.contains("") {
+            Filter::All
+        } else {
+            Filter::OfClusters(reads.clusters.iter().map(|name| (*name).to_owned()).collect())
+        };
+        for kind in [&CLUSTER, &KUBEADM_CONTROL_PLANE, &MACHINE_DEPLOYMENT, &MACHINE_SET, &MACHINE, &ETCDADM_CLUSTER] {
+            add(kind, filter.clone());
+        }
+    }
+    if !reads.eksa_clusters.is_empty() {
+        let named = reads.eksa_clusters.iter().map(|(namespace, name)| ((*namespace).to_owned(), (*name).to_owned()));
+        add(&EKSA_CLUSTER, Filter::Named(named.collect()));
+    }
+    if !reads.kustomizations.is_empty() {
+        let named = reads.kustomizations.iter().map(|known| (known.namespace.clone(), known.name.clone()));
+        add(&KUSTOMIZATION, Filter::Named(named.collect()));
+        // Which sources they have only their reading tells; there are few.
+        add(&GIT_REPOSITORY, Filter::All);
+        add(&OCI_REPOSITORY, Filter::All);
+    }
+    interest
+}
+
+/// What changes in the cluster itself matter to a request.
+pub(in super::super) fn own(request: &ObserveRequest) -> Interest {
+    let reads = Reads::of(request);
+    let mut interest = Interest::default();
+    let mut add = |kind: &Kind, filter: Filter| {
+        if let Some(version) = kind.versions.first() {
+            interest.add(kind.resource(version), filter);
+        }
+    };
+    if reads.nodes {
+        add(&NODE, Filter::All);
+    }
+    let named = |wanted: &BTreeSet<(&str, &str)>| {
+        Filter::Named(wanted.iter().map(|(namespace, name)| ((*namespace).to_owned(), (*name).to_owned())).collect())
+    };
+    if !reads.deployments.is_empty() {
+        add(&DEPLOYMENT, named(&reads.deployments));
+    }
+    if !reads.daemon_sets.is_empty() {
+        add(&DAEMON_SET, named(&reads.daemon_sets));
+    }
+    let namespaces: BTreeSet<String> =
+        reads.deployments.iter().chain(&reads.daemon_sets).map(|(namespace, _)| (*namespace).to_owned()).collect();
+    if !namespaces.is_empty() {
+        add(&POD, Filter::In(namespaces));
+    }
+    if !reads.definitions.is_empty() {
+        let named = reads.definitions.iter().map(|name| (String::new(), (*name).to_owned()));
+        add(&CUSTOM_RESOURCE_DEFINITION, Filter::Named(named.collect()));
+    }
+    interest
+}

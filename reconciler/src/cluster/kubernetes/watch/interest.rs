@@ -1,0 +1,70 @@
+//! Which objects a cluster's gates look at.
+
+use std::collections::BTreeSet;
+
+use kube::core::{ApiResource, DynamicObject};
+
+/// The label by which Cluster API's objects name their cluster.
+const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+
+/// Which objects of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) enum Filter {
+    /// All of them.
+    All,
+    /// Those of these Cluster API clusters, by label or by their own name.
+    OfClusters(BTreeSet<String>),
+    /// Those in these namespaces.
+    In(BTreeSet<String>),
+    /// These, by namespace (empty where there is none) and name.
+    Named(BTreeSet<(String, String)>),
+}
+
+/// What the gates of one cluster look at on one API server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in super::super) struct Interest {
+    of: Vec<(ApiResource, Filter)>,
+}
+
+impl Interest {
+    pub(in super::super) fn add(&mut self, resource: ApiResource, filter: Filter) {
+        self.of.push((resource, filter));
+    }
+
+    pub(in super::super) fn extend(&mut self, other: Self) {
+        self.of.extend(other.of);
+    }
+
+    pub(super) fn resources(&self) -> impl Iterator<Item = &ApiResource> {
+        self.of.iter().map(|(resource, _)| resource)
+    }
+
+    /// Whether it is about objects of this resource at all.
+    pub(super) fn names(&self, resource: &ApiResource) -> bool {
+        self.of.iter().any(|(known, _)| known == resource)
+    }
+
+    /// Whether it is about this object.
+    pub(super) fn matches(&self, resource: &ApiResource, object: &DynamicObject) -> bool {
+        self.of.iter().any(|(known, filter)| known == resource && filter.matches(object))
+    }
+}
+
+impl Filter {
+    fn matches(&self, object: &DynamicObject) -> bool {
+        let metadata = &object.metadata;
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        match self {
+            Self::All => true,
+            Self::OfClusters(clusters) => {
+                let label = metadata.labels.as_ref().and_then(|labels| labels.get(CLUSTER_NAME)).map(String::as_str);
+                clusters.contains(label.unwrap_or(name))
+            }
+            Self::In(namespaces) => namespaces.contains(namespace),
+            Self::Named(named) => {
+                named.iter().any(|(known, wanted)| (known.as_str(), wanted.as_str()) == (namespace, name))
+            }
+        }
+    }
+}

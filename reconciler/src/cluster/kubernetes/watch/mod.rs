@@ -1,0 +1,243 @@
+//! Watches: which clusters have changed since they were read last.
+//!
+//! Nothing is decided on what a watch says. It only tells that a fresh reading is worth its cost now, so what is kept of an object is
+//! the digest of the fields that gates read: a heartbeat or an annotation of a leader is no change.
+
+mod digest;
+mod interest;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::Api;
+use kube::core::{ApiResource, DynamicObject};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+pub(super) use self::interest::{Filter, Interest};
+use super::connection::Connection;
+
+/// How long one watch lasts before the server is asked anew, in seconds; the next one goes on where it ended.
+const WATCH_SECONDS: u32 = 290;
+
+/// Objects on one page of the first list, where the server cannot send them through the watch.
+const PAGE: u32 = 500;
+
+/// The clusters in which something that gates read has changed.
+#[derive(Debug, Default)]
+pub struct Changes {
+    changed: Mutex<BTreeSet<String>>,
+    notify: Notify,
+}
+
+impl Changes {
+    pub(super) fn note(&self, cluster: &str) {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster.to_owned());
+        self.notify.notify_one();
+    }
+
+    /// The clusters that have changed since this was called last.
+    #[must_use]
+    pub fn take(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.changed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns when a cluster has changed that was not taken yet.
+    pub async fn changed(&self) {
+        while self.changed.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            self.notify.notified().await;
+        }
+    }
+}
+
+/// The watches on one API server, shared by all clusters that read from it. They end when dropped.
+#[derive(Debug)]
+pub(super) struct Watches {
+    changes: Arc<Changes>,
+    state: Arc<Mutex<State>>,
+    tasks: Mutex<HashMap<String, JoinHandle<()>>>,
+}
+
+/// What is watched for whom, and what was seen.
+#[derive(Debug, Default)]
+struct State {
+    interests: BTreeMap<String, Interest>,
+    /// By resource, then by namespace and name: the digest of what gates read.
+    seen: HashMap<String, HashMap<ObjectKey, u64>>,
+}
+
+/// Namespace and name.
+type ObjectKey = (Box<str>, Box<str>);
+
+impl Watches {
+    pub(super) fn new(changes: Arc<Changes>) -> Self {
+        Self { changes, state: Arc::default(), tasks: Mutex::default() }
+    }
+
+    /// From now on `cluster` is told of changes of these objects. What is watched already goes on.
+    pub(super) fn follow(&self, connection: &Connection, cluster: &str, interest: Interest) {
+        let resources: Vec<ApiResource> = interest.resources().cloned().collect();
+        self.state().interests.insert(cluster.to_owned(), interest);
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        for resource in resources {
+            let topic = topic(&resource);
+            if tasks.get(&topic).is_some_and(|task| !task.is_finished()) {
+                continue;
+            }
+            let watching = watch(connection.clone(), resource, Arc::clone(&self.state), Arc::clone(&self.changes));
+            tasks.insert(topic, tokio::spawn(watching));
+        }
+    }
+
+    /// `cluster` needs nothing any more; what nobody else watches ends.
+    pub(super) fn forget(&self, cluster: &str) {
+        let mut state = self.state();
+        state.interests.remove(cluster);
+        let wanted: HashSet<String> =
+            state.interests.values().flat_map(|interest| interest.resources().map(topic)).collect();
+        state.seen.retain(|topic, _| wanted.contains(topic));
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|topic, task| {
+            let is_wanted = wanted.contains(topic);
+            if !is_wanted {
+                task.abort();
+            }
+            is_wanted
+        });
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            task.abort();
+        }
+    }
+}
+
+fn topic(resource: &ApiResource) -> String {
+    format!("{}.{}", resource.plural, resource.api_version)
+}
+
+/// Follows one resource for as long as it is served. Errors are retried with growing pauses: what was missed meanwhile is found by the
+/// list that a watch begins with, and until then by the controller's own readings.
+async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<State>>, changes: Arc<Changes>) {
+    let api: Api<DynamicObject> = Api::all_with(connection.client.clone(), &resource);
+    let topic = topic(&resource);
+    let config = watcher::Config::default().any_semantic().timeout(WATCH_SECONDS);
+    let mut streaming = true;
+    let mut told = false;
+    loop {
+        let config = if streaming { config.clone().streaming_lists() } else { config.clone().page_size(PAGE) };
+        let mut stream = std::pin::pin!(watcher::watcher(api.clone(), config).default_backoff());
+        let mut listed: Option<HashSet<ObjectKey>> = None;
+        while let Some(event) = stream.next().await {
+            let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
+            match event {
+                Ok(Event::Init) => listed = Some(HashSet::new()),
+                Ok(Event::InitApply(object)) => {
+                    if let Some(listed) = &mut listed {
+                        listed.insert(key(&object));
+                    }
+                    lock().applied(&topic, &resource, &object, &changes);
+                }
+                Ok(Event::InitDone) => {
+                    if let Some(listed) = listed.take() {
+                        lock().listed(&topic, &resource, &listed, &changes);
+                    }
+                    told = false;
+                }
+                Ok(Event::Apply(object)) => lock().applied(&topic, &resource, &object, &changes),
+                Ok(Event::Delete(object)) => lock().deleted(&topic, &resource, &object, &changes),
+                Err(error) if streaming && cannot_stream(&error) => {
+                    streaming = false;
+                    break;
+                }
+                Err(error) if is_gone(&error) => return,
+                Err(error) => {
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::warn!(
+                            kubernetes.server = connection.server(),
+                            %error,
+                            "could not watch {}; changes are found by readings until it works again",
+                            resource.plural
+                        );
+                    }
+                }
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Servers before watch-list refuse `sendInitialEvents` as invalid or forbidden by their feature gates.
+fn cannot_stream(error: &watcher::Error) -> bool {
+    code(error).is_some_and(|code| matches!(code, 400 | 422))
+}
+
+/// The resource is served no more.
+fn is_gone(error: &watcher::Error) -> bool {
+    code(error) == Some(404)
+}
+
+fn code(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
+        watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+fn key(object: &DynamicObject) -> ObjectKey {
+    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+    (text(&object.metadata.namespace), text(&object.metadata.name))
+}
+
+impl State {
+    fn applied(&mut self, topic: &str, resource: &ApiResource, object: &DynamicObject, changes: &Changes) {
+        let Self { interests, seen } = self;
+        let mut interested = interests
+            .iter()
+            .filter(|(_, interest)| interest.matches(resource, object))
+            .map(|(name, _)| name)
+            .peekable();
+        // What nobody looks at is not kept.
+        if interested.peek().is_none() {
+            return;
+        }
+        let digest = digest::of(resource, object);
+        let known = seen.entry(topic.to_owned()).or_default().insert(key(object), digest);
+        if known != Some(digest) {
+            interested.for_each(|cluster| changes.note(cluster));
+        }
+    }
+
+    fn deleted(&mut self, topic: &str, resource: &ApiResource, object: &DynamicObject, changes: &Changes) {
+        let known = self.seen.get_mut(topic).and_then(|seen| seen.remove(&key(object)));
+        if known.is_some() {
+            let interested = self.interests.iter().filter(|(_, interest)| interest.matches(resource, object));
+            interested.for_each(|(cluster, _)| changes.note(cluster));
+        }
+    }
+
+    /// Of objects that went while nobody watched only the key is left: whoever follows the resource is told.
+    fn listed(&mut self, topic: &str, resource: &ApiResource, listed: &HashSet<ObjectKey>, changes: &Changes) {
+        let Some(seen) = self.seen.get_mut(topic) else { return };
+        let before = seen.len();
+        seen.retain(|key, _| listed.contains(key));
+        if seen.len() != before {
+            let interested = self.interests.iter().filter(|(_, interest)| interest.names(resource));
+            interested.for_each(|(cluster, _)| changes.note(cluster));
+        }
+    }
+}

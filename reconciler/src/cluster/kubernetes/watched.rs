@@ -1,0 +1,82 @@
+//! The watches of one cluster: on the server that manages it, shared with others, and on its own.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::connection::Connection;
+use super::watch::{Changes, Watches};
+use super::{KubernetesCluster, Own, observe};
+use crate::cluster::ObserveRequest;
+
+/// Whom a cluster tells of changes, and what watches for it.
+#[derive(Debug)]
+pub(super) struct Watched {
+    cluster: String,
+    changes: Arc<Changes>,
+    /// Those on the management cluster's server.
+    management: Arc<ManagementWatches>,
+    /// Those on the cluster's own server, where it has one, with the connection they go through.
+    own: Mutex<Option<(Connection, Watches)>>,
+}
+
+/// The watches on the management cluster's server, for every cluster that is read from it.
+#[derive(Debug)]
+pub struct ManagementWatches {
+    changes: Arc<Changes>,
+    watches: Watches,
+}
+
+impl Default for ManagementWatches {
+    fn default() -> Self {
+        let changes = Arc::new(Changes::default());
+        Self { watches: Watches::new(Arc::clone(&changes)), changes }
+    }
+}
+
+impl ManagementWatches {
+    /// Who has changed.
+    #[must_use]
+    pub fn changes(&self) -> &Arc<Changes> {
+        &self.changes
+    }
+}
+
+impl Watched {
+    pub(super) fn new(cluster: &str, management: Arc<ManagementWatches>) -> Self {
+        Self {
+            cluster: cluster.to_owned(),
+            changes: Arc::clone(&management.changes),
+            management,
+            own: Mutex::default(),
+        }
+    }
+
+    /// Follows what the request looks at. A server that does not answer is followed the next time.
+    pub(super) async fn follow(&self, cluster: &KubernetesCluster, request: &ObserveRequest) {
+        let own = observe::interests::own(request);
+        if let Ok(served) = cluster.management.served_versions().await {
+            let mut managed = observe::interests::managed(request, &served);
+            if matches!(cluster.own, Own::Management) {
+                managed.extend(own);
+                self.management.watches.follow(&cluster.management, &self.cluster, managed);
+                return;
+            }
+            self.management.watches.follow(&cluster.management, &self.cluster, managed);
+        }
+        if let Ok(connection) = cluster.own.connect(&cluster.management).await {
+            let mut known = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+            // New credentials make a new connection, and the watches of the old one would end with it.
+            if known.as_ref().is_none_or(|(before, _)| !before.is_same(&connection)) {
+                *known = Some((connection.clone(), Watches::new(Arc::clone(&self.changes))));
+            }
+            if let Some((_, watches)) = known.as_ref() {
+                watches.follow(&connection, &self.cluster, own);
+            }
+        }
+    }
+
+    /// Nothing is waited for any more.
+    pub(super) fn rest(&self) {
+        self.management.watches.forget(&self.cluster);
+        *self.own.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}

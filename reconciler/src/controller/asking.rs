@@ -1,0 +1,28 @@
+//! What is read of a cluster, for what is to be decided.
+
+use jiff::Timestamp;
+use rollout::{Plan, StageName, World};
+
+use super::planner::ClusterView;
+use crate::cluster::ObserveRequest;
+
+/// Every workload of the cluster is looked at twice only: before the first commit of a plan and after its last.
+fn is_asked_for(plan: &Plan, stage: &StageName) -> bool {
+    match stage {
+        StageName::Preflight => !plan.running,
+        StageName::Verify => plan.next_stage().is_none(),
+        _ => true,
+    }
+}
+
+/// Asks for everything that the gates of this world look at.
+pub fn request(view: &ClusterView, world: &World, confirm: bool, at: Timestamp) -> ObserveRequest {
+    let plans = [Some(&world.plan), world.running.as_ref()];
+    let stages = plans
+        .into_iter()
+        .flatten()
+        .flat_map(|plan| plan.stages.iter().filter(|stage| is_asked_for(plan, &stage.stage.name)));
+    let expectations =
+        stages.flat_map(|stage| stage.expectations.iter().chain(&stage.deployed_expectations)).cloned().collect();
+    ObserveRequest { expectations, kustomizations: view.flux_references(), confirm, at }
+}

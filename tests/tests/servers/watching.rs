@@ -1,0 +1,158 @@
+//! Watches on a real API server, and clusters that come and go.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use rollout::{Expectation, Observation, Reachability};
+use serde_json::{Value, json};
+use stepgate::cluster::kubernetes::{Changes, Connection, ConnectionSource, KubernetesCluster, ManagementWatches};
+use stepgate::cluster::{Cluster as _, ObserveRequest};
+use tests::servers::{ApiServer, ApiServerOptions, isolated};
+
+const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
+
+fn request(deployment: &str) -> ObserveRequest {
+    let (namespace, name) = (String::from("default"), deployment.to_owned());
+    let expectations = vec![Expectation::Deployment { namespace, name, images: Vec::new() }];
+    ObserveRequest { expectations, kustomizations: Vec::new(), confirm: true, at: Timestamp::now() }
+}
+
+async fn connection(server: &ApiServer) -> anyhow::Result<Connection> {
+    let source = ConnectionSource::Kubeconfig { path: Some(server.kubeconfig()), context: None };
+    Ok(Connection::open(&source).await?)
+}
+
+async fn create(client: &Client, name: &str) -> anyhow::Result<()> {
+    let deployment = serde_json::from_value(json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": {
+            "metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "a", "image": "example.org/a"}]}}},
+    }))?;
+    Api::<Deployment>::namespaced(client.clone(), "default").create(&PostParams::default(), &deployment).await?;
+    Ok(())
+}
+
+async fn patch(client: &Client, name: &str, change: Value) -> anyhow::Result<()> {
+    let deployments = Api::<Deployment>::namespaced(client.clone(), "default");
+    deployments.patch(name, &PatchParams::default(), &Patch::Merge(change)).await?;
+    Ok(())
+}
+
+/// Everything that is told of up to this cluster.
+async fn told_until(changes: &Changes, cluster: &str) -> anyhow::Result<BTreeSet<String>> {
+    let mut told = BTreeSet::new();
+    while !told.contains(cluster) {
+        let changed = tokio::time::timeout(Duration::from_secs(60), changes.changed()).await;
+        changed.with_context(|| format!("nothing was told of {cluster}, but of {told:?}"))?;
+        told.extend(changes.take());
+    }
+    Ok(told)
+}
+
+#[test]
+fn only_what_gates_read_is_told_and_nothing_is_missed_while_the_server_is_away() {
+    let name = "watching::only_what_gates_read_is_told_and_nothing_is_missed_while_the_server_is_away";
+    isolated(name, NEEDED, async |programs| {
+        let folder = tempfile::tempdir()?;
+        let mut server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;
+        let client = server.client().await?;
+        let watches = Arc::new(ManagementWatches::default());
+        let changes = watches.changes();
+        create(&client, "one").await?;
+        create(&client, "last").await?;
+        let follow = async |name: &str| {
+            let cluster = KubernetesCluster::management(connection(&server).await?, folder.path().join(name));
+            let cluster = cluster.watched(name, &watches);
+            cluster.follow(&request(name)).await;
+            anyhow::Ok(cluster)
+        };
+        // One watch tells of both, in order: when the last change is told, all before it are.
+        let _last = follow("last").await?;
+        told_until(changes, "last").await?;
+        let one = follow("one").await?;
+        patch(&client, "one", json!({"spec": {"replicas": 2}})).await?;
+        patch(&client, "last", json!({"spec": {"replicas": 2}})).await?;
+        assert_eq!(told_until(changes, "last").await?.len(), 2);
+
+        patch(&client, "one", json!({"metadata": {"labels": {"leader": "me"}}})).await?;
+        patch(&client, "last", json!({"spec": {"replicas": 3}})).await?;
+        assert_eq!(told_until(changes, "last").await?.len(), 1);
+
+        server.server.kill()?;
+        server.server.restart()?;
+        server.wait_until_ready().await?;
+        patch(&client, "one", json!({"spec": {"replicas": 3}})).await?;
+        patch(&client, "last", json!({"spec": {"replicas": 4}})).await?;
+        if !told_until(changes, "one").await?.contains("last") {
+            told_until(changes, "last").await?;
+        }
+
+        // Whoever rests is told of nothing.
+        one.rest();
+        patch(&client, "one", json!({"spec": {"replicas": 4}})).await?;
+        patch(&client, "last", json!({"spec": {"replicas": 5}})).await?;
+        assert_eq!(told_until(changes, "last").await?.len(), 1);
+        Ok(())
+    });
+}
+
+fn reason(observation: &Observation) -> &str {
+    match &observation.reachable {
+        Reachability::Unreachable { reason } => reason,
+        Reachability::Reachable => "",
+    }
+}
+
+#[test]
+fn a_workload_cluster_is_reached_through_its_secret_and_its_outage_is_its_own() {
+    let name = "watching::a_workload_cluster_is_reached_through_its_secret_and_its_outage_is_its_own";
+    isolated(name, NEEDED, async |programs| {
+        let folder = tempfile::tempdir()?;
+        let options = ApiServerOptions::default();
+        let management = ApiServer::start(&programs, &folder.path().join("management"), options).await?;
+        let mut workload = ApiServer::start(&programs, &folder.path().join("workload"), options).await?;
+        create(&workload.client().await?, "inside").await?;
+        create(&management.client().await?, "outside").await?;
+        // As Cluster API writes it: with the credentials in it.
+        let read = |path: &str| {
+            std::fs::read(workload.folder().join("certificates").join(path)).map(|bytes| STANDARD.encode(bytes))
+        };
+        let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "clusters": [{"name": "a", "cluster": {"server": workload.url(), "certificate-authority-data": read("authority.crt")?}}],
+            "users": [{"name": "a", "user": {"client-certificate-data": read("admin.crt")?, "client-key-data": read("admin.key")?}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]});
+        let secret: Secret = serde_json::from_value(json!({"metadata": {"name": "prod-kubeconfig"},
+            "data": {"value": STANDARD.encode(kubeconfig.to_string())}}))?;
+        Api::namespaced(management.client().await?, "default").create(&PostParams::default(), &secret).await?;
+
+        let patience = Duration::from_secs(2);
+        let connection = connection(&management).await?.with_timeout(patience);
+        let cluster = KubernetesCluster::workload(connection.clone(), "default", "prod", folder.path().join("backups"));
+        let other = KubernetesCluster::management(connection, folder.path().join("backups"));
+        let seen = cluster.observe(&request("inside")).await;
+        assert_eq!((seen.deployments.len(), reason(&seen)), (1, ""));
+
+        // One that stands still and one that is gone: both are said, in time, and the other cluster is read as ever.
+        workload.server.stall()?;
+        let seen = cluster.observe(&request("inside")).await;
+        assert!(reason(&seen).contains("no answer within 2 s"), "{seen:?}");
+        assert_eq!(other.observe(&request("outside")).await.deployments.len(), 1);
+        workload.server.resume()?;
+        workload.server.kill()?;
+        let seen = cluster.observe(&request("inside")).await;
+        assert!(reason(&seen).contains(&workload.url()), "{seen:?}");
+        workload.server.restart()?;
+        workload.wait_until_ready().await?;
+        assert_eq!(cluster.observe(&request("inside")).await.deployments.len(), 1);
+        Ok(())
+    });
+}
