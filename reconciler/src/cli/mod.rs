@@ -22,6 +22,7 @@ mod plan;
 mod reject;
 mod render;
 mod run;
+mod serve;
 mod status;
 mod why;
 

@@ -1,22 +1,24 @@
 //! `stepgate run`: the controller.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use clap::Args;
-use jiff::{SignedDuration, Timestamp};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
+use super::serve::serve;
 use super::{ClusterArguments, FleetArguments, fleet};
-use crate::controller::clock::{Clock as _, SystemClock};
-use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
-use crate::watch::{Watch, WatchSettings, WebhookSecret, WebhookSettings, webhook};
+use crate::cluster::kubernetes::{Lease, Projection, SYSTEM_NAMESPACE};
+use crate::controller::clock::SystemClock;
+use crate::controller::{ClusterPass, Controller, Pass};
+
+/// The name of the Lease.
+const LEASE: &str = "stepgate";
 
 /// Arguments of `stepgate run`.
 #[derive(Debug, Args)]
@@ -33,16 +35,89 @@ pub struct Arguments {
     concurrent: usize,
     /// The longest time between two passes, even if nothing moves, in seconds.
     #[arg(long, env = "STEPGATE_INTERVAL", default_value_t = 30, value_name = "SECONDS")]
-    interval: u64,
+    pub(super) interval: u64,
+    /// Work only while holding a Lease in the management cluster; several processes then take turns. It saves work: without it they would do
+    /// each other no harm.
+    #[arg(long, env = "STEPGATE_LEADER_ELECTION")]
+    leader_election: bool,
+    /// The namespace of its own objects in the management cluster: the Lease, Rollouts and their events.
+    #[arg(long, env = "STEPGATE_NAMESPACE", value_name = "NAME", default_value = SYSTEM_NAMESPACE)]
+    namespace: String,
+    /// How long the Lease is held without being renewed, in seconds.
+    #[arg(long, env = "STEPGATE_LEASE_DURATION", value_name = "SECONDS", default_value_t = 15)]
+    lease_duration: u64,
+    /// What this process is called in the Lease; without it the name of the machine or pod, and the process' number.
+    #[arg(long, env = "STEPGATE_IDENTITY", value_name = "NAME")]
+    identity: Option<String>,
     /// Address for push webhooks of GitHub, GitLab and Gitea, such as `127.0.0.1:9292`; none, when left out.
     #[arg(long, env = "STEPGATE_WEBHOOK_ADDRESS", value_name = "ADDRESS")]
-    webhook_address: Option<SocketAddr>,
+    pub(super) webhook_address: Option<SocketAddr>,
     /// File with the secret that webhooks are signed with.
     #[arg(long, env = "STEPGATE_WEBHOOK_SECRET_FILE", value_name = "FILE", requires = "webhook_address")]
-    webhook_secret_file: Option<PathBuf>,
+    pub(super) webhook_secret_file: Option<PathBuf>,
+    /// Address of `/metrics`, `/healthz` and `/readyz`, or `off`. Left out, it is 127.0.0.1:8080 where nobody else has that.
+    #[arg(long, env = "STEPGATE_LISTEN", value_name = "ADDRESS|off")]
+    pub(super) listen: Option<Listen>,
     /// The form of the output of `--once`.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
+}
+
+impl Arguments {
+    /// The Lease to compete for, where that is wanted.
+    fn lease(&self) -> Result<Option<Lease>, CommandError> {
+        if !self.leader_election {
+            return Ok(None);
+        }
+        let connection = self.access.connect()??;
+        let host = || std::env::var("HOSTNAME").unwrap_or_else(|_| String::from("stepgate"));
+        let identity = self.identity.clone().unwrap_or_else(|| format!("{}_{}", host(), std::process::id()));
+        let duration = Duration::from_secs(self.lease_duration.max(1));
+        Ok(Some(Lease::new(connection, &self.namespace, LEASE, &identity, duration)))
+    }
+
+    /// Where clusters are shown as `Rollout` objects, if there is a management cluster.
+    fn projection(&self) -> Result<Option<Projection>, CommandError> {
+        let connection = self.access.connect()?.ok();
+        Ok(connection.map(|connection| Projection::new(connection, &self.namespace)))
+    }
+}
+
+/// Where metrics and health can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// Nowhere.
+    Off,
+    /// At this address.
+    At(SocketAddr),
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self::At(SocketAddr::from(([127, 0, 0, 1], 8080)))
+    }
+}
+
+impl Listen {
+    pub(super) fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::Off => None,
+            Self::At(address) => Some(address),
+        }
+    }
+}
+
+impl std::str::FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        text.parse()
+            .map(Self::At)
+            .map_err(|_| format!("expected an address such as 127.0.0.1:8080, or off, not {text}"))
+    }
 }
 
 /// What `run --once` came to.
@@ -130,7 +205,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         output::print(arguments.output, &PassReport::from(pass.as_ref()))?;
         return Ok(exit(&pass));
     }
-    runtime.block_on(serve(arguments, &controller))
+    let lease = arguments.lease()?;
+    let projection = arguments.projection()?;
+    runtime.block_on(serve(arguments, &controller, lease, projection))
 }
 
 fn exit(pass: &Pass) -> Exit {
@@ -142,111 +219,4 @@ fn exit(pass: &Pass) -> Exit {
         () if any("waiting") => Exit::Waiting,
         () => Exit::Success,
     }
-}
-
-async fn serve(arguments: &Arguments, controller: &Controller) -> Result<Exit, CommandError> {
-    let planner = controller.planner();
-    // People move the deploy branch too: by merging what is proposed.
-    let deploy = planner.read().ok().map(|reading| reading.layout.branch);
-    let branches = deploy.into_iter().chain([planner.source_branch().clone()]);
-    let mut watch = Watch::start(planner.repository().clone(), WatchSettings::new(branches));
-    let webhooks = start_webhooks(arguments, &watch).await?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tracing::info!(git.branch = %planner.source_branch(), "watching {:?}", planner.repository());
-    let mut last = Arc::new(Pass::default());
-    loop {
-        // A pass may be left at any point: the next process goes on from what is in git.
-        let pass = tokio::select! {
-            pass = controller.pass() => pass,
-            _ = interrupt.recv() => break,
-            _ = terminate.recv() => break,
-        };
-        let wake = match pass {
-            Ok(pass) => {
-                if !Arc::ptr_eq(&last, &pass) {
-                    report_changes(&last, &pass);
-                }
-                let wake = next_wake(&pass, arguments.interval);
-                last = pass;
-                wake
-            }
-            Err(error) => {
-                // The repository may be away for a while: nothing is lost by waiting for it.
-                tracing::error!(%error, hint = error.hint(), "the fleet could not be read");
-                later(arguments.interval)
-            }
-        };
-        tokio::select! {
-            () = SystemClock.sleep_until(wake) => {}
-            _ = watch.changed() => {}
-            _ = interrupt.recv() => break,
-            _ = terminate.recv() => break,
-        }
-    }
-    // A commit is pushed or not: there is nothing to be finished.
-    tracing::info!("stopped");
-    if let Some(webhooks) = webhooks {
-        webhooks.abort();
-    }
-    Ok(Exit::Success)
-}
-
-fn later(interval: u64) -> Timestamp {
-    let seconds = i64::try_from(interval).unwrap_or(i64::MAX).max(1);
-    let now = SystemClock.now();
-    now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(now)
-}
-
-fn next_wake(pass: &Pass, interval: u64) -> Timestamp {
-    let soon = SystemClock.now().checked_add(SignedDuration::from_secs(1)).unwrap_or_else(|_| SystemClock.now());
-    let next = pass.clusters.iter().filter_map(|cluster| cluster.next).min();
-    next.map_or_else(|| later(interval), |next| next.max(soon).min(later(interval)))
-}
-
-/// Transitions only: a wait that goes on is not told again.
-fn report_changes(last: &Pass, pass: &Pass) {
-    let known: HashMap<&str, &ClusterPass> =
-        last.clusters.iter().map(|cluster| (cluster.cluster.as_str(), cluster)).collect();
-    for cluster in &pass.clusters {
-        let before = known.get(cluster.cluster.as_str());
-        let told = before.is_some_and(|known| {
-            known.outcome.word() == cluster.outcome.word() && known.outcome.stage() == cluster.outcome.stage()
-        });
-        if told {
-            continue;
-        }
-        let (name, state) = (&cluster.cluster, cluster.outcome.word());
-        let message = cluster.outcome.message();
-        match cluster.outcome {
-            ClusterOutcome::Held { .. } | ClusterOutcome::Blocked { .. } | ClusterOutcome::Failed { .. } => {
-                tracing::warn!(cluster.name = %name, cluster.state = state, reason = %message, "cluster `{name}` is {state}");
-            }
-            ClusterOutcome::Done | ClusterOutcome::Waiting { .. } => {
-                tracing::info!(cluster.name = %name, cluster.state = state, reason = %message, "cluster `{name}` is {state}");
-            }
-        }
-    }
-}
-
-async fn start_webhooks(
-    arguments: &Arguments,
-    watch: &Watch,
-) -> Result<Option<tokio::task::JoinHandle<()>>, CommandError> {
-    let Some(address) = arguments.webhook_address else { return Ok(None) };
-    let Some(file) = &arguments.webhook_secret_file else {
-        return Err(CommandError::new("webhooks need a secret").hint("name its file with --webhook-secret-file"));
-    };
-    let secret = std::fs::read_to_string(file)
-        .map_err(|error| CommandError::from(error).context(format!("reading {}", file.display())))?;
-    let settings = WebhookSettings::new(WebhookSecret::new(secret.trim())?);
-    let router = webhook(&settings, watch.nudge())?;
-    let listener = tokio::net::TcpListener::bind(address)
-        .await
-        .map_err(|error| CommandError::from(error).context(format!("listening on {address}")))?;
-    Ok(Some(tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "the webhook endpoint ended; polling goes on");
-        }
-    })))
 }

@@ -41,6 +41,7 @@ use inputs::Inputs;
 use planner::{ClusterView, FleetReading, Planner};
 use standing::Standing;
 
+use crate::cluster::kubernetes::Changes;
 use crate::git::GitError;
 
 /// What the controller remembers of a cluster between passes. Losing it costs time, never correctness.
@@ -121,6 +122,15 @@ impl Controller {
         match self.clusters.changes() {
             Some(changes) => changes.changed().await,
             None => std::future::pending().await,
+        }
+    }
+
+    /// What was read of a cluster that has changed since is not worth keeping: it is read again now.
+    fn forget_changed(&self) {
+        for name in self.clusters.changes().map(Changes::take).unwrap_or_default() {
+            if let Ok(name) = name.parse::<ClusterName>() {
+                self.remember(&name, |memory| memory.observation = None);
+            }
         }
     }
 

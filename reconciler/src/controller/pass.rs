@@ -17,7 +17,6 @@ use super::report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
 use super::standing::{self, Standing};
 use super::{Controller, Memory, Settled};
 use crate::cluster::Cluster;
-use crate::cluster::kubernetes::Changes;
 use crate::git::{CommitDraft, CommitOutcome, GitError, PushOutcome};
 
 /// How many effects one cluster may carry out in one pass before the others have their turn again.
@@ -48,15 +47,6 @@ impl Controller {
         let pass = Arc::new(Pass { clusters: passes });
         self.settle(&pass)?;
         Ok(pass)
-    }
-
-    /// What was read of a cluster that has changed since is not worth keeping: it is read again now.
-    fn forget_changed(&self) {
-        for name in self.clusters.changes().map(Changes::take).unwrap_or_default() {
-            if let Ok(name) = name.parse::<ClusterName>() {
-                self.remember(&name, |memory| memory.observation = None);
-            }
-        }
     }
 
     fn heads(&self) -> Result<crate::git::Heads, GitError> {

@@ -78,6 +78,9 @@ pub enum ClusterOutcome {
 }
 
 impl ClusterOutcome {
+    /// Every answer of [`ClusterOutcome::word`].
+    pub const WORDS: [&'static str; 5] = ["done", "waiting", "held", "blocked", "failed"];
+
     /// One word for tables and metrics.
     pub fn word(&self) -> &'static str {
         match self {

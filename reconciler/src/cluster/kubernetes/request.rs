@@ -267,6 +267,21 @@ impl Connection {
         self.send(&attempt, request).await
     }
 
+    /// Changes an object's status by a merge patch.
+    pub(super) async fn merge_status(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        patch: &Value,
+    ) -> Result<DynamicObject, RequestError> {
+        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let attempt = format!("patch the status of {}", described(resource, namespace, name));
+        let request = Request::new(path(resource, namespace));
+        let request = request.patch_subresource("status", name, &parameters, &Patch::Merge(patch));
+        self.send(&attempt, request).await
+    }
+
     /// Applies an object on the server's side. Fields of other managers are never taken over.
     pub(super) async fn apply(
         &self,

@@ -1,0 +1,292 @@
+//! The controller's loop: passes over the fleet, woken by git, by clusters and by time, in the process that leads.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch::{Receiver, Sender};
+use tokio::task::JoinHandle;
+
+use super::error::CommandError;
+use super::exit::Exit;
+use super::run::Arguments;
+use crate::cluster::kubernetes::{Holder, Lease, Projection, RolloutView};
+use crate::controller::clock::{Clock as _, SystemClock};
+use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
+use crate::telemetry::{Health, Metrics, router};
+use crate::watch::{Watch, WatchSettings, WebhookSecret, WebhookSettings, webhook};
+
+/// The shortest time from the start of one pass to the start of the next: what changes without a pause is read once in it.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// How long a pass may take, beyond the interval, before the process counts as dead.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// Runs until a signal comes.
+pub async fn serve(
+    arguments: &Arguments,
+    controller: &Controller,
+    lease: Option<Lease>,
+    projection: Option<Projection>,
+) -> Result<Exit, CommandError> {
+    let planner = controller.planner();
+    // People move the deploy branch too: by merging what is proposed.
+    let deploy = planner.read().ok().map(|reading| reading.layout.branch);
+    let branches = deploy.into_iter().chain([planner.source_branch().clone()]);
+    let mut watch = Watch::start(planner.repository().clone(), WatchSettings::new(branches));
+    let webhooks = start_webhooks(arguments, &watch).await?;
+    let metrics = Arc::new(Metrics::default());
+    let health = Arc::new(Health::new(Duration::from_secs(arguments.interval).saturating_add(PATIENCE)));
+    let telemetry = start_telemetry(arguments, &metrics, &health).await?;
+    let (election, mut leads) = elect(lease);
+    let (shown, showing) = show(projection);
+    let mut stop = Stop { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? };
+    tracing::info!(git.branch = %planner.source_branch(), "watching {:?}", planner.repository());
+    let mut last = Arc::new(Pass::default());
+    loop {
+        health.alive();
+        let leading = *leads.borrow_and_update();
+        metrics.leads(leading);
+        if !leading {
+            // Whoever stands by is as ready as can be.
+            health.ready();
+            tokio::select! {
+                _ = leads.changed() => {}
+                () = tokio::time::sleep(Duration::from_secs(arguments.interval)) => {}
+                () = stop.requested() => break,
+            }
+            continue;
+        }
+        let started = Instant::now();
+        // A pass may be left at any point: the next process goes on from what is in git.
+        let pass = tokio::select! {
+            pass = controller.pass() => pass,
+            _ = leads.wait_for(|leads| !leads) => continue,
+            () = stop.requested() => break,
+        };
+        let ended = SystemClock.now();
+        metrics.passed(pass.as_deref().ok(), started.elapsed(), ended.as_duration().as_secs_f64());
+        let wake = match pass {
+            Ok(pass) => {
+                health.ready();
+                if !Arc::ptr_eq(&last, &pass) {
+                    metrics.committed(&pass);
+                    report_changes(&last, &pass);
+                    // Nobody looks, where there is no management cluster.
+                    let _ = shown.send(Arc::clone(&pass));
+                }
+                let wake = next_wake(&pass, arguments.interval);
+                last = pass;
+                wake
+            }
+            Err(error) => {
+                // The repository may be away for a while: nothing is lost by waiting for it.
+                tracing::error!(%error, hint = error.hint(), "the fleet could not be read");
+                later(arguments.interval)
+            }
+        };
+        tokio::select! {
+            () = SystemClock.sleep_until(wake) => {}
+            _ = watch.changed() => {}
+            () = controller.changed() => {
+                let rest = QUIET.saturating_sub(started.elapsed());
+                tokio::select! {
+                    () = tokio::time::sleep(rest) => {}
+                    () = stop.requested() => break,
+                }
+            }
+            _ = leads.wait_for(|leads| !leads) => {}
+            () = stop.requested() => break,
+        }
+    }
+    // A commit is pushed or not: there is nothing to be finished.
+    tracing::info!("stopped");
+    for task in webhooks.into_iter().chain(telemetry).chain(showing) {
+        task.abort();
+    }
+    if let Some(election) = election {
+        election.end().await;
+    }
+    Ok(Exit::Success)
+}
+
+/// The signals that end the process.
+struct Stop {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Stop {
+    async fn requested(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// The competition for the Lease.
+struct Election {
+    lease: Arc<Lease>,
+    task: JoinHandle<()>,
+}
+
+impl Election {
+    /// Lets go of the Lease, if this process holds it.
+    async fn end(self) {
+        self.task.abort();
+        if let Err(error) = self.lease.release().await {
+            tracing::warn!(%error, "the Lease was not released; the next process waits until it has expired");
+        }
+    }
+}
+
+/// Whether this process leads; without a Lease it always does.
+fn elect(lease: Option<Lease>) -> (Option<Election>, Receiver<bool>) {
+    let (sender, receiver) = tokio::sync::watch::channel(lease.is_none());
+    let election = lease.map(|lease| {
+        let lease = Arc::new(lease);
+        Election { task: tokio::spawn(compete(Arc::clone(&lease), sender)), lease }
+    });
+    (election, receiver)
+}
+
+async fn compete(lease: Arc<Lease>, leads: Sender<bool>) {
+    let mut renewed = Instant::now();
+    let mut standing = None;
+    loop {
+        match lease.hold(SystemClock.now()).await {
+            Ok(Holder::Us) => {
+                renewed = Instant::now();
+                if !leads.send_replace(true) {
+                    tracing::info!("this process leads");
+                }
+                standing = None;
+            }
+            Ok(Holder::Other(other)) => {
+                if standing.as_ref() != Some(&other) {
+                    tracing::info!(lease.holder = %other, "`{other}` leads; standing by");
+                }
+                standing = Some(other);
+                leads.send_replace(false);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the Lease could not be read or renewed");
+                if renewed.elapsed() >= lease.duration() {
+                    leads.send_replace(false);
+                }
+            }
+        }
+        tokio::time::sleep(lease.pace()).await;
+    }
+}
+
+/// Shows the newest pass as `Rollout` objects, beside the passes: a slow server holds up nothing, and passes in between are left out.
+fn show(projection: Option<Projection>) -> (Sender<Arc<Pass>>, Option<JoinHandle<()>>) {
+    let (sender, mut passes) = tokio::sync::watch::channel(Arc::new(Pass::default()));
+    let task = projection.map(|projection| {
+        tokio::spawn(async move {
+            while passes.changed().await.is_ok() {
+                let pass = Arc::clone(&passes.borrow_and_update());
+                let views: Vec<RolloutView> = pass.clusters.iter().map(view).collect();
+                if let Err(error) = projection.show(&views, SystemClock.now()).await {
+                    tracing::warn!(%error, "Rollouts could not be shown in the management cluster");
+                }
+            }
+        })
+    });
+    (sender, task)
+}
+
+fn view(cluster: &ClusterPass) -> RolloutView {
+    RolloutView {
+        cluster: cluster.cluster.clone(),
+        state: cluster.outcome.word(),
+        stage: cluster.outcome.stage().map(ToString::to_string),
+        message: cluster.outcome.message(),
+        help: cluster.outcome.help(),
+        commit: cluster.committed.last().map(|stage| stage.commit.to_string()),
+    }
+}
+
+fn later(interval: u64) -> Timestamp {
+    let seconds = i64::try_from(interval).unwrap_or(i64::MAX).max(1);
+    let now = SystemClock.now();
+    now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(now)
+}
+
+fn next_wake(pass: &Pass, interval: u64) -> Timestamp {
+    let soon = SystemClock.now().checked_add(SignedDuration::from_secs(1)).unwrap_or_else(|_| SystemClock.now());
+    let next = pass.clusters.iter().filter_map(|cluster| cluster.next).min();
+    next.map_or_else(|| later(interval), |next| next.max(soon).min(later(interval)))
+}
+
+/// Transitions only: a wait that goes on is not told again.
+fn report_changes(last: &Pass, pass: &Pass) {
+    let known: HashMap<&str, &ClusterPass> =
+        last.clusters.iter().map(|cluster| (cluster.cluster.as_str(), cluster)).collect();
+    for cluster in &pass.clusters {
+        let before = known.get(cluster.cluster.as_str());
+        let told = before.is_some_and(|known| {
+            known.outcome.word() == cluster.outcome.word() && known.outcome.stage() == cluster.outcome.stage()
+        });
+        if told {
+            continue;
+        }
+        let (name, state) = (&cluster.cluster, cluster.outcome.word());
+        let message = cluster.outcome.message();
+        match cluster.outcome {
+            ClusterOutcome::Held { .. } | ClusterOutcome::Blocked { .. } | ClusterOutcome::Failed { .. } => {
+                tracing::warn!(cluster.name = %name, cluster.state = state, reason = %message, "cluster `{name}` is {state}");
+            }
+            ClusterOutcome::Done | ClusterOutcome::Waiting { .. } => {
+                tracing::info!(cluster.name = %name, cluster.state = state, reason = %message, "cluster `{name}` is {state}");
+            }
+        }
+    }
+}
+
+async fn start_webhooks(arguments: &Arguments, watch: &Watch) -> Result<Option<JoinHandle<()>>, CommandError> {
+    let Some(address) = arguments.webhook_address else { return Ok(None) };
+    let Some(file) = &arguments.webhook_secret_file else {
+        return Err(CommandError::new("webhooks need a secret").hint("name its file with --webhook-secret-file"));
+    };
+    let secret = std::fs::read_to_string(file)
+        .map_err(|error| CommandError::from(error).context(format!("reading {}", file.display())))?;
+    let settings = WebhookSettings::new(WebhookSecret::new(secret.trim())?);
+    let router = webhook(&settings, watch.nudge())?;
+    let listener = tokio::net::TcpListener::bind(address)
+        .await
+        .map_err(|error| CommandError::from(error).context(format!("listening on {address}")))?;
+    Ok(Some(tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%error, "the webhook endpoint ended; polling goes on");
+        }
+    })))
+}
+
+/// Metrics and health. Without `--listen` the usual address is tried, and somebody else who has it is no error.
+async fn start_telemetry(
+    arguments: &Arguments,
+    metrics: &Arc<Metrics>,
+    health: &Arc<Health>,
+) -> Result<Option<JoinHandle<()>>, CommandError> {
+    let Some(address) = arguments.listen.unwrap_or_default().address() else { return Ok(None) };
+    let listener = match tokio::net::TcpListener::bind(address).await {
+        Ok(listener) => listener,
+        Err(error) if arguments.listen.is_none() => {
+            tracing::warn!(%error, "no metrics and health at {address}; --listen names another address, or `off`");
+            return Ok(None);
+        }
+        Err(error) => return Err(CommandError::from(error).context(format!("listening on {address}"))),
+    };
+    tracing::info!("metrics and health at http://{address}");
+    let router = router(Arc::clone(metrics), Arc::clone(health));
+    Ok(Some(tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%error, "the endpoint of metrics and health ended");
+        }
+    })))
+}

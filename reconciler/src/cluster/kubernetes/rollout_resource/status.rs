@@ -1,0 +1,166 @@
+//! From a cluster's standing to a status that kstatus understands.
+
+use jiff::Timestamp;
+
+use super::{RolloutCondition, RolloutStatus};
+
+/// Texts of a status end here.
+const LONGEST: usize = 1024;
+
+/// Where a cluster stands, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RolloutView {
+    /// The cluster.
+    pub cluster: String,
+    /// `done`, `waiting`, `held`, `blocked` or `failed`.
+    pub state: &'static str,
+    /// The stage concerned.
+    pub stage: Option<String>,
+    /// One line.
+    pub message: String,
+    /// What helps.
+    pub help: Option<String>,
+    /// The newest commit made for it.
+    pub commit: Option<String>,
+}
+
+impl RolloutView {
+    /// The status after `before`. What is as it was keeps its time, and its text where only numbers in it have moved on.
+    pub(super) fn status(
+        &self,
+        before: Option<&RolloutStatus>,
+        generation: Option<i64>,
+        now: Timestamp,
+    ) -> RolloutStatus {
+        let now = format!("{now:.0}");
+        let same = before.filter(|_| !self.is_transition(before));
+        let told = same.filter(|before| without_numbers(&before.message) == without_numbers(&self.message));
+        let message = told.map_or_else(|| shortened(&self.message), |before| before.message.clone());
+        let conditions = ["Ready", "Reconciling", "Stalled"].map(|kind| {
+            let status = self.condition(kind);
+            let known = before.and_then(|before| before.conditions.iter().find(|known| known.kind == kind));
+            let since = known.filter(|known| known.status == status).map(|known| known.last_transition_time.clone());
+            RolloutCondition {
+                kind: kind.to_owned(),
+                status: status.to_owned(),
+                reason: self.reason().to_owned(),
+                message: message.clone(),
+                last_transition_time: since.unwrap_or_else(|| now.clone()),
+                observed_generation: generation,
+            }
+        });
+        RolloutStatus {
+            observed_generation: generation,
+            state: self.state.to_owned(),
+            stage: self.stage.clone(),
+            since: same.and_then(|before| before.since.clone()).or(Some(now)),
+            message,
+            help: self.help.as_deref().map(shortened),
+            commit: self.commit.clone().or_else(|| before.and_then(|before| before.commit.clone())),
+            conditions: conditions.to_vec(),
+        }
+    }
+
+    /// Whether the cluster has come to another state or stage.
+    pub(super) fn is_transition(&self, before: Option<&RolloutStatus>) -> bool {
+        before.is_none_or(|before| before.state != self.state || before.stage != self.stage)
+    }
+
+    fn condition(&self, kind: &str) -> &'static str {
+        let stalled = matches!(self.state, "held" | "blocked");
+        let holds = match kind {
+            "Ready" => self.state == "done",
+            "Stalled" => stalled,
+            _ => self.state != "done" && !stalled,
+        };
+        if holds { "True" } else { "False" }
+    }
+
+    /// One word for conditions and events.
+    pub(super) fn reason(&self) -> &'static str {
+        match self.state {
+            "done" => "ReconciliationSucceeded",
+            "held" => "GateFailed",
+            "blocked" => "PreCheckFailed",
+            "failed" => "ReconciliationFailed",
+            _ => "Waiting",
+        }
+    }
+
+    pub(super) fn event_type(&self) -> &'static str {
+        if matches!(self.state, "done" | "waiting") { "Normal" } else { "Warning" }
+    }
+
+    pub(super) fn event_message(&self) -> String {
+        let stage = self.stage.as_ref().map(|stage| format!("stage {stage}: ")).unwrap_or_default();
+        shortened(&format!("{stage}{}", self.message))
+    }
+}
+
+fn without_numbers(text: &str) -> String {
+    text.chars().filter(|character| !character.is_ascii_digit()).collect()
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(state: &'static str, message: &str) -> RolloutView {
+        RolloutView {
+            cluster: "prod".to_owned(),
+            state,
+            stage: Some("capi".to_owned()),
+            message: message.to_owned(),
+            help: None,
+            commit: None,
+        }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn kstatus_reads_every_state() {
+        for (state, expected) in [
+            ("done", ["True", "False", "False"]),
+            ("waiting", ["False", "True", "False"]),
+            ("failed", ["False", "True", "False"]),
+            ("held", ["False", "False", "True"]),
+            ("blocked", ["False", "False", "True"]),
+        ] {
+            let status = view(state, "a").status(None, Some(3), at(0));
+            let seen: Vec<_> = status.conditions.iter().map(|condition| condition.status.as_str()).collect();
+            assert_eq!(seen, expected, "{state}");
+            assert!(status.conditions.iter().all(|condition| condition.observed_generation == Some(3)));
+        }
+    }
+
+    #[test]
+    fn what_stays_keeps_its_time_and_a_counting_message_is_no_change() {
+        let first = view("waiting", "healthy for 3 of 60 s of soak").status(None, Some(1), at(0));
+        let again = view("waiting", "healthy for 12 of 60 s of soak").status(Some(&first), Some(1), at(30));
+        assert_eq!(first, again);
+        let other = view("waiting", "1 of 2 available").status(Some(&first), Some(1), at(40));
+        assert_eq!(
+            (other.since.as_deref(), other.message.as_str()),
+            (Some("1970-01-01T00:00:00Z"), "1 of 2 available")
+        );
+        let held = view("held", "timeout").status(Some(&other), Some(1), at(50));
+        assert_eq!(held.since.as_deref(), Some("1970-01-01T00:00:50Z"));
+        assert_eq!(held.conditions[0].last_transition_time, "1970-01-01T00:00:00Z");
+        assert_eq!(held.conditions[2].last_transition_time, "1970-01-01T00:00:50Z");
+    }
+
+    #[test]
+    fn a_status_has_an_end() {
+        assert!(view("held", &"x".repeat(100_000)).status(None, None, at(0)).message.len() < 2 * LONGEST);
+    }
+}

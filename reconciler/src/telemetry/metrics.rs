@@ -1,0 +1,208 @@
+//! Every metric, in one struct. Labels have few values: none grows with commits, objects or texts, and `cluster` ends at a limit.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use rollout::{StageId, StageName};
+
+use crate::controller::{ClusterOutcome, Pass};
+
+/// Clusters that have series of their own; those beyond count in the sums only.
+const MOST_CLUSTERS: usize = 2000;
+
+type Seconds = Gauge<f64, AtomicU64>;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PassResult {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct State {
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Cluster {
+    cluster: String,
+    state: &'static str,
+    stage: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Commit {
+    stage: &'static str,
+    kind: &'static str,
+}
+
+/// The metrics of this process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    passes: Family<PassResult, Counter>,
+    pass_duration: Histogram,
+    last_pass: Seconds,
+    clusters: Family<State, Gauge>,
+    cluster: Family<Cluster, Gauge>,
+    commits: Family<Commit, Counter>,
+    leads: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("stepgate");
+        let metrics = Self {
+            passes: Family::default(),
+            pass_duration: Histogram::new([0.001, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0]),
+            last_pass: Seconds::default(),
+            clusters: Family::default(),
+            cluster: Family::default(),
+            commits: Family::default(),
+            leads: Gauge::default(),
+            registry: Registry::default(),
+        };
+        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("build", "The program", version);
+        registry.register(
+            "passes",
+            "Passes over the fleet, by whether the fleet could be read",
+            metrics.passes.clone(),
+        );
+        let duration = metrics.pass_duration.clone();
+        registry.register_with_unit("pass_duration", "How long passes took", Unit::Seconds, duration);
+        let last = metrics.last_pass.clone();
+        registry.register_with_unit("last_pass_timestamp", "When the last pass ended, Unix time", Unit::Seconds, last);
+        registry.register("clusters", "Clusters by state", metrics.clusters.clone());
+        registry.register("cluster_state", "1 for the state and stage of each cluster", metrics.cluster.clone());
+        registry.register("stage_commits", "Commits on the deploy branch", metrics.commits.clone());
+        registry.register("leads", "1 while this process holds the Lease, or needs none", metrics.leads.clone());
+        Self { registry, ..metrics }
+    }
+}
+
+impl Metrics {
+    /// A pass ended at `at` (Unix time in seconds); none where the fleet could not be read.
+    pub fn passed(&self, pass: Option<&Pass>, duration: Duration, at: f64) {
+        let result = if pass.is_some() { "success" } else { "failure" };
+        self.passes.get_or_create(&PassResult { result }).inc();
+        self.pass_duration.observe(duration.as_secs_f64());
+        let Some(pass) = pass else { return };
+        self.last_pass.set(at);
+        for state in ClusterOutcome::WORDS {
+            let count = pass.clusters.iter().filter(|cluster| cluster.outcome.word() == state).count();
+            self.clusters.get_or_create(&State { state }).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        // Of clusters that moved on, or are gone, nothing stays.
+        self.cluster.clear();
+        for cluster in pass.clusters.iter().take(MOST_CLUSTERS) {
+            let stage = cluster.outcome.stage().map_or("", stage_word);
+            let labels = Cluster { cluster: cluster.cluster.clone(), state: cluster.outcome.word(), stage };
+            self.cluster.get_or_create(&labels).set(1);
+        }
+    }
+
+    /// A pass pushed what it says: to be called once for each pass that is not one seen before.
+    pub fn committed(&self, pass: &Pass) {
+        for commit in pass.clusters.iter().flat_map(|cluster| &cluster.committed) {
+            let kind = if commit.reverted { "revert" } else { "commit" };
+            self.commits.get_or_create(&Commit { stage: stage_word(&commit.stage), kind }).inc();
+        }
+    }
+
+    /// Whether this process works, or stands by.
+    pub fn leads(&self, leads: bool) {
+        self.leads.set(i64::from(leads));
+    }
+
+    /// All metrics in the text format of `OpenMetrics`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a text does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// The stage without what people name: worker groups and versions have no limit.
+fn stage_word(stage: &StageId) -> &'static str {
+    match &stage.name {
+        StageName::Preflight => "preflight",
+        StageName::Backup => "backup",
+        StageName::Bundle => "bundle",
+        StageName::CertManager => "cert-manager",
+        StageName::Capi => "capi",
+        StageName::EksA => "eks-a",
+        StageName::CiliumPreflight => "cilium-preflight",
+        StageName::Cilium => "cilium",
+        StageName::Flux => "flux",
+        StageName::Etcd => "etcd",
+        StageName::ControlPlane => "control-plane",
+        StageName::Workers(_) => "workers",
+        StageName::Verify => "verify",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rollout::Reason;
+
+    use super::*;
+    use crate::controller::{ClusterPass, CommittedStage};
+
+    fn cluster(name: &str, outcome: ClusterOutcome) -> ClusterPass {
+        ClusterPass { cluster: name.to_owned(), committed: Vec::new(), outcome, proposed: None, next: None }
+    }
+
+    #[test]
+    fn states_are_counted_and_what_was_before_is_forgotten() {
+        let metrics = Metrics::default();
+        let stage: StageId = "workers/md-0".parse().unwrap();
+        let waiting = ClusterOutcome::Waiting { stage: Some(stage.clone()), reason: Reason::new("a"), until: None };
+        let mut pass = Pass { clusters: vec![cluster("one", waiting), cluster("two", ClusterOutcome::Done)] };
+        pass.clusters[0].committed.push(CommittedStage {
+            stage,
+            commit: "0".repeat(40).parse().unwrap(),
+            reverted: false,
+            evidence: Vec::new(),
+        });
+        metrics.passed(Some(&pass), Duration::from_millis(20), 1.5);
+        metrics.committed(&pass);
+        let text = metrics.text();
+        for expected in [
+            "stepgate_cluster_state{cluster=\"one\",state=\"waiting\",stage=\"workers\"} 1",
+            "stepgate_cluster_state{cluster=\"two\",state=\"done\",stage=\"\"} 1",
+            "stepgate_clusters{state=\"held\"} 0",
+            "stepgate_stage_commits_total{stage=\"workers\",kind=\"commit\"} 1",
+            "stepgate_passes_total{result=\"success\"} 1",
+            "stepgate_last_pass_timestamp_seconds 1.5",
+        ] {
+            assert!(text.contains(expected), "{expected} in\n{text}");
+        }
+        metrics.passed(Some(&Pass { clusters: vec![cluster("one", ClusterOutcome::Done)] }), Duration::ZERO, 2.0);
+        metrics.passed(None, Duration::ZERO, 3.0);
+        let text = metrics.text();
+        assert!(!text.contains("cluster=\"two\"") && !text.contains("workers\"} 1\n# "), "{text}");
+        assert!(text.contains("stepgate_passes_total{result=\"failure\"} 1"), "{text}");
+        assert!(text.contains("stepgate_last_pass_timestamp_seconds 2.0"), "{text}");
+    }
+
+    #[test]
+    fn a_fleet_without_end_has_series_with_an_end() {
+        let metrics = Metrics::default();
+        let clusters =
+            (0..3 * MOST_CLUSTERS).map(|index| cluster(&format!("c{index}"), ClusterOutcome::Done)).collect();
+        metrics.passed(Some(&Pass { clusters }), Duration::ZERO, 0.0);
+        let text = metrics.text();
+        assert_eq!(text.matches("stepgate_cluster_state{").count(), MOST_CLUSTERS);
+        assert!(text.contains(&format!("stepgate_clusters{{state=\"done\"}} {}", 3 * MOST_CLUSTERS)), "end");
+    }
+}

@@ -1,0 +1,11 @@
+//! What can be seen of a running process: logs, metrics, health.
+
+mod health;
+mod logs;
+mod metrics;
+mod serve;
+
+pub use health::{Health, Unhealthy};
+pub use logs::{LogFormat, install};
+pub use metrics::Metrics;
+pub use serve::router;
