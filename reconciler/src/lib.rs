@@ -6,6 +6,7 @@ pub mod controller;
 pub mod demo;
 pub mod fetch;
 pub mod git;
+pub mod install;
 pub mod report;
 pub mod telemetry;
 pub mod watch;

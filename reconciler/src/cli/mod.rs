@@ -16,6 +16,7 @@ mod fleet;
 mod gate;
 mod history;
 mod init;
+mod install;
 mod kustomize;
 mod output;
 mod plan;
@@ -181,6 +182,8 @@ enum Verb {
     Demo(demo::Arguments),
     /// Write a commented `stepgate.yaml` into a folder.
     Init(init::Arguments),
+    /// Write the manifests of an installation in a management cluster: for kubectl, kustomize or Helm.
+    Install(install::Arguments),
     /// Compare, verify, show and fetch Bundles manifests.
     Bundle(bundle::Arguments),
     /// Evaluate gates on recordings.
@@ -228,6 +231,7 @@ fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
         Verb::Reject(arguments) => reject::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),
         Verb::Init(arguments) => init::run(&arguments),
+        Verb::Install(arguments) => install::run(&arguments),
         Verb::Bundle(arguments) => bundle::run(&arguments),
         Verb::Gate(arguments) => gate::run(&arguments),
         Verb::Kustomize(arguments) => kustomize::run(&arguments),

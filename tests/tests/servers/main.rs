@@ -4,6 +4,7 @@
 mod api_server;
 mod direct_apply;
 mod faults;
+mod installed;
 mod kubernetes_minor;
 mod machines;
 mod recording;

@@ -1,0 +1,262 @@
+//! Living in a management cluster: the installed identity, the Lease, Rollouts and their events.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{Event, Namespace, ServiceAccount};
+use kube::api::{ListParams, PostParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
+use rollout::Expectation;
+use serde_json::{Value, json};
+use stepgate::cluster::kubernetes::{
+    Connection, ConnectionSource, Holder, KubernetesCluster, Lease, Projection, RolloutView,
+};
+use stepgate::cluster::{ApplyRequest, ApplyServer, ApplySet, Cluster as _, FluxReference, ObserveRequest};
+use stepgate::install::{Settings, helm_chart, kustomize_base, manifests};
+use tests::servers::{ApiServer, ApiServerOptions, isolated};
+
+const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
+const SYSTEM: &str = "stepgate-system";
+const IDENTITY: &str = "system:serviceaccount:stepgate-system:stepgate";
+
+fn settings() -> Settings {
+    Settings {
+        namespace: SYSTEM.to_owned(),
+        image: "registry.example/stepgate:v1".to_owned(),
+        repository: "https://git.example/fleet.git".to_owned(),
+        source_branch: "main".to_owned(),
+    }
+}
+
+async fn open(kubeconfig: &Path) -> anyhow::Result<Connection> {
+    Ok(Connection::open(&ConnectionSource::Kubeconfig { path: Some(kubeconfig.to_owned()), context: None }).await?)
+}
+
+fn apply(text: &str, dry_run: bool) -> ApplyRequest {
+    let set = ApplySet {
+        kustomization: FluxReference { namespace: SYSTEM.to_owned(), name: "install".to_owned() },
+        server: ApplyServer::Management,
+        prune: false,
+        folder: "install".to_owned(),
+        files: vec![("install/stepgate.yaml".to_owned(), Arc::from(text.as_bytes()))],
+    };
+    ApplyRequest {
+        cluster: "install".parse().unwrap(),
+        commit: "0".repeat(40).parse().unwrap(),
+        sets: vec![set],
+        delete_data: Vec::new(),
+        dry_run,
+    }
+}
+
+/// Installs as the administrator, and returns a connection with the installed identity's token.
+async fn install(server: &ApiServer, client: &Client) -> anyhow::Result<Connection> {
+    let administrator = KubernetesCluster::management(open(&server.kubeconfig()).await?, server.folder().join("b"));
+    let text = manifests(&settings())?;
+    // A dry run of what goes into a namespace needs the namespace.
+    let namespace = serde_json::from_value(json!({"metadata": {"name": SYSTEM}}))?;
+    Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
+    let report = administrator.apply(&apply(&text, true), Timestamp::now()).await?;
+    assert_eq!(report.applied.len(), 12, "{report:?}");
+    administrator.apply(&apply(&text, false), Timestamp::now()).await?;
+
+    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), SYSTEM);
+    let wanted: TokenRequest =
+        serde_json::from_value(json!({"spec": {"audiences": ["https://kubernetes.default.svc"]}}))?;
+    let token = accounts.create_token_request("stepgate", &PostParams::default(), &wanted).await?;
+    let token = token.status.context("no token")?.token;
+    let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{"name": "a", "cluster": {"server": server.url(),
+            "certificate-authority": server.folder().join("certificates/authority.crt")}}],
+        "users": [{"name": "a", "user": {"token": token}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]});
+    let path = server.folder().join("installed.kubeconfig");
+    std::fs::write(&path, kubeconfig.to_string())?;
+    open(&path).await
+}
+
+/// The requests of the installed identity, from the audit log.
+fn asked(server: &ApiServer) -> anyhow::Result<Vec<Value>> {
+    let text = std::fs::read_to_string(server.folder().join("audit.log"))?;
+    let lines = text.lines().map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>()?;
+    Ok(lines.into_iter().filter(|line| line["user"]["username"] == IDENTITY).collect())
+}
+
+fn writes(server: &ApiServer) -> anyhow::Result<usize> {
+    let is_write = |line: &&Value| !["get", "list", "watch"].iter().any(|verb| line["verb"] == **verb);
+    Ok(asked(server)?.iter().filter(is_write).count())
+}
+
+fn refused(server: &ApiServer) -> anyhow::Result<Vec<String>> {
+    let refused = asked(server)?.into_iter().filter(|line| line["responseStatus"]["code"] == 403);
+    Ok(refused.map(|line| line["requestURI"].to_string()).collect())
+}
+
+fn view(cluster: &str, state: &'static str, message: &str) -> RolloutView {
+    RolloutView {
+        cluster: cluster.to_owned(),
+        state,
+        stage: Some("capi".to_owned()),
+        message: message.to_owned(),
+        help: None,
+        commit: None,
+    }
+}
+
+fn rollouts(client: &Client) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("stepgate.dev", "v1alpha1", "Rollout"));
+    Api::namespaced_with(client.clone(), SYSTEM, &resource)
+}
+
+#[test]
+fn rollouts_are_shown_by_the_installed_identity_and_nothing_is_written_when_nothing_changes() {
+    let name = "installed::rollouts_are_shown_by_the_installed_identity_and_nothing_is_written_when_nothing_changes";
+    isolated(name, NEEDED, async |programs| {
+        let folder = tempfile::tempdir()?;
+        let server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;
+        let client = server.client().await?;
+        let connection = install(&server, &client).await?;
+        let now = Timestamp::now();
+        let projection = Projection::new(connection.clone(), SYSTEM);
+        projection.show(&[view("one", "waiting", "1 of 3 ready"), view("two", "done", "nothing to do")], now).await?;
+        let one = rollouts(&client).get("one").await?;
+        assert_eq!(one.data["status"]["conditions"][1]["type"], "Reconciling");
+        assert_eq!(one.data["status"]["conditions"][1]["status"], "True");
+        assert_eq!(one.data["status"]["observedGeneration"], json!(one.metadata.generation));
+
+        // Nothing new, nothing written: not by this process, and not by the next.
+        let before = writes(&server)?;
+        let views = [view("one", "waiting", "2 of 3 ready"), view("two", "done", "nothing to do")];
+        projection.show(&views, now).await?;
+        Projection::new(connection.clone(), SYSTEM).show(&views, now).await?;
+        assert_eq!(writes(&server)?, before);
+
+        // A transition is one write and one event.
+        let held = [view("one", "held", "Deployment a/b: not available"), view("two", "done", "nothing to do")];
+        projection.show(&held, now).await?;
+        assert_eq!(writes(&server)?, before + 2);
+        let events = Api::<Event>::namespaced(client.clone(), SYSTEM).list(&ListParams::default()).await?;
+        let warnings: Vec<_> = events.items.iter().filter(|event| event.type_.as_deref() == Some("Warning")).collect();
+        assert_eq!(warnings.len(), 1);
+        assert_eq!(warnings[0].reason.as_deref(), Some("GateFailed"));
+
+        // What somebody deleted comes back with the next process, and what left the fleet goes.
+        rollouts(&client).delete("one", &kube::api::DeleteParams::default()).await?;
+        let again = Projection::new(connection, SYSTEM);
+        again.show(&held[..1], now).await?;
+        let left = rollouts(&client).list(&ListParams::default()).await?.items;
+        let left: Vec<_> = left.iter().filter_map(|rollout| rollout.metadata.name.as_deref()).collect();
+        assert_eq!(left, ["one"]);
+        assert_eq!(refused(&server)?, Vec::<String>::new());
+        Ok(())
+    });
+}
+
+#[test]
+fn the_installed_identity_may_do_what_it_has_to_and_takes_turns_by_a_lease() {
+    let name = "installed::the_installed_identity_may_do_what_it_has_to_and_takes_turns_by_a_lease";
+    isolated(name, NEEDED, async |programs| {
+        let folder = tempfile::tempdir()?;
+        let server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;
+        let client = server.client().await?;
+        let connection = install(&server, &client).await?;
+        let lease =
+            |identity: &str| Lease::new(connection.clone(), SYSTEM, "stepgate", identity, Duration::from_secs(1));
+        let (first, second) = (lease("first"), lease("second"));
+        assert_eq!(first.hold(Timestamp::now()).await?, Holder::Us);
+        assert_eq!(second.hold(Timestamp::now()).await?, Holder::Other("first".to_owned()));
+        assert_eq!(first.hold(Timestamp::now()).await?, Holder::Us);
+        // Whoever lets go is followed at once; whoever falls silent, after the Lease's duration by the other's own clock.
+        first.release().await?;
+        assert_eq!(second.hold(Timestamp::now()).await?, Holder::Us);
+        let silent = tokio::time::Instant::now();
+        while first.hold(Timestamp::now()).await? != Holder::Us {
+            tokio::time::sleep(first.pace()).await;
+        }
+        assert!(silent.elapsed() >= Duration::from_secs(1));
+
+        let cluster = KubernetesCluster::management(connection.clone(), folder.path().join("backups"));
+        let request = ObserveRequest {
+            expectations: vec![
+                Expectation::ClusterHealthy { cluster: Some("prod".to_owned()) },
+                Expectation::Surveyed,
+                Expectation::Deployment {
+                    namespace: SYSTEM.to_owned(),
+                    name: "stepgate".to_owned(),
+                    images: Vec::new(),
+                },
+                Expectation::DaemonSet {
+                    namespace: "kube-system".to_owned(),
+                    name: "cilium".to_owned(),
+                    images: Vec::new(),
+                },
+                Expectation::CustomResourceDefinition {
+                    name: "rollouts.stepgate.dev".to_owned(),
+                    served: vec!["v1alpha1".to_owned()],
+                    storage: "v1alpha1".to_owned(),
+                },
+                Expectation::Webhook { name: "cert-manager-webhook".to_owned() },
+                Expectation::Flux { namespace: "flux-system".to_owned(), kustomizations: vec!["prod-capi".to_owned()] },
+            ],
+            kustomizations: Vec::new(),
+            confirm: true,
+            at: Timestamp::now(),
+        };
+        let seen = cluster.observe(&request).await;
+        assert!(seen.unread.is_empty(), "{:?}", seen.unread);
+        assert!(seen.custom_resource_definitions[0].established);
+        assert_eq!(seen.custom_resource_definitions[0].stored_versions, ["v1alpha1"]);
+        assert_eq!(refused(&server)?, Vec::<String>::new());
+        Ok(())
+    });
+}
+
+#[test]
+fn every_form_of_the_installation_is_accepted_by_a_dry_run_on_the_server() {
+    let name = "installed::every_form_of_the_installation_is_accepted_by_a_dry_run_on_the_server";
+    isolated(name, &["etcd", "kube-apiserver", "helm"], async |programs| {
+        let folder = tempfile::tempdir()?;
+        let server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;
+        let namespace = serde_json::from_value(json!({"metadata": {"name": SYSTEM}}))?;
+        Api::<Namespace>::all(server.client().await?).create(&PostParams::default(), &namespace).await?;
+        let cluster = KubernetesCluster::management(open(&server.kubeconfig()).await?, folder.path().join("backups"));
+
+        let chart = folder.path().join("chart");
+        for (path, text) in helm_chart(&settings())? {
+            let path = chart.join(path);
+            std::fs::create_dir_all(path.parent().context("no folder")?)?;
+            std::fs::write(path, text)?;
+        }
+        let templated = Command::new(programs.path("helm"))
+            .args(["template", "stepgate", "--include-crds", "--namespace", SYSTEM])
+            .arg(&chart)
+            .env("HOME", folder.path())
+            .output()?;
+        anyhow::ensure!(templated.status.success(), "{}", String::from_utf8_lossy(&templated.stderr));
+        let base = kustomize_base(&settings())?;
+        let base = base.into_iter().map(|(name, text)| (format!("install/{name}"), Arc::from(text.into_bytes())));
+        let mut forms =
+            [apply(&manifests(&settings())?, true), apply(&String::from_utf8(templated.stdout)?, true)].to_vec();
+        let mut kustomize = apply("", true);
+        kustomize.sets[0].files = base.collect();
+        forms.push(kustomize);
+
+        let mut accepted = Vec::new();
+        for form in &forms {
+            let mut applied = cluster.apply(form, Timestamp::now()).await?.applied;
+            // Helm makes the namespace itself.
+            applied.retain(|object| object != "Namespace stepgate-system");
+            applied.sort();
+            accepted.push(applied);
+        }
+        assert_eq!(accepted[0].len(), 11);
+        assert!(accepted.iter().all(|applied| applied == &accepted[0]), "{accepted:?}");
+        Ok(())
+    });
+}
