@@ -14,6 +14,7 @@ mod kubelet;
 pub mod manifests;
 mod process;
 mod programs;
+mod webhook;
 
 pub use api_server::{ApiServer, ApiServerOptions};
 pub use certificate::{Authority, Identity};
@@ -26,3 +27,4 @@ pub use isolation::isolated;
 pub use kubelet::FakeKubelet;
 pub use process::Process;
 pub use programs::Programs;
+pub use webhook::{Admission, Webhook};

@@ -7,6 +7,7 @@ mod faults;
 mod installed;
 mod kubernetes_minor;
 mod machines;
+mod probing;
 mod recording;
 mod scene;
 mod watching;

@@ -32,12 +32,11 @@ pub(in super::super) fn managed(request: &ObserveRequest, served: &ServedVersion
         }
     }
     if !reads.eksa_clusters.is_empty() {
-        let named = reads.eksa_clusters.iter().map(|(namespace, name)| ((*namespace).to_owned(), (*name).to_owned()));
-        add(&EKSA_CLUSTER, Filter::Named(named.collect()));
+        add(&EKSA_CLUSTER, Filter::named(reads.eksa_clusters.iter().copied()));
     }
     if !reads.kustomizations.is_empty() {
-        let named = reads.kustomizations.iter().map(|known| (known.namespace.clone(), known.name.clone()));
-        add(&KUSTOMIZATION, Filter::Named(named.collect()));
+        let named = reads.kustomizations.iter().map(|known| (known.namespace.as_str(), known.name.as_str()));
+        add(&KUSTOMIZATION, Filter::named(named));
         // Which sources they have only their reading tells; there are few.
         add(&GIT_REPOSITORY, Filter::All);
         add(&OCI_REPOSITORY, Filter::All);
@@ -57,14 +56,11 @@ pub(in super::super) fn own(request: &ObserveRequest) -> Interest {
     if reads.nodes {
         add(&NODE, Filter::All);
     }
-    let named = |wanted: &BTreeSet<(&str, &str)>| {
-        Filter::Named(wanted.iter().map(|(namespace, name)| ((*namespace).to_owned(), (*name).to_owned())).collect())
-    };
     if !reads.deployments.is_empty() {
-        add(&DEPLOYMENT, named(&reads.deployments));
+        add(&DEPLOYMENT, Filter::named(reads.deployments.iter().copied()));
     }
     if !reads.daemon_sets.is_empty() {
-        add(&DAEMON_SET, named(&reads.daemon_sets));
+        add(&DAEMON_SET, Filter::named(reads.daemon_sets.iter().copied()));
     }
     let namespaces: BTreeSet<String> =
         reads.deployments.iter().chain(&reads.daemon_sets).map(|(namespace, _)| (*namespace).to_owned()).collect();
@@ -72,8 +68,7 @@ pub(in super::super) fn own(request: &ObserveRequest) -> Interest {
         add(&POD, Filter::In(namespaces));
     }
     if !reads.definitions.is_empty() {
-        let named = reads.definitions.iter().map(|name| (String::new(), (*name).to_owned()));
-        add(&CUSTOM_RESOURCE_DEFINITION, Filter::Named(named.collect()));
+        add(&CUSTOM_RESOURCE_DEFINITION, Filter::named(reads.definitions.iter().map(|name| ("", *name))));
     }
     interest
 }

@@ -1,6 +1,6 @@
 //! Which objects a cluster's gates look at.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::core::{ApiResource, DynamicObject};
 
@@ -16,8 +16,8 @@ pub(in super::super) enum Filter {
     OfClusters(BTreeSet<String>),
     /// Those in these namespaces.
     In(BTreeSet<String>),
-    /// These, by namespace (empty where there is none) and name.
-    Named(BTreeSet<(String, String)>),
+    /// These: names by namespace, which is empty where there is none.
+    Named(BTreeMap<String, BTreeSet<String>>),
 }
 
 /// What the gates of one cluster look at on one API server.
@@ -51,6 +51,15 @@ impl Interest {
 }
 
 impl Filter {
+    /// The objects of these namespaces and names.
+    pub(in super::super) fn named<'a>(objects: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut named: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (namespace, name) in objects {
+            named.entry(namespace.to_owned()).or_default().insert(name.to_owned());
+        }
+        Self::Named(named)
+    }
+
     fn matches(&self, object: &DynamicObject) -> bool {
         let metadata = &object.metadata;
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
@@ -62,9 +71,7 @@ impl Filter {
                 clusters.contains(label.unwrap_or(name))
             }
             Self::In(namespaces) => namespaces.contains(namespace),
-            Self::Named(named) => {
-                named.iter().any(|(known, wanted)| (known.as_str(), wanted.as_str()) == (namespace, name))
-            }
+            Self::Named(named) => named.get(namespace).is_some_and(|names| names.contains(name)),
         }
     }
 }
