@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, bail};
-use kustomize_rs::{Cache, DiskFileSystem, LoadRestrictor, MemoryFileSystem, Options, Outside, build, build_cached};
+use kustomize_rs::{
+    Cache, DiskFileSystem, LoadRestrictor, MemoryFileSystem, Options, Outside, SnapshotFileSystem, build, build_cached,
+};
 
 use crate::corpus;
 use crate::measure::quoted;
@@ -60,10 +62,11 @@ pub fn verb(name: &str, arguments: &[&Path]) -> anyhow::Result<String> {
     Ok(format!("{} {name} {}", quoted(&program), words.join(" ")))
 }
 
-/// `render-fleet ROOT OUT`: every folder of `ROOT/clusters` into a file, on two threads that share a cache.
+/// `render-fleet ROOT OUT`: every folder of `ROOT/clusters` into a file, on two threads that share a cache
+/// and a snapshot of the files.
 pub fn fleet(arguments: &[String]) -> anyhow::Result<()> {
     let [root, out] = arguments else { bail!("{FLEET_VERB} ROOT OUT") };
-    let files = DiskFileSystem::new(root)?;
+    let files = SnapshotFileSystem::new(DiskFileSystem::new(root)?);
     let mut clusters: Vec<String> = fs::read_dir(Path::new(root).join("clusters"))?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
         .collect::<anyhow::Result<_>>()?;
