@@ -23,8 +23,10 @@ impl Tree {
     /// kustomize may read all of the machine through bases; a repository that somebody else wrote should not.
     pub fn open(directory: &Path, root: Option<&Path>) -> Result<Self, CommandError> {
         let real = |path: &Path| {
-            std::fs::canonicalize(path)
-                .map_err(|error| CommandError::from(error).context(format!("cannot read {}", path.display())))
+            std::fs::canonicalize(path).map_err(|error| {
+                let error = CommandError::from(error).context(format!("cannot read {}", path.display()));
+                error.hint("give the directory of a kustomization.yaml, or the address of a remote one")
+            })
         };
         let target = real(directory)?;
         if !target.is_dir() {

@@ -91,6 +91,13 @@ fn what_kustomize_refuses_ends_with_its_exit_code() {
 }
 
 #[test]
+fn a_directory_that_is_not_there_is_named_with_what_to_give() {
+    let run = stepgate(&["kustomize", "build", "/nonexistent/overlay"]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(run.stderr.contains("cannot read /nonexistent/overlay") && run.stderr.contains("hint: "), "{}", run.stderr);
+}
+
+#[test]
 fn files_outside_of_a_kustomization_need_the_restrictor_and_those_outside_of_the_tree_the_root() {
     let folder = Folder::new(&[
         ("a/kustomization.yaml", "resources: [../a.yaml]\n"),
