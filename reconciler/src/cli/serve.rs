@@ -53,7 +53,7 @@ pub async fn serve(
             // Whoever stands by is as ready as can be.
             health.ready();
             tokio::select! {
-                _ = leads.changed() => {}
+                () = won(&mut leads) => {}
                 () = tokio::time::sleep(Duration::from_secs(arguments.interval)) => {}
                 () = stop.requested() => break,
             }
@@ -63,7 +63,7 @@ pub async fn serve(
         // A pass may be left at any point: the next process goes on from what is in git.
         let pass = tokio::select! {
             pass = controller.pass() => pass,
-            _ = leads.wait_for(|leads| !leads) => continue,
+            () = lost(&mut leads) => continue,
             () = stop.requested() => break,
         };
         let ended = SystemClock.now();
@@ -97,7 +97,7 @@ pub async fn serve(
                     () = stop.requested() => break,
                 }
             }
-            _ = leads.wait_for(|leads| !leads) => {}
+            () = lost(&mut leads) => {}
             () = stop.requested() => break,
         }
     }
@@ -151,6 +151,20 @@ fn elect(lease: Option<Lease>) -> (Option<Election>, Receiver<bool>) {
         Election { task: tokio::spawn(compete(Arc::clone(&lease), sender)), lease }
     });
     (election, receiver)
+}
+
+/// Ends when this process leads no more. Where nobody competes it never does: whoever sends has gone then.
+async fn lost(leads: &mut Receiver<bool>) {
+    if leads.wait_for(|leads| !leads).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Ends when this process leads.
+async fn won(leads: &mut Receiver<bool>) {
+    if leads.wait_for(|leads| *leads).await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }
 
 async fn compete(lease: Arc<Lease>, leads: Sender<bool>) {

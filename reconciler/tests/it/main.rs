@@ -16,5 +16,6 @@ mod bad_repository;
 mod demo;
 mod kustomize;
 mod registry;
+mod run;
 mod support;
 mod verbs;
