@@ -52,10 +52,7 @@ impl ApiServer {
         let authority_file = certificates.join("authority.crt");
         std::fs::write(&authority_file, authority.certificate())?;
         let audit = folder.join("audit-policy.yaml");
-        std::fs::write(
-            &audit,
-            "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n",
-        )?;
+        std::fs::write(&audit, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")?;
 
         let (client_port, peer_port, port) = (free_port()?, free_port()?, free_port()?);
         let etcd = start_etcd(programs, folder, client_port, peer_port)?;

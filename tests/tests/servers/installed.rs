@@ -81,15 +81,20 @@ async fn install(server: &ApiServer, client: &Client) -> anyhow::Result<Connecti
     open(&path).await
 }
 
-/// The requests of the installed identity, from the audit log.
+/// What the audit log says of the installed identity's requests, each in its stages.
 fn asked(server: &ApiServer) -> anyhow::Result<Vec<Value>> {
     let text = std::fs::read_to_string(server.folder().join("audit.log"))?;
-    let lines = text.lines().map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>()?;
+    // The last line may be in the making.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines = whole.lines().map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>()?;
     Ok(lines.into_iter().filter(|line| line["user"]["username"] == IDENTITY).collect())
 }
 
 fn writes(server: &ApiServer) -> anyhow::Result<usize> {
-    let is_write = |line: &&Value| !["get", "list", "watch"].iter().any(|verb| line["verb"] == **verb);
+    // A request is noted as received before it is answered, and as complete only some time after.
+    let is_write = |line: &&Value| {
+        line["stage"] == "RequestReceived" && !["get", "list", "watch"].iter().any(|verb| line["verb"] == **verb)
+    };
     Ok(asked(server)?.iter().filter(is_write).count())
 }
 
