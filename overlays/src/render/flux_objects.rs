@@ -77,6 +77,8 @@ fn kustomization(request: &RenderRequest<'_>, component: ComponentName) -> Node 
         ("interval", Node::from(format_duration(policy.flux.interval))),
         ("path", Node::from(format!("./{prefix}clusters/{}/{}", cluster.name, component.directory()))),
         ("prune", Node::new(Value::Bool(prune))),
+        // Without it Flux waits for the whole interval after a failure that passes, such as a webhook that restarts.
+        ("retryInterval", Node::from("1m")),
         ("sourceRef", map(&source)),
         ("timeout", Node::from("10m")),
     ];

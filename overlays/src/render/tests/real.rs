@@ -335,6 +335,7 @@ fn flux_kustomizations_point_at_each_directory() {
     assert_eq!(capi.at(&["spec", "prune"]).unwrap().as_bool(), Some(true));
     assert_eq!(spec("cluster.yaml").at(&["spec", "prune"]).unwrap().as_bool(), Some(false));
     assert!(capi.at(&["spec", "kubeConfig"]).is_none());
+    assert_eq!(capi.at(&["spec", "retryInterval"]).unwrap().as_str(), Some("1m"));
     let workload = scene.render("workload-1", &RenderedTree::new());
     let cilium =
         objects_of(component(&workload, ComponentName::FluxObjects).tree.get("cilium.yaml").unwrap()).remove(0);
