@@ -1,5 +1,5 @@
 use super::*;
-use crate::yaml::emit;
+use crate::yaml::{Value, emit};
 
 fn one(source: &str) -> Node {
     let documents = parse(source, &Limits::default()).unwrap_or_else(|error| panic!("{source:?}: {error}"));

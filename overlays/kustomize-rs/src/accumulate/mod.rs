@@ -1,0 +1,194 @@
+//! One kustomization after another: resources, generators, components, transformers, in kustomize's order.
+
+mod plugins;
+mod resources;
+
+use std::sync::Arc;
+
+use crate::budget::Budget;
+use crate::configuration_file;
+use crate::error::{BuildError, BuildErrorKind};
+use crate::fs::join;
+use crate::kustomization::{FILE_NAMES, Kustomization};
+use crate::loader::Loader;
+use crate::resources::Resources;
+use crate::schema::{Configuration, Schema, default_configuration};
+use crate::transform::variables::{self, Variables};
+
+/// What has come together so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Accumulator {
+    pub(crate) resources: Resources,
+    pub(crate) configuration: Arc<Configuration>,
+    pub(crate) variables: Variables,
+}
+
+impl Accumulator {
+    /// Nothing yet, with the budget of the build.
+    pub(crate) fn new(budget: &Budget) -> Self {
+        let resources = Resources { budget: budget.clone(), ..Resources::default() };
+        Self { resources, ..Self::default() }
+    }
+}
+
+/// What a whole build shares.
+pub(crate) struct Build {
+    pub(crate) schema: Arc<Schema>,
+    /// The first custom schema stays.
+    pub(crate) schema_is_set: bool,
+    /// The built-in schema was needed before a custom one came.
+    pub(crate) builtin_in_use: bool,
+    pub(crate) warnings: Vec<String>,
+    /// The root asks for `buildMetadata`.
+    pub(crate) tracks_origins: bool,
+    /// What is tracked is printed: the root asks for `originAnnotations` or `transformerAnnotations`.
+    pub(crate) shows_origins: bool,
+    /// Namespaces of the kustomization at work and of those above it: a chart takes the nearest.
+    pub(crate) chart_namespaces: Vec<String>,
+    /// How many more objects may be read.
+    pub(crate) objects_left: usize,
+}
+
+/// Reads the kustomization of a directory.
+pub(crate) fn load(loader: &Loader<'_>) -> Result<Arc<Kustomization>, BuildError> {
+    let Some((content, path)) = find(loader)? else {
+        let place = if loader.root().is_empty() { "." } else { loader.root() };
+        let message = format!("no kustomization file in `{place}`");
+        return Err(BuildError::new(BuildErrorKind::File, message).hint(format!("add a {}", FILE_NAMES[0])));
+    };
+    loader.charge(&content)?;
+    let parse = || Kustomization::parse(&content, &path, &loader.limits);
+    match loader.cache {
+        Some(cache) => cache.kustomization(&path, &content, &loader.limits, parse),
+        None => parse().map(Arc::new),
+    }
+}
+
+/// The content of a file and its path.
+type Found = (Arc<[u8]>, String);
+
+/// Finds the one kustomization file of a directory.
+pub(crate) fn find(loader: &Loader<'_>) -> Result<Option<Found>, BuildError> {
+    let mut found = None;
+    for name in FILE_NAMES {
+        let path = join(loader.root(), name).unwrap_or_default();
+        match loader.files.read(&path) {
+            Ok(content) => {
+                if found.is_some() {
+                    let message = format!("more than one kustomization file in `{}`", loader.root());
+                    return Err(BuildError::conflict(message).hint(format!("keep one of {}", FILE_NAMES.join(", "))));
+                }
+                found = Some((content, path));
+            }
+            Err(crate::fs::FileError::Missing | crate::fs::FileError::NotAFile) => {}
+            Err(error) => {
+                let message = format!("`{path}` cannot be read: {error}");
+                return Err(BuildError::new(BuildErrorKind::File, message));
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl Build {
+    /// Runs one kustomization on top of `accumulator`; `origin` is its directory as the root sees it.
+    pub(crate) fn accumulate(
+        &mut self,
+        loader: &Loader<'_>,
+        kustomization: &Kustomization,
+        mut accumulator: Accumulator,
+        origin: &str,
+    ) -> Result<Accumulator, BuildError> {
+        let known = self.chart_namespaces.len();
+        if !kustomization.namespace.is_empty() {
+            self.chart_namespaces.push(kustomization.namespace.clone());
+        }
+        let result = self.run(loader, kustomization, &mut accumulator, origin);
+        self.chart_namespaces.truncate(known);
+        result.map_err(|error| error.in_file(&kustomization.file))?;
+        Ok(accumulator)
+    }
+
+    fn run(
+        &mut self,
+        loader: &Loader<'_>,
+        kustomization: &Kustomization,
+        accumulator: &mut Accumulator,
+        origin: &str,
+    ) -> Result<(), BuildError> {
+        self.read_resources(loader, &kustomization.resources, accumulator, origin)?;
+        let (configuration, crds) = self.configuration(loader, kustomization)?;
+        Configuration::merge_shared(&mut accumulator.configuration, &configuration)?;
+        if let Some(crds) = crds {
+            Arc::make_mut(&mut accumulator.configuration).merge(&crds)?;
+        }
+        self.generate(loader, kustomization, accumulator, origin)?;
+        for path in &kustomization.components {
+            self.directory(loader, path, accumulator, origin, true)?;
+        }
+        self.transform(loader, kustomization, accumulator, origin)?;
+        self.validate(loader, kustomization, accumulator, origin)?;
+        let Accumulator { resources, variables, .. } = accumulator;
+        variables::collect(variables, resources, &kustomization.variables, &self.schema)
+    }
+
+    /// The fields of the transformers, and those that `crds` add: what comes first decides, and sorting comes between.
+    fn configuration(
+        &self,
+        loader: &Loader<'_>,
+        kustomization: &Kustomization,
+    ) -> Result<(Arc<Configuration>, Option<Configuration>), BuildError> {
+        let mut configuration = Arc::clone(default_configuration());
+        if !kustomization.configurations.is_empty() {
+            let mut custom = Configuration::default();
+            for path in &kustomization.configurations {
+                let content = loader.read(path)?;
+                custom.merge(&configuration_file::read(&content, &loader.display(path), &loader.limits)?)?;
+            }
+            Arc::make_mut(&mut configuration).merge(&custom)?;
+        }
+        let mut crds: Option<Configuration> = None;
+        for path in &kustomization.crds {
+            let content = loader.read(path)?;
+            let more = configuration_file::read_crds(&content, &loader.display(path), &loader.limits)?;
+            crds.get_or_insert_default().merge(&more)?;
+        }
+        Ok((configuration, crds))
+    }
+
+    /// Takes the schema of a kustomization, unless there is one.
+    pub(crate) fn use_schema(&mut self, loader: &Loader<'_>, kustomization: &Kustomization) -> Result<(), BuildError> {
+        let field = |name: &str| kustomization.openapi.iter().find(|(key, _)| key == name).map(|(_, value)| value);
+        if let Some(path) = field("path") {
+            let content = loader.read(path)?;
+            if self.schema_is_set {
+                return Ok(());
+            }
+            if field("version").is_some() {
+                return Err(BuildError::syntax("`openapi` has both a path and a version"));
+            }
+            let file = loader.display(path);
+            let text = crate::yaml::decode(&content).map_err(|error| BuildError::from_yaml(error, &file))?;
+            let documents =
+                crate::yaml::parse(&text, &loader.limits).map_err(|error| BuildError::from_yaml(error, &file))?;
+            if let Some(document) = documents.first() {
+                // What kustomize has looked up in its own schema by then stays.
+                let base = self.builtin_in_use.then(Schema::builtin);
+                let schema = Schema::from_openapi(&document.root, base).map_err(|error| error.in_file(&file))?;
+                self.schema = Arc::new(schema);
+                self.schema_is_set = true;
+            }
+            return Ok(());
+        }
+        match field("version").map(String::as_str) {
+            None | Some("") => Ok(()),
+            Some("v1.21.2" | "v1.20.4") => {
+                // A version is a choice too: custom schemas of bases no longer count.
+                self.schema_is_set = true;
+                Ok(())
+            }
+            Some(other) => Err(BuildError::syntax(format!("the OpenAPI version `{other}` is not built in"))
+                .hint("built in is v1.21.2")),
+        }
+    }
+}

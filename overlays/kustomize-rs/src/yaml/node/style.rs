@@ -1,0 +1,277 @@
+//! How nodes were written, and what becomes of that where kustomize changes or prints them.
+
+use super::super::{Holder, Scalar, emit, resolve, resolve_v3};
+use super::{Node, Span, Value};
+use crate::error::BuildError;
+
+/// How a text was written. The next value of a field is written in the same way, which can make a number a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Style {
+    /// Without quotes, or made here.
+    #[default]
+    Plain,
+    /// In quotes of either kind.
+    Quoted,
+    /// As a block that keeps its lines (`|`).
+    Literal,
+    /// As a block that joins its lines (`>`).
+    Folded,
+    /// A list or map in brackets or braces.
+    Flow,
+    /// A text made here without quotes and without a type: what is put in its place decides the type anew.
+    Untyped,
+    /// A text that kustomize has written itself: in quotes only if it needs them.
+    Written,
+    /// What does not fit the type that the place has. An object must not end with one.
+    Misfit,
+}
+impl Node {
+    /// Does what a way through Go's JSON does: how scalars were written is lost, large integers become floats.
+    #[allow(clippy::cast_precision_loss, reason = "that is what is lost")]
+    pub(crate) fn through_json(&mut self) {
+        const EXACT: i64 = 1 << 53;
+        self.written = None;
+        self.shared = 0;
+        self.style = match self.style {
+            Style::Plain | Style::Untyped if self.as_str().is_some_and(is_quoted_anew) => Style::Written,
+            Style::Plain | Style::Flow | Style::Misfit | Style::Untyped => Style::Plain,
+            Style::Quoted | Style::Literal | Style::Folded | Style::Written => Style::Written,
+        };
+        match &mut self.value {
+            Value::Sequence(items) if items.iter().any(|item| item.changes_in_json(EXACT)) => {
+                items.iter_mut().for_each(Node::through_json);
+            }
+            Value::Mapping(mapping) if mapping.iter().any(|entry| entry.value.changes_in_json(EXACT)) => {
+                mapping.iter_mut().for_each(|entry| entry.value.through_json());
+            }
+            Value::Int(number) if !(-EXACT..=EXACT).contains(number) => self.value = Value::Float(*number as f64),
+            Value::Uint(number) => self.value = Value::Float(*number as f64),
+            _ => {}
+        }
+    }
+
+    /// Says whether a way through JSON changes anything here. Lists and mappings in which nothing changes stay shared.
+    fn changes_in_json(&self, exact: i64) -> bool {
+        self.written.is_some()
+            || !matches!(self.style, Style::Plain | Style::Written)
+            || self.shared != 0
+            || match &self.value {
+                Value::Sequence(items) => items.iter().any(|item| item.changes_in_json(exact)),
+                Value::Mapping(mapping) => mapping.iter().any(|entry| entry.value.changes_in_json(exact)),
+                Value::Int(number) => !(-exact..=exact).contains(number),
+                Value::Uint(_) => true,
+                Value::String(text) => self.style == Style::Plain && is_quoted_anew(text),
+                _ => false,
+            }
+    }
+
+    /// Finds a number that JSON cannot say.
+    pub(crate) fn find_infinite(&self) -> Option<Span> {
+        match &self.value {
+            Value::Float(number) if !number.is_finite() => Some(self.span),
+            Value::Sequence(items) => items.iter().find_map(Node::find_infinite),
+            Value::Mapping(mapping) => mapping.iter().find_map(|entry| entry.value.find_infinite()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn style(&self) -> Style {
+        self.style
+    }
+
+    pub(crate) fn set_style(&mut self, style: Style) {
+        self.style = style;
+    }
+
+    /// Takes over a value as kustomize does where there was one: how the old one was written stays, and a number that
+    /// takes the place of a quoted text becomes text.
+    pub(crate) fn replace_value(&mut self, new: Node) {
+        let (style, shared, span) = (self.style, self.shared, self.span);
+        let was_scalar = self.is_scalar();
+        // A quoted number has a tag that says so.
+        let had_tag = matches!(style, Style::Quoted | Style::Literal | Style::Folded) && self.as_str().is_none();
+        let written_style = match self.as_str() {
+            Some(text) if style == Style::Written && text.contains('\n') => Style::Literal,
+            Some(_) if style == Style::Written && emit(self).starts_with(['"', '\'']) => Style::Quoted,
+            _ => Style::Plain,
+        };
+        *self = new;
+        if !was_scalar || !self.is_scalar() {
+            return;
+        }
+        let style = match style {
+            _ if self.style == Style::Misfit => Style::Misfit,
+            Style::Plain if self.style == Style::Untyped => Style::Untyped,
+            Style::Untyped | Style::Misfit => Style::Plain,
+            Style::Written => written_style,
+            style => style,
+        };
+        (self.style, self.shared, self.span) = (style, shared, span);
+        if !matches!(style, Style::Plain | Style::Untyped) && !had_tag && self.has_type_of_its_text() {
+            self.value = Value::String(self.scalar_text().unwrap_or_default().into());
+            self.written = None;
+        }
+    }
+
+    /// Says whether the text alone, without quotes, has another type than text, and the node has that type.
+    fn has_type_of_its_text(&self) -> bool {
+        let text = self.scalar_text().unwrap_or_default();
+        match (&self.value, resolve_v3(&text)) {
+            (Value::String(_), Scalar::Timestamp(_)) => self.written.is_some(),
+            (Value::Null, Scalar::Null)
+            | (Value::Bool(_), Scalar::Bool(_))
+            | (Value::Int(_) | Value::Uint(_), Scalar::Int(_) | Scalar::Uint(_))
+            | (Value::Float(_), Scalar::Float(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Makes an empty value without a type the empty text where it is written in braces or brackets: there it needs
+    /// quotes.
+    pub(crate) fn quote_nothing(&mut self, in_flow: bool) {
+        let in_flow = in_flow || self.style == Style::Flow;
+        match &mut self.value {
+            Value::Sequence(items) => items.iter_mut().for_each(|item| item.quote_nothing(in_flow)),
+            Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| entry.value.quote_nothing(in_flow)),
+            Value::Null if in_flow && self.written.as_deref() == Some("") => *self = Node::from(""),
+            _ => {}
+        }
+    }
+
+    /// Returns the text of a string that was not read as something else: no date, no `!!binary`, no misfit.
+    pub(crate) fn untyped_text(&self) -> Option<&str> {
+        self.as_str().filter(|_| self.style != Style::Misfit && self.written.is_none())
+    }
+
+    /// Takes a text that has no type of its own: without quotes it is whatever it looks like.
+    pub(crate) fn replace_plainly(&mut self, text: &str) {
+        self.replace_value(crate::transform::plain_scalar(text));
+        self.span = Span::default();
+        if self.style == Style::Plain {
+            self.style = Style::Untyped;
+        }
+    }
+
+    /// Refuses a value that does not fit the type of its place.
+    pub(crate) fn refuse_misfits(&self) -> Result<(), BuildError> {
+        let Some(node) = self.find_misfit() else {
+            return Ok(());
+        };
+        let no_text = |key: &str| !matches!(resolve_v3(key), Scalar::Text | Scalar::Merge);
+        let mut keys = node.as_mapping().into_iter().flatten();
+        if let Some(entry) = keys.find(|entry| no_text(&entry.key)) {
+            let mut error = BuildError::syntax(format!("the key `{}` is no text; put it in quotes", entry.key));
+            (error.line, error.column) = (entry.key_span.line, entry.key_span.column);
+            return Err(error);
+        }
+        let text = node.scalar_text().unwrap_or_default();
+        let mut error = BuildError::transform(format!("`{text}` does not fit the type that its place had before"))
+            .hint("put the value of the target in quotes to make it a text");
+        (error.line, error.column) = (node.span.line, node.span.column);
+        Err(error)
+    }
+
+    fn find_misfit(&self) -> Option<&Node> {
+        match &self.value {
+            _ if self.style == Style::Misfit => Some(self),
+            Value::Sequence(items) => items.iter().find_map(Node::find_misfit),
+            Value::Mapping(mapping) => mapping.iter().find_map(|entry| entry.value.find_misfit()),
+            _ => None,
+        }
+    }
+
+    /// Takes a value that is written plainly, whatever was there; still one with the scalars it was one with.
+    pub(crate) fn set_plainly(&mut self, value: Value) {
+        (self.value, self.written, self.style) = (value, None, Style::Plain);
+    }
+
+    /// As if the tree had been read from JSON, where texts are in quotes and everything else in brackets.
+    pub(crate) fn as_from_json(&mut self) {
+        self.written = None;
+        self.shared = 0;
+        self.style = match &mut self.value {
+            Value::Sequence(items) => {
+                items.iter_mut().for_each(Node::as_from_json);
+                Style::Flow
+            }
+            Value::Mapping(mapping) => {
+                mapping.iter_mut().for_each(|entry| entry.value.as_from_json());
+                Style::Flow
+            }
+            Value::String(_) => Style::Quoted,
+            _ => Style::Plain,
+        };
+    }
+
+    /// Forgets how scalars were written.
+    pub(crate) fn forget_writing(&mut self) {
+        self.written = None;
+        match &mut self.value {
+            Value::Sequence(items) if items.iter().any(Node::holds_writing) => {
+                items.iter_mut().for_each(Node::forget_writing);
+            }
+            Value::Mapping(mapping) if mapping.iter().any(|entry| entry.value.holds_writing()) => {
+                mapping.iter_mut().for_each(|entry| entry.value.forget_writing());
+            }
+            _ => {}
+        }
+    }
+
+    /// Says whether [`forget_writing`](Self::forget_writing) changes anything.
+    fn holds_writing(&self) -> bool {
+        self.written.is_some()
+            || match &self.value {
+                Value::Sequence(items) => items.iter().any(Node::holds_writing),
+                Value::Mapping(mapping) => mapping.iter().any(|entry| entry.value.holds_writing()),
+                _ => false,
+            }
+    }
+
+    /// Says whether this is an empty value inside of braces: null while an object is worked on, an empty text in the
+    /// end.
+    pub(crate) fn is_flow_null(&self) -> bool {
+        matches!(&self.value, Value::String(text) if text.is_empty()) && self.written.is_some()
+    }
+
+    /// Says whether the value does not show how it was written.
+    pub(crate) fn is_rewritten(&self) -> bool {
+        self.written.is_some()
+    }
+
+    /// The schema in the comment of a list or map.
+    pub(crate) fn remark(&self) -> Option<(Holder, &str)> {
+        let text = self.written.as_deref().filter(|_| !self.is_scalar())?;
+        let value = text.strip_prefix(VALUE_REMARK).map(|text| (Holder::Value, text));
+        value.or_else(|| text.strip_prefix(KEY_REMARK).map(|text| (Holder::Key, text)))
+    }
+
+    pub(crate) fn set_remark(&mut self, holder: Holder, text: &str) {
+        let mark = if holder == Holder::Value { VALUE_REMARK } else { KEY_REMARK };
+        self.written = Some(format!("{mark}{text}").into());
+    }
+
+    pub(crate) fn drop_remark(&mut self) {
+        if self.remark().is_some() {
+            self.written = None;
+        }
+    }
+
+    /// As the value of another key: the comment of its own stays behind.
+    pub(crate) fn drop_key_remark(&mut self) {
+        if matches!(self.remark(), Some((Holder::Key, _))) {
+            self.written = None;
+        }
+    }
+
+    pub(crate) fn set_written(&mut self, text: &str) {
+        self.written = Some(text.into());
+    }
+}
+
+const KEY_REMARK: char = 'k';
+const VALUE_REMARK: char = 'v';
+
+/// Says whether go-yaml v3 writes a text that stood there without quotes in quotes, or as a block.
+fn is_quoted_anew(text: &str) -> bool {
+    text.contains('\n') || resolve::resolve_v2(text) != Scalar::Text || resolve::is_base60(text)
+}

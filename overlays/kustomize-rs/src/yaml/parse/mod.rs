@@ -1,0 +1,135 @@
+//! Text to nodes. The only module that knows the event parser.
+
+mod builder;
+mod mapping;
+mod scalar;
+
+use std::borrow::Cow;
+
+use granit_parser::{Options, Parser};
+
+use super::node::{Node, Span};
+use super::shared::Text;
+use super::{Limits, YamlError, YamlErrorKind, remark};
+
+use builder::Builder;
+pub(super) use scalar::scalar_value;
+
+/// One document of a text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// Its top node; never null.
+    pub root: Node,
+    /// Keys that were given twice, where the rules let the last one win: only [`Rules::V2`] does.
+    pub duplicates: Vec<(Text, Span)>,
+}
+
+/// Whose reading rules decide what a plain scalar means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rules {
+    /// go-yaml v3: `yes` is text. Kubernetes objects are read so.
+    #[default]
+    V3,
+    /// As `V3`, and as kustomize takes it in: an empty value inside of `{}` is the empty text, and a quoted `<<` is no
+    /// key.
+    Manifest,
+    /// go-yaml v2, which kustomize reads kustomization files with: `yes`, `no`, `on`, `off`, `y`, `n` are booleans, in
+    /// keys too, and every scalar key becomes text.
+    V2,
+    /// go-yaml v3, but a key may be repeated with an equal value, as published Bundles of 2021 do. Kubernetes takes
+    /// the last one; here a repeated key with another value stays an error.
+    V3RepeatedKeys,
+}
+
+/// Returns `bytes` as text without byte order mark. All spans refer to the returned text.
+pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, YamlError> {
+    match bytes {
+        [0xFF, 0xFE, rest @ ..] => return utf16(rest, u16::from_le_bytes),
+        [0xFE, 0xFF, rest @ ..] => return utf16(rest, u16::from_be_bytes),
+        _ => {}
+    }
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(Cow::Borrowed(text)),
+        Err(error) => {
+            let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
+            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+            let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();
+            Err(YamlError::new(YamlErrorKind::Encoding, "the file is not UTF-8", line, column))
+        }
+    }
+}
+
+fn utf16<'a>(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<Cow<'a, str>, YamlError> {
+    let units = bytes.chunks(2).map(|pair| match pair {
+        [first, second] => unit([*first, *second]),
+        _ => 0xFFFF,
+    });
+    char::decode_utf16(units)
+        .collect::<Result<String, _>>()
+        .map(Cow::Owned)
+        .map_err(|_| YamlError::new(YamlErrorKind::Encoding, "the file is not UTF-16", 1, 1))
+}
+
+/// Reads all documents of `source` by go-yaml v3's rules: aliases expanded, `<<` merged, empty documents dropped.
+pub fn parse(source: &str, limits: &Limits) -> Result<Vec<Document>, YamlError> {
+    parse_with(source, limits, Rules::V3)
+}
+
+/// As [`parse`], with a choice of rules.
+pub fn parse_with(source: &str, limits: &Limits, rules: Rules) -> Result<Vec<Document>, YamlError> {
+    if source.len() > limits.bytes {
+        let message = format!("the text has {} bytes, more than the limit of {}", source.len(), limits.bytes);
+        return Err(YamlError::new(YamlErrorKind::Limit, message, 1, 1));
+    }
+    let has_remarks = rules == Rules::Manifest && remark::may_be_in(source);
+    if !has_remarks && let Some(documents) = super::plain::read(source, limits, rules) {
+        return Ok(documents);
+    }
+    parse_events(source, limits, rules)
+}
+
+/// Reads any text, by the events of the parser.
+pub(super) fn parse_events(source: &str, limits: &Limits, rules: Rules) -> Result<Vec<Document>, YamlError> {
+    let mut options = Options::default();
+    // kustomize cuts a file at its `---` lines before it reads it, which leaves directives without a document.
+    options.disallow_directives = rules == Rules::Manifest;
+    options.set_emit_comments(false);
+    options.emit_anchor_events = true;
+    options.block_nesting_limit = limits.depth.saturating_add(1);
+    options.flow_nesting_limit = limits.depth.saturating_add(1);
+    let mut builder = Builder::new(source, limits, rules);
+    for event in Parser::new_from_str_with_options(source, options) {
+        match event {
+            Ok((event, span)) => builder.event(event, convert(&span))?,
+            // go-yaml v2 does not look behind the first document.
+            Err(_) if rules == Rules::V2 && !builder.finished.is_empty() => break,
+            Err(error) => {
+                let marker = error.marker();
+                let kind = match error.kind() {
+                    granit_parser::ErrorKind::UnknownAnchor => YamlErrorKind::Alias,
+                    granit_parser::ErrorKind::RecursionLimitExceeded => YamlErrorKind::Limit,
+                    _ => YamlErrorKind::Syntax,
+                };
+                let message = match kind {
+                    YamlErrorKind::Limit => format!("nested deeper than {} levels", limits.depth),
+                    _ => error.kind().to_string(),
+                };
+                return Err(YamlError::new(kind, message, marker.line().max(1), marker.col() + 1));
+            }
+        }
+    }
+    Ok(builder.finished)
+}
+
+fn convert(span: &granit_parser::Span) -> Span {
+    let range = span.byte_range().unwrap_or_default();
+    Span { start: range.start, end: range.end, line: span.start.line(), column: span.start.col() + 1 }
+}
+
+fn error_at(kind: YamlErrorKind, message: impl Into<String>, span: Span) -> YamlError {
+    YamlError::new(kind, message, span.line, span.column)
+}
+
+#[cfg(test)]
+mod tests;
