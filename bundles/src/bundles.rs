@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use kustomize_rs::yaml::{Node, Value};
 
-use crate::component::{Artifact, ArtifactKind, Component, text};
+use crate::component::{Artifact, ArtifactKind, Component};
 use crate::eks_d::{EksDVersion, release_number};
 use crate::error::BundleError;
+use crate::field::{name, position, text, unsigned};
 use crate::kubernetes::KubernetesVersion;
-use crate::manifest::{name, position, unsigned};
 
 /// A `Bundles` object of EKS Anywhere (upstream type `BundlesSpec`).
 ///

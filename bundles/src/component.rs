@@ -4,6 +4,7 @@ use kustomize_rs::yaml::{Mapping, Node, Value};
 use serde::Serialize;
 
 use crate::digest::Digest;
+use crate::field::text;
 use crate::version::Version;
 
 /// A section of a versionsBundle: every map in it, known or not.
@@ -96,11 +97,6 @@ impl Artifact {
 
 fn is_placeholder(text: &str) -> bool {
     text.starts_with('<') && text.ends_with('>')
-}
-
-/// A scalar as written; `None` for null, lists and maps.
-pub(crate) fn text(node: &Node) -> Option<String> {
-    (!node.is_null()).then(|| node.scalar_text().map(std::borrow::Cow::into_owned))?
 }
 
 /// Adds every artifact at or below `mapping`; `path` is where that is, and is the same again on return.

@@ -2,9 +2,8 @@
 
 use kustomize_rs::yaml::Node;
 
-use crate::component::text;
 use crate::error::BundleError;
-use crate::manifest::{name, position};
+use crate::field::{name, position, text};
 use crate::version::Version;
 
 /// An `EKSARelease` object (upstream type `EKSAReleaseSpec`).

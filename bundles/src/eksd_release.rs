@@ -2,12 +2,11 @@
 
 use kustomize_rs::yaml::Node;
 
-use crate::component::text;
 use crate::digest::Digest;
 use crate::eks_d::EksDVersion;
 use crate::error::BundleError;
+use crate::field::{name, position, text, unsigned};
 use crate::kubernetes::KubernetesVersion;
-use crate::manifest::{name, position, unsigned};
 use crate::version::Version;
 
 /// An EKS-D `Release` object (upstream types `ReleaseSpec` and `ReleaseStatus`).

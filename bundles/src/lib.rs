@@ -18,6 +18,7 @@ pub mod eksa_release;
 pub mod eksd_release;
 pub mod eksd_signature;
 pub mod error;
+mod field;
 pub mod image;
 pub mod kubernetes;
 pub mod lock;

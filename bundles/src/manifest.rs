@@ -3,10 +3,10 @@
 use kustomize_rs::yaml::{self, Limits, Node, Rules};
 
 use crate::bundles::Bundles;
-use crate::component::text;
 use crate::eksa_release::EksaRelease;
 use crate::eksd_release::EksdRelease;
 use crate::error::BundleError;
+use crate::field::{position, text};
 use crate::truncation::missing_end;
 
 /// Published Bundles have 290 KB, 20,000 nodes and 8 levels.
@@ -96,29 +96,6 @@ fn read(path: &str, source: &str, root: Node) -> Result<Option<Manifest>, Bundle
 fn end(source: &str) -> (usize, usize) {
     let last = source.rsplit('\n').next().unwrap_or_default();
     (1 + source.bytes().filter(|byte| *byte == b'\n').count(), 1 + last.chars().count())
-}
-
-/// Line and column of a node.
-pub(crate) fn position(node: &Node) -> (usize, usize) {
-    (node.span.line, node.span.column)
-}
-
-/// `metadata.name`.
-pub(crate) fn name(root: &Node) -> Option<String> {
-    root.at(&["metadata", "name"]).and_then(text).filter(|name| !name.is_empty())
-}
-
-/// A field that holds a whole number of zero or more; `None` when it is absent or null.
-pub(crate) fn unsigned(path: &str, object: &Node, key: &str) -> Result<Option<u64>, BundleError> {
-    let Some(node) = object.get(key).filter(|node| !node.is_null()) else { return Ok(None) };
-    let value = node.as_i64().and_then(|number| u64::try_from(number).ok());
-    match value {
-        Some(number) => Ok(Some(number)),
-        None => {
-            let message = format!("`{key}` is not a whole number of zero or more");
-            Err(BundleError::new(path, position(node), message, "write a number without quotes"))
-        }
-    }
 }
 
 #[cfg(test)]
