@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::approval::ApprovalScope;
 use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 use crate::ledger::Ledger;
 use crate::plan::Block;
 use crate::stage::StageId;
 use crate::verdict::Reason;
-use crate::world::ApprovalScope;
 
 /// One commit to the deploy branch that changes a stage's part and the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

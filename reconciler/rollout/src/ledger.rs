@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::approval::{ApprovalScope, Approved};
 use crate::before::Before;
 use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 use crate::stage::StageId;
 use crate::verdict::{Evidence, Reason};
-use crate::world::ApprovalScope;
 
 /// Whether the recorded rollout has reached its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,22 +57,6 @@ pub struct StageRecord {
     /// Why it was reverted, or which failure it repairs; empty for an ordinary commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
-}
-
-/// That people let a stage, or the whole plan, be committed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Approved {
-    /// What for.
-    pub scope: ApprovalScope,
-    /// The plan that was looked at; the approval holds for no other.
-    pub plan: PlanDigest,
-    /// By whom, as far as git tells; of a proposal that was merged, the commit after it says so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<String>,
-    /// When, likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Timestamp>,
 }
 
 /// The record of one rollout of one cluster.

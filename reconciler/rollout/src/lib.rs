@@ -7,8 +7,10 @@
 //!
 //! Architecture Invariant: what is unknown, stale, unreachable or from the future makes a gate wait, with a reason.
 
+mod approval;
 mod before;
 mod change;
+mod deploy;
 mod effect;
 mod expectation;
 mod gate;
@@ -25,8 +27,10 @@ mod verdict;
 mod window;
 mod world;
 
+pub use approval::{ApprovalRecord, ApprovalScope, ApprovalState, Approved};
 pub use before::Before;
 pub use change::{ArtifactChange, ChangeClass, ComponentChange};
+pub use deploy::{DeployCommit, DeployHead, Landing, StageTrailer};
 pub use effect::{ApprovalRequest, Effect, LedgerCommit, StageCommit};
 pub use expectation::{
     ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, KubeVipExpectation, KubeletVersions,
@@ -35,7 +39,7 @@ pub use expectation::{
 pub use gate::{Gate, control_plane_gate, workers_gate};
 pub use history::{GateHistory, GateKey, Streak};
 pub use identifier::{ClusterName, CommitId, GroupName, InvalidIdentifier, PlanDigest, RolloutId, TreeDigest};
-pub use ledger::{Approved, Ledger, LedgerState, StageRecord, StageRecordKind};
+pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use observation::{
     BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition, DaemonSet, Deployment,
     EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource, Machine,
@@ -52,7 +56,4 @@ pub use step::approval_scope;
 pub use step::{record, step};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay};
-pub use world::{
-    ApprovalRecord, ApprovalScope, ApprovalState, DeployCommit, DeployHead, ForeignChange, Landing, Pause,
-    Prerequisite, StageTrailer, World,
-};
+pub use world::{ForeignChange, Pause, Prerequisite, World};

@@ -5,8 +5,8 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::deploy::Landing;
 use crate::identifier::CommitId;
-use crate::world::Landing;
 
 /// What a verdict is about: the stage's commit and the commits that contain it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,6 +18,7 @@ mod workload;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::deploy::Landing;
 use crate::expectation::Expectation;
 use crate::history::{GateHistory, GateKey, Streak};
 use crate::identifier::RolloutId;
@@ -25,7 +26,6 @@ use crate::observation::{Observation, Reachability};
 use crate::policy::StagePolicy;
 use crate::stage::StageId;
 use crate::verdict::{Binding, Evidence, GateVerdict, Reason};
-use crate::world::Landing;
 
 use findings::Findings;
 pub use replay::{control_plane_gate, workers_gate};

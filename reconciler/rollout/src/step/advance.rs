@@ -14,31 +14,7 @@ use crate::world::World;
 use super::approval;
 use super::commit;
 use super::gates::{self, OwnedGate};
-
-/// How a plan comes to its next stage.
-#[derive(Debug)]
-pub(super) enum Opening {
-    /// It is the one the ledger is running.
-    Continue,
-    /// No rollout is running.
-    Fresh,
-    /// It takes over from another rollout whose running stage has passed with this evidence.
-    After(Evidence),
-    /// It takes over from another rollout whose running stage has failed for these reasons.
-    Repair(Vec<Reason>),
-}
-
-/// What opens the next stage, once nothing is in its way.
-#[derive(Debug)]
-pub(super) enum Key {
-    /// The gate before it passed.
-    Evidence(Evidence),
-    /// The gate before it failed, and this stage is the repair.
-    Repair(Vec<Reason>),
-}
-
-/// The effects that stand in the way.
-pub(super) type Stop = Vec<Effect>;
+use super::opening::{Key, Opening, Stop, closed_windows, hold, wait};
 
 pub(super) fn advance(world: &World, plan: &Plan, opening: &Opening, now: Timestamp) -> Vec<Effect> {
     advance_or_stop(world, plan, opening, now).unwrap_or_else(|stop| stop)
@@ -240,13 +216,6 @@ fn may_be_committed(world: &World, plan: &Plan, next: &StagePlan, opening: &Open
     Ok(())
 }
 
-/// None inside of a maintenance window, else when the next one opens, as far as that is known.
-pub(super) fn closed_windows(next: &StagePlan, now: Timestamp) -> Option<Option<Timestamp>> {
-    let windows = &next.policy.windows;
-    let closed = !windows.is_empty() && !windows.iter().any(|window| window.contains(now));
-    closed.then(|| windows.iter().filter_map(|window| window.next(now)).min())
-}
-
 fn reverted_too_often(plan: &Plan, next: &StagePlan, ledger: &Ledger, record: &StageRecord, attempts: u32) -> Effect {
     let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
     let mut reasons = vec![Reason::new(format!("{} was committed {times} and reverted", next.stage))];
@@ -280,16 +249,6 @@ fn end(world: &World, plan: &Plan, key: Key, now: Timestamp) -> Vec<Effect> {
         },
     };
     vec![super::close(world, ledger, LedgerState::Done, evidence, now)]
-}
-
-pub(super) fn wait(stage: StageId, reason: Reason, until: Option<Timestamp>) -> Effect {
-    Effect::Wait { stage: Some(stage), reason, until }
-}
-
-pub(super) fn hold(stage: StageId, reasons: Vec<Reason>) -> Effect {
-    let help = reasons.iter().find_map(|reason| reason.help.clone());
-    let help = help.unwrap_or_else(|| "correct what the reasons name; the rollout goes on by itself".to_owned());
-    Effect::Hold { stage, reasons, help }
 }
 
 fn observe(world: &World, gate: &OwnedGate, until: Option<Timestamp>, now: Timestamp) -> Option<Effect> {

@@ -5,15 +5,17 @@
 
 use jiff::Timestamp;
 
+use crate::approval::{ApprovalRecord, ApprovalScope, ApprovalState};
+use crate::deploy::{DeployHead, Landing, StageTrailer};
 use crate::effect::{ApprovalRequest, Effect, StageCommit};
 use crate::ledger::{Ledger, LedgerState};
 use crate::plan::{Plan, StagePlan};
 use crate::policy::Approval;
 use crate::verdict::Reason;
-use crate::world::{ApprovalRecord, ApprovalScope, ApprovalState, DeployHead, Landing, StageTrailer, World};
+use crate::world::World;
 
-use super::advance::{Stop, closed_windows, wait};
 use super::next_reading;
+use super::opening::{Stop, closed_windows, wait};
 
 /// What the policy wants to be asked before this stage; none where nobody is.
 #[must_use]

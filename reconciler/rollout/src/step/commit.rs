@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use crate::approval::Approved;
 use crate::before::Before;
 use crate::effect::{Effect, StageCommit};
 use crate::identifier::CommitId;
-use crate::ledger::{Approved, Ledger, LedgerState, StageRecord, StageRecordKind};
+use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 use crate::plan::{Plan, StagePlan};
 use crate::verdict::{Binding, Reason};
 use crate::world::World;
 
-use super::advance::{Key, Opening, Stop, hold};
 use super::approval;
+use super::opening::{Key, Opening, Stop, hold};
 
 /// The commit of a stage. Its ledger records the approval that the policy asks for: what is proposed is what lands.
 ///

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::deploy::DeployHead;
 use crate::expectation::Expectation;
 use crate::gate::Gate;
 use crate::identifier::{ClusterName, RolloutId};
@@ -10,7 +11,7 @@ use crate::plan::{Plan, StagePlan, StageState};
 use crate::policy::StagePolicy;
 use crate::stage::{StageId, StageName};
 use crate::verdict::{Binding, Reason};
-use crate::world::{DeployHead, World};
+use crate::world::World;
 
 /// A gate with the values it needs.
 #[derive(Debug, Clone)]

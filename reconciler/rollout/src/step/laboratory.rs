@@ -5,7 +5,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{record, step};
+use crate::approval::{ApprovalRecord, ApprovalState};
 use crate::change::{ChangeClass, ComponentChange};
+use crate::deploy::{DeployCommit, DeployHead, Landing, StageTrailer};
 use crate::effect::{Effect, StageCommit};
 use crate::expectation::Expectation;
 use crate::history::GateHistory;
@@ -17,10 +19,7 @@ use crate::observation::{
 use crate::plan::{ClusterRole, Plan, PlanInput, SkewFacts, StageInput, VersionStep, plan};
 use crate::policy::{PlanPolicy, StagePolicy};
 use crate::stage::{StageId, StageName};
-use crate::world::{
-    ApprovalRecord, ApprovalState, DeployCommit, DeployHead, ForeignChange, Landing, Pause, Prerequisite, StageTrailer,
-    World,
-};
+use crate::world::{ForeignChange, Pause, Prerequisite, World};
 
 /// Where a stage is and where it is to go: `(stage, deployed version, target version)`.
 pub(super) type Stage = (&'static str, u8, u8);

@@ -7,6 +7,7 @@ mod advance;
 mod approval;
 mod commit;
 mod gates;
+mod opening;
 
 #[cfg(test)]
 mod laboratory;
@@ -29,7 +30,7 @@ use crate::world::World;
 
 pub use approval::scope as approval_scope;
 
-use advance::Opening;
+use opening::Opening;
 
 /// What to do next. The effects are carried out in order; whatever becomes of them, the next call decides anew from what is there then.
 ///
@@ -183,7 +184,7 @@ fn replan(world: &World, ledger: &Ledger, own_plan: Option<&Plan>, now: Timestam
     };
     let gate = match gate {
         Ok(gate) => gate,
-        Err(unknown) => return vec![advance::wait(unknown.0, unknown.1, None)],
+        Err(unknown) => return vec![opening::wait(unknown.0, unknown.1, None)],
     };
     match gate.as_gate().evaluate(world.observation.as_ref(), &world.history, now) {
         GateVerdict::Pass { evidence } if world.plan.has_differences() => {
@@ -197,7 +198,7 @@ fn replan(world: &World, ledger: &Ledger, own_plan: Option<&Plan>, now: Timestam
         GateVerdict::Fail { reasons } if repairs(&world.plan, &gate.stage) => {
             advance::advance(world, &world.plan, &Opening::Repair(reasons), now)
         }
-        GateVerdict::Fail { reasons } => vec![advance::hold(gate.stage.clone(), reasons)],
+        GateVerdict::Fail { reasons } => vec![opening::hold(gate.stage.clone(), reasons)],
     }
 }
 

@@ -4,10 +4,11 @@ use jiff::SignedDuration;
 
 use super::laboratory::Laboratory;
 use super::*;
+use crate::approval::{ApprovalScope, ApprovalState};
 use crate::observation::Reachability;
 use crate::policy::{Approval, OnFailure};
 use crate::window::MaintenanceWindow;
-use crate::world::{ApprovalScope, ApprovalState, ForeignChange, Pause, Prerequisite};
+use crate::world::{ForeignChange, Pause, Prerequisite};
 fn is_done(effects: &[Effect]) -> bool {
     matches!(effects, [Effect::Done])
 }
