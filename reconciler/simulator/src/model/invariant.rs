@@ -11,46 +11,12 @@
 //! - I9: who waits says what for.
 //! - I10: no secret bytes leave. It has no place here: the model holds no secret.
 
-use std::fmt;
-
 use rollout::{
-    Approval, ApprovalScope, ApprovalState, ClusterName, Effect, LedgerState, StageCommit, StageId, StageRecord,
-    StageRecordKind, TreeDigest,
+    Approval, ApprovalScope, ApprovalState, ClusterName, Effect, LedgerState, StageCommit, StageRecord, StageRecordKind,
 };
 
 use super::simulation::Simulation;
-
-/// An invariant that was broken, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// `I1` to `I10`, or `gate` where a gate passed on what was not so, or `end` where a rollout did not end as it should.
-    pub invariant: &'static str,
-    /// What was seen.
-    pub message: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.invariant, self.message)
-    }
-}
-
-impl Violation {
-    pub(super) fn new(invariant: &'static str, message: String) -> Self {
-        Self { invariant, message }
-    }
-
-    /// I6: a tree is not what its inputs say.
-    pub(super) fn digest(
-        cluster: &ClusterName,
-        stage: &StageId,
-        which: &str,
-        expected: &TreeDigest,
-        found: &TreeDigest,
-    ) -> Self {
-        Self::new("I6", format!("{cluster} {stage}: the digest {which} is {found}, the commit says {expected}"))
-    }
-}
+use super::violation::Violation;
 
 /// I9: whatever does not go on says why.
 pub(super) fn check_reasons(cluster: &ClusterName, effects: &[Effect]) -> Vec<Violation> {

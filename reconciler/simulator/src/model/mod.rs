@@ -12,12 +12,13 @@ mod invariant;
 mod play;
 mod scenario;
 mod simulation;
+mod violation;
 
 pub use branch::{BranchCommit, ClusterTree, DeployBranch, LostRace, NewCommit, Parts, part_digest, tree_digest};
 pub use controller::{Controller, Crash, Turn};
 pub use defect::Defect;
 pub use fleet::{ModelCluster, SourceCommit};
-pub use invariant::Violation;
 pub use play::{Played, play};
 pub use scenario::{Scenario, scenario};
 pub use simulation::{Happening, Simulation};
+pub use violation::Violation;

@@ -11,7 +11,7 @@ use rollout::{
 use super::{
     branch::{BranchCommit, ClusterTree, DeployBranch, LostRace, NewCommit, Parts, part_digest, tree_digest},
     fleet::{ModelCluster, SourceCommit},
-    invariant::Violation,
+    violation::Violation,
 };
 use crate::{SimulatedCluster, desired::DeployedCommit};
 
