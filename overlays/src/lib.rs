@@ -15,6 +15,7 @@ mod files;
 mod fleet;
 mod json;
 mod nearest;
+mod note;
 pub mod object;
 mod path;
 pub mod policy;
@@ -37,6 +38,7 @@ pub use fleet::{
     BundleFile, EksaReleaseFile, EksdReleaseFile, Fleet, FluxVersionInUse, ReadFiles, bundle_for, read_fleet,
     read_fleet_remembering, uses_bundle,
 };
+pub use note::{Note, NoteKind, RemovedVersion, Weight};
 pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary, objects_of};
 pub use path::{RepoPath, RepoPathError};
 pub use policy::{
@@ -46,8 +48,7 @@ pub use policy::{
 pub use problem::{Problem, ProblemCode, Scope, Severity};
 pub use remembered::Remembered;
 pub use render::{
-    ComponentName, Hop, Note, NoteKind, RemovedVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent,
-    Weight, kustomization_file,
+    ComponentName, Hop, RenderError, RenderRequest, RenderedCluster, RenderedComponent, kustomization_file,
 };
 pub use source::{ChartError, ChartRequest, Charts, FetchError, Manifests};
 pub use staging::{ClusterStage, SpecChange, SpecStage, cluster_stages, spec_tree};

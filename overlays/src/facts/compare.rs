@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use kustomize_rs::yaml::Node;
 
+use super::index::{Index, index};
 use super::webhooks::webhooks;
+use crate::note::{Note, NoteKind, RemovedVersion, Weight};
 use crate::object::{CrdSummary, ObjectId, ObjectSummary};
-use crate::render::{Note, NoteKind, RemovedVersion, Weight};
 
 /// What a comparison tells.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,15 +24,6 @@ const ANNOTATION_LIMIT: usize = 256 * 1024;
 /// Compares what is deployed with what shall be. An empty `deployed` is a first installation: nothing can break.
 pub fn compare(deployed: &[Node], target: &[Node]) -> Comparison {
     let mut comparison = Comparison::default();
-    let index = |nodes: &[Node]| -> BTreeMap<ObjectId, (ObjectSummary, Node)> {
-        nodes
-            .iter()
-            .filter_map(|node| {
-                let summary = ObjectSummary::of(node)?;
-                Some((summary.id(), (summary, node.clone())))
-            })
-            .collect()
-    };
     let (old, new) = (index(deployed), index(target));
     large(&new, &mut comparison);
     if old.is_empty() {
@@ -47,9 +39,6 @@ pub fn compare(deployed: &[Node], target: &[Node]) -> Comparison {
     comparison.notes.extend(webhooks(&old, &new));
     comparison
 }
-
-/// Objects by id.
-pub(super) type Index = BTreeMap<ObjectId, (ObjectSummary, Node)>;
 
 fn large(new: &Index, comparison: &mut Comparison) {
     let large: Vec<String> = new

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use kustomize_rs::yaml::Node;
 
+use crate::note::{Note, NoteKind, Weight};
 use crate::object::{containers, object_id, objects_of};
-use crate::render::{Note, NoteKind, Weight};
 use crate::{document, variables};
 
 /// Arguments of containers whose value comes from a variable without a value of the team, and whose default is not what

@@ -2,6 +2,7 @@
 
 mod compare;
 mod defaults;
+mod index;
 mod metadata;
 mod webhooks;
 

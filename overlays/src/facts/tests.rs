@@ -1,6 +1,6 @@
 use super::*;
+use crate::note::{NoteKind, Weight};
 use crate::object::objects_of;
-use crate::render::{NoteKind, Weight};
 
 fn crd(versions: &str, more: &str) -> String {
     format!(

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::compare::Index;
+use super::index::Index;
+use crate::note::{Note, NoteKind, Weight};
 use crate::object::WebhookSummary;
-use crate::render::{Note, NoteKind, Weight};
 
 /// Webhooks that disappear, and versions of the request (`admissionReviewVersions`) that those that stay no longer take.
 pub(super) fn webhooks(old: &Index, new: &Index) -> Vec<Note> {

@@ -1,6 +1,7 @@
 //! The fleet: bundles, clusters and policy of one commit.
 
 mod cluster_api;
+mod clusters;
 mod eks_anywhere;
 mod objects;
 mod other;
@@ -182,7 +183,7 @@ pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
         ))
     });
     fleet.flux_versions_in_use = objects::flux_versions(&found.objects);
-    fleet.clusters = objects::clusters(&found.objects, &mut fleet.problems);
+    fleet.clusters = clusters::clusters(&found.objects, &mut fleet.problems);
     check_bundles(&mut fleet);
     check_clusters(&mut fleet);
     fleet.problems.sort_by(|left, right| right.severity.cmp(&left.severity).then_with(|| left.cmp(right)));

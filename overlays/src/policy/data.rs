@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::types::matches_pattern;
+use super::pattern::matches_pattern;
 
 /// Objects that may be deleted although they hold data, as a team names them: `Kind/name` or `Kind/namespace/name`, where each `*` of
 /// namespace and name stands for any text.

@@ -7,6 +7,7 @@
 mod data;
 mod duration;
 mod levels;
+mod pattern;
 mod read;
 mod sources;
 mod template;

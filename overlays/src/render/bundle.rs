@@ -7,8 +7,9 @@ use kustomize_rs::yaml::{Mapping, Node, emit};
 
 use super::images::DeployedImages;
 use super::output::Directory;
-use super::{ComponentName, Note, NoteKind, RenderError, RenderRequest, RenderedComponent, Weight, upstream};
+use super::{ComponentName, RenderError, RenderRequest, RenderedComponent, upstream};
 use crate::edit::Edits;
+use crate::note::{Note, NoteKind, Weight};
 use crate::{BundleFile, document, edit};
 
 const NAME: ComponentName = ComponentName::Bundle;

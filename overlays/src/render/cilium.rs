@@ -8,9 +8,9 @@ use super::images::SectionImages;
 use super::output::Directory;
 use super::upstream::Upstream;
 use super::{
-    ComponentName, Hop, Note, NoteKind, RenderError, RenderRequest, RenderedComponent, Weight, build, hops,
-    network_policies, upstream,
+    ComponentName, Hop, RenderError, RenderRequest, RenderedComponent, build, hops, network_policies, upstream,
 };
+use crate::note::{Note, NoteKind, Weight};
 use crate::object::{containers, object_id, open_list};
 use crate::{BundleFile, ChartRequest, ClusterKind};
 

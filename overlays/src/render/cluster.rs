@@ -1,6 +1,7 @@
 //! The cluster specification as people wrote it.
 
-use super::{ComponentName, Note, RenderError, RenderRequest, RenderedComponent};
+use super::{ComponentName, RenderError, RenderRequest, RenderedComponent};
+use crate::note::Note;
 use crate::object::ObjectSummary;
 use crate::{objects_of, staging};
 

@@ -2,7 +2,8 @@
 
 use super::images::SectionImages;
 use super::output::Directory;
-use super::{ComponentName, Note, NoteKind, RenderError, RenderRequest, RenderedComponent, Weight, build, upstream};
+use super::{ComponentName, RenderError, RenderRequest, RenderedComponent, build, upstream};
+use crate::note::{Note, NoteKind, Weight};
 use crate::object::ObjectSummary;
 
 const NAME: ComponentName = ComponentName::Flux;

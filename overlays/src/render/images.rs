@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bundles::{Artifact, ArtifactKind, Component, Digest, ImageReference};
 use kustomize_rs::yaml::{Node, Value};
 
-use super::{Note, NoteKind, Weight};
 use crate::RenderedTree;
+use crate::note::{Note, NoteKind, Weight};
 use crate::object::{object_id, pod_path};
 
 /// The images of one section, and how they are found.

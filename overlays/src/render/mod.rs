@@ -26,17 +26,14 @@ use kustomize_rs::yaml::Node;
 
 use crate::facts;
 use crate::object::objects_of;
-use crate::{ClusterKind, RenderedTree};
+use crate::{ClusterKind, Note, RenderedTree};
 
 use images::{DeployedImages, PinReport, SectionImages};
 use output::Directory;
 
 pub use flux::install_address;
 pub use flux_objects::{kustomization_file, kustomization_name};
-pub use types::{
-    ComponentName, Hop, Note, NoteKind, RemovedVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent,
-    UnknownComponent, Weight,
-};
+pub use types::{ComponentName, Hop, RenderError, RenderRequest, RenderedCluster, RenderedComponent, UnknownComponent};
 
 /// Renders the target of one cluster: every component that it has.
 pub fn render(request: &RenderRequest<'_>) -> RenderedCluster {

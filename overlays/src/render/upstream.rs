@@ -3,8 +3,9 @@
 use bundles::{Component, Digest};
 use kustomize_rs::yaml;
 
-use super::{Note, NoteKind, RenderError, RenderRequest, Weight};
+use super::{RenderError, RenderRequest};
 use crate::BundleFile;
+use crate::note::{Note, NoteKind, Weight};
 
 /// A manifest as it came.
 #[derive(Clone, Debug)]

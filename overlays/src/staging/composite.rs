@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kustomize_rs::yaml::{Mapping, Node, Value};
 
 use super::SpecStage;
-use super::layout::Side;
+use super::side::Side;
 use crate::object::{ObjectId, object_id};
 use crate::{ClusterKind, ClusterSpec};
 

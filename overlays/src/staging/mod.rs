@@ -9,6 +9,7 @@
 mod change;
 mod composite;
 mod layout;
+mod side;
 mod text;
 
 use std::sync::Arc;
@@ -17,10 +18,11 @@ use serde::Serialize;
 
 pub use change::SpecChange;
 
-use crate::render::{Note, NoteKind, Weight};
+use crate::note::{Note, NoteKind, Weight};
 use crate::{ClusterSpec, DeployedTree, Fleet, RenderedTree, RepoPath, SpecFile};
 use composite::Move;
-use layout::{Layout, Side};
+use layout::Layout;
+use side::Side;
 
 /// A step of a specification.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::*;
+use crate::note::{NoteKind, Weight};
 use crate::testing::{fixture, read_file, shared};
 use crate::{
     ChartError, ChartRequest, Charts, ClusterSpec, FetchError, Files, Fleet, Manifests, MemoryFiles, RepoPath,
