@@ -1,8 +1,8 @@
 //! What was read from a file or built from a base, kept for the next build that finds the same bytes.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use foldhash::HashMap;
 use sha2::{Digest, Sha256};
 
 use crate::bases::Base;

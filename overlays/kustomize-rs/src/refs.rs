@@ -1,6 +1,6 @@
 //! Name references: fields that hold the name of another object follow its changes.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 
 use crate::budget::Budget;
 use crate::error::BuildError;

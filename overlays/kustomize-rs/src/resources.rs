@@ -1,6 +1,6 @@
 //! The ordered set of objects of a build.
 
-use std::collections::HashSet;
+use foldhash::HashSet;
 
 use crate::budget::Budget;
 use crate::error::BuildError;

@@ -1,7 +1,8 @@
 //! A file tree that is asked about each path once.
 
-use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
+
+use foldhash::HashMap;
 
 use super::{FileError, FileSystem};
 

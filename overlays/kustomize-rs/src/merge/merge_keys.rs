@@ -2,7 +2,7 @@
 //!
 //! [`Index`] is the usual case, in which all items have all keys. The functions are kustomize's way for all others.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
 use crate::error::BuildError;
 use crate::yaml::{Mapping, Node, Value};

@@ -4,7 +4,8 @@
 //! duplicates, and empty values that were not spelled `null` go away.
 
 use std::cell::Cell;
-use std::collections::HashSet;
+
+use foldhash::HashSet;
 
 use super::merge_keys::{
     Index, append_items, asks_for_replacement, find_element, set_element, unify, used_keys, valid, values_of,

@@ -11,8 +11,9 @@
 mod configuration;
 mod openapi;
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+
+use foldhash::{HashMap, HashMapExt as _};
 
 use crate::id::Gvk;
 use crate::yaml::Text;

@@ -1,10 +1,11 @@
 //! Custom schemas: the `openapi` field of a kustomization.
 
+use foldhash::HashMap;
+
 use super::{Definition, Property, Schema};
 use crate::error::BuildError;
 use crate::id::Gvk;
 use crate::yaml::{Limits, Node, Value, parse};
-use std::collections::HashMap;
 
 impl Schema {
     /// Returns the schema of an `OpenAPI` v2 document. Its definitions go before those of `base`; without one, the

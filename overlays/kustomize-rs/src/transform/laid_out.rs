@@ -2,7 +2,7 @@
 //!
 //! Two spaces per level, lists at the indent of their key, what is in braces or brackets on one line, no empty lines.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::yaml::{Node, Span, Style, Value};
 

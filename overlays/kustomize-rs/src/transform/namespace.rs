@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 
 use super::field::{Create, apply, set_text};
 use crate::error::BuildError;

@@ -1,5 +1,7 @@
 //! `patches`, `patchesStrategicMerge` and `patchesJson6902`.
 
+use foldhash::{HashSet, HashSetExt as _};
+
 use crate::error::BuildError;
 use crate::merge::{json6902, strategic};
 use crate::resource::Resource;
@@ -74,7 +76,7 @@ fn apply_to_target(
     let selector = target.compile()?;
     resources.budget.spend(resources.len() * Resources::LOOK)?;
     // Go collects the names first, and patches every object that has one of them.
-    let mut selected = std::collections::HashSet::new();
+    let mut selected = HashSet::new();
     for resource in &resources.items {
         if selector.selects(resource, schema)? {
             selected.insert(resource.id(schema).key());

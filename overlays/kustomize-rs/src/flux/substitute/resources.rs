@@ -1,8 +1,9 @@
 //! Substitution in built objects: each is printed, expanded as text, and read again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use foldhash::{HashMap, HashMapExt as _};
 use regex::Regex;
 
 use super::allowance::Allowance;

@@ -1,8 +1,8 @@
 //! Events to nodes: what is open, and what anchors name.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use granit_parser::{Event, ScalarStyle, StructureStyle, Tag};
 
 use super::mapping::{Key, MappingFrame};

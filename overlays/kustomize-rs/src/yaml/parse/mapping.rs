@@ -1,6 +1,6 @@
 //! A mapping that is being read: its keys, and what `<<` merges into it.
 
-use std::collections::HashSet;
+use foldhash::HashSet;
 
 use super::builder::{Builder, Content, Frame};
 use super::{Rules, error_at};
