@@ -1,6 +1,8 @@
 //! Names of objects: group, version, kind, name and namespace.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use crate::yaml::Text;
 
@@ -86,10 +88,25 @@ impl ResourceId {
             && (selector.namespace.is_empty() || selector.effective_namespace() == self.effective_namespace())
             && self.gvk.is_selected(&selector.gvk)
     }
+}
 
-    /// A key under which equal objects meet.
-    pub(crate) fn key(&self) -> (Gvk, Text, Text) {
-        (self.gvk.clone(), self.name.clone(), self.effective_namespace().into())
+/// A key under which names of the same object meet.
+#[derive(Debug, Clone)]
+pub(crate) struct SameObject(pub(crate) Arc<ResourceId>);
+
+impl PartialEq for SameObject {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.same_object(&other.0)
+    }
+}
+
+impl Eq for SameObject {}
+
+impl Hash for SameObject {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.gvk.hash(state);
+        self.0.name.hash(state);
+        self.0.effective_namespace().hash(state);
     }
 }
 

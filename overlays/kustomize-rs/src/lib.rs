@@ -30,6 +30,7 @@ pub mod json;
 mod kustomization;
 mod loader;
 mod merge;
+mod object;
 mod objects;
 mod outside;
 mod pattern;

@@ -1,5 +1,7 @@
 //! Name references: fields that hold the name of another object follow its changes.
 
+use std::sync::Arc;
+
 use foldhash::{HashMap, HashMapExt as _};
 
 use crate::budget::Budget;
@@ -13,8 +15,8 @@ use crate::yaml::{Mapping, Node, Text, Value};
 
 /// What is known about an object that may be meant by a name.
 struct Candidate {
-    current: ResourceId,
-    original: ResourceId,
+    current: Arc<ResourceId>,
+    original: Arc<ResourceId>,
     previous: Vec<ResourceId>,
     prefixes: Vec<String>,
     suffixes: Vec<String>,
@@ -55,7 +57,7 @@ pub(crate) fn fix(resources: &mut Resources, references: &[NameReference], schem
                 namespaces: &namespaces,
                 budget: &budget,
             };
-            visit(&mut resource.node, spec, Create::Never, &mut |node| scope.set(node))
+            visit(resource.node.along(&spec.parts), spec, Create::Never, &mut |node| scope.set(node))
                 .map_err(|error| error.context(format_args!("a name in {}", referrer.current)))?;
         }
     }
@@ -84,7 +86,7 @@ impl Candidates {
                 }
                 let current = resource.id(schema);
                 Candidate {
-                    original: previous.first().cloned().unwrap_or_else(|| current.clone()),
+                    original: previous.first().cloned().map_or_else(|| Arc::clone(&current), Arc::new),
                     current,
                     previous,
                     prefixes: resource.prefixes.clone(),

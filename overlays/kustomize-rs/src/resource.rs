@@ -1,6 +1,7 @@
 //! One object with what happened to it on the way.
 
 use crate::id::{Gvk, ResourceId};
+use crate::object::Object;
 use crate::schema::Schema;
 use crate::shared::SharedScalars;
 use crate::yaml::{Mapping, Node, Span, Style, Text, Value};
@@ -49,7 +50,7 @@ pub(crate) struct PreviousId {
 /// A Kubernetes object on its way through a build.
 #[derive(Debug, Clone, Default)]
 pub struct Resource {
-    pub(crate) node: Node,
+    pub(crate) node: Object,
     pub(crate) origin: Origin,
     /// Oldest first.
     pub(crate) previous: Vec<PreviousId>,
@@ -75,7 +76,7 @@ pub struct Resource {
 
 impl Resource {
     pub(crate) fn new(node: Node) -> Self {
-        Self { node, ..Self::default() }
+        Self { node: node.into(), ..Self::default() }
     }
 
     /// The object.
@@ -90,17 +91,17 @@ impl Resource {
 
     /// Group, version and kind.
     pub fn gvk(&self) -> Gvk {
-        Gvk::new(&self.text(&["apiVersion"]), &self.text(&["kind"]))
+        self.node.name().gvk.clone()
     }
 
     /// `metadata.name`.
     pub fn name(&self) -> Text {
-        self.text(&["metadata", "name"])
+        self.node.name().name.clone()
     }
 
     /// `metadata.namespace`, empty where there is none.
     pub fn namespace(&self) -> Text {
-        self.text(&["metadata", "namespace"])
+        self.node.name().namespace.clone()
     }
 
     /// Says whether the kind is known to live outside of namespaces: built in, or by the build's own schema.
@@ -109,29 +110,20 @@ impl Resource {
     }
 
     pub(crate) fn kind(&self) -> Text {
-        self.text(&["kind"])
-    }
-
-    fn text(&self, path: &[&str]) -> Text {
-        match self.node.at(path) {
-            Some(node) if !node.is_null() => node.to_text(),
-            _ => Text::default(),
-        }
+        self.node.name().gvk.kind.clone()
     }
 
     /// The current name of the object.
-    pub(crate) fn id(&self, schema: &Schema) -> ResourceId {
-        let gvk = self.gvk();
-        let cluster_scoped = schema.is_cluster_scoped(&gvk);
-        ResourceId { gvk, name: self.name(), namespace: self.namespace(), cluster_scoped }
+    pub(crate) fn id(&self, schema: &Schema) -> Arc<ResourceId> {
+        self.node.id(schema)
     }
 
     /// Names it had, oldest first, without the current one. As in kustomize, these never count as cluster-scoped:
     /// the scope is in their namespace.
     pub(crate) fn previous_ids(&self) -> impl Iterator<Item = ResourceId> + '_ {
-        let Gvk { group, version, .. } = if self.previous.is_empty() { Gvk::default() } else { self.gvk() };
+        let gvk = &self.node.name().gvk;
         self.previous.iter().map(move |previous| ResourceId {
-            gvk: Gvk { group: group.clone(), version: version.clone(), kind: previous.kind.clone() },
+            gvk: Gvk { group: gvk.group.clone(), version: gvk.version.clone(), kind: previous.kind.clone() },
             name: previous.name.clone(),
             namespace: previous.namespace.clone(),
             cluster_scoped: false,
@@ -139,26 +131,33 @@ impl Resource {
     }
 
     /// The first name it had.
-    pub(crate) fn original_id(&self, schema: &Schema) -> ResourceId {
-        self.previous_ids().next().unwrap_or_else(|| self.id(schema))
+    pub(crate) fn original_id(&self, schema: &Schema) -> Arc<ResourceId> {
+        self.previous_ids().next().map_or_else(|| self.id(schema), Arc::new)
     }
 
     /// All names, the current one last.
-    pub(crate) fn all_ids(&self, schema: &Schema) -> Vec<ResourceId> {
-        self.previous_ids().chain(std::iter::once(self.id(schema))).collect()
+    pub(crate) fn all_ids(&self, schema: &Schema) -> Vec<Arc<ResourceId>> {
+        self.previous_ids().map(Arc::new).chain(std::iter::once(self.id(schema))).collect()
     }
 
     /// Remembers the current name before it changes.
     pub(crate) fn store_previous_id(&mut self, schema: &Schema) {
         self.begin_state();
         let id = self.id(schema);
-        self.store_id(id);
+        self.store_id(&id);
     }
 
     /// As [`Self::store_previous_id`], with the name that it has.
-    pub(crate) fn store_id(&mut self, id: ResourceId) {
+    pub(crate) fn store_id(&mut self, id: &ResourceId) {
         let namespace = id.effective_namespace().into();
-        self.previous.push(PreviousId { name: id.name, namespace, kind: id.gvk.kind });
+        self.previous.push(PreviousId { name: id.name.clone(), namespace, kind: id.gvk.kind.clone() });
+    }
+
+    /// Carries changes of scalars that are one in several places from one place to the others.
+    pub(crate) fn settle(&mut self) {
+        if !self.shared.is_empty() {
+            self.shared.settle(&mut self.node);
+        }
     }
 
     /// Says whether the object has a kind, and a name unless it is a list.
@@ -208,7 +207,7 @@ impl Resource {
         if !self.has_state() {
             return;
         }
-        let Some(metadata) = self.metadata_mut() else {
+        let Some(metadata) = metadata_of(self.node.beside_name()) else {
             return;
         };
         let annotations = metadata.get_or_insert_with("annotations", || Mapping::new().into());
@@ -225,7 +224,7 @@ impl Resource {
         if !self.has_state() {
             return true;
         }
-        let Some(metadata) = self.node.get_mut("metadata").and_then(Node::as_mapping_mut) else {
+        let Some(metadata) = self.node.beside_name().get_mut("metadata").and_then(Node::as_mapping_mut) else {
             return false;
         };
         let Some(annotations) = metadata.get_mut("annotations").and_then(Node::as_mapping_mut) else {
@@ -271,7 +270,7 @@ impl Resource {
     }
 
     pub(crate) fn metadata_mut(&mut self) -> Option<&mut Mapping> {
-        self.node.as_mapping_mut()?.get_or_insert_with("metadata", || Mapping::new().into()).as_mapping_mut()
+        metadata_of(&mut self.node)
     }
 
     /// Sets a text below `metadata`; an empty text removes the field.
@@ -305,7 +304,7 @@ impl Resource {
 
     /// Sets labels or annotations; an empty map removes the field.
     pub(crate) fn set_metadata_map(&mut self, field: &str, pairs: Vec<(Text, Text)>) {
-        let Some(metadata) = self.metadata_mut() else {
+        let Some(metadata) = metadata_of(self.node.beside_name()) else {
             return;
         };
         if pairs.is_empty() {
@@ -327,7 +326,7 @@ impl Resource {
     /// goes away.
     pub(crate) fn finish_annotations(&mut self) {
         self.rewrite_annotations();
-        let Some(metadata) = self.node.get_mut("metadata").and_then(Node::as_mapping_mut) else {
+        let Some(metadata) = self.node.beside_name().get_mut("metadata").and_then(Node::as_mapping_mut) else {
             return;
         };
         let is_empty = |node: &Node| node.as_mapping().is_none_or(Mapping::is_empty);
@@ -350,7 +349,7 @@ impl Resource {
     }
 
     fn rewrite_map(&mut self, field: &str) {
-        let Some(map) = self.node.get_mut("metadata").and_then(|metadata| metadata.get_mut(field)) else {
+        let Some(map) = self.node.beside_name().get_mut("metadata").and_then(|metadata| metadata.get_mut(field)) else {
             return;
         };
         map.span = Span::default();
@@ -365,6 +364,10 @@ impl Resource {
             *mapping = Mapping::from_entries(entries);
         }
     }
+}
+
+fn metadata_of(object: &mut Node) -> Option<&mut Mapping> {
+    object.as_mapping_mut()?.get_or_insert_with("metadata", || Mapping::new().into()).as_mapping_mut()
 }
 
 /// In the place of a shared number, marks labels or annotations that were set as a whole.

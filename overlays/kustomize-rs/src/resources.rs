@@ -1,10 +1,12 @@
 //! The ordered set of objects of a build.
 
+use std::sync::Arc;
+
 use foldhash::HashSet;
 
 use crate::budget::Budget;
 use crate::error::BuildError;
-use crate::id::ResourceId;
+use crate::id::{ResourceId, SameObject};
 use crate::resource::{Behavior, Resource};
 use crate::schema::Schema;
 use crate::yaml::{Mapping, Node, emit_all};
@@ -58,10 +60,10 @@ impl Resources {
             return Ok(());
         }
         self.budget.spend(self.items.len() * Self::LOOK)?;
-        let mut known: HashSet<_> = self.items.iter().map(|resource| resource.id(schema).key()).collect();
+        let mut known: HashSet<_> = self.items.iter().map(|resource| SameObject(resource.id(schema))).collect();
         for resource in more {
             let id = resource.id(schema);
-            if !known.insert(id.key()) {
+            if !known.insert(SameObject(Arc::clone(&id))) {
                 let earlier = self.items.iter().find(|other| other.id(schema).same_object(&id));
                 let mut error = BuildError::conflict(format!("the object {id} is there already"));
                 if let Some(earlier) = earlier.filter(|earlier| !earlier.origin.file.is_empty()) {

@@ -13,6 +13,10 @@ pub(crate) struct SharedScalars {
 }
 
 impl SharedScalars {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
     /// A number for a scalar that is about to be put into several places.
     pub(crate) fn next(&mut self) -> u32 {
         self.last += 1;

@@ -64,7 +64,7 @@ pub(crate) fn unchanged(after: &Resource, before: &Resource) -> bool {
     if name(after) != name(before) {
         return false;
     }
-    let mut after = after.node.clone();
+    let mut after = Node::clone(&after.node);
     let labels = after.get_mut("metadata").and_then(Node::as_mapping_mut).and_then(|metadata| {
         let labels = metadata.get_mut("labels")?.as_mapping_mut()?;
         labels.remove(VALIDATED_BY).map(|_| labels.is_empty()).map(|empty| (metadata, empty))
@@ -77,13 +77,13 @@ pub(crate) fn unchanged(after: &Resource, before: &Resource) -> bool {
             metadata.as_mapping().and_then(|metadata| metadata.iter().last()).is_none_or(|entry| entry.key == "labels")
         };
         let Some(old) = before.node.at(&["metadata", "labels"]) else {
-            return after == before.node;
+            return after == *before.node;
         };
         if is_written_anew(old) || before.labels_are_followed || !before.node.get("metadata").is_some_and(is_last) {
             return false;
         }
     }
-    after == before.node
+    after == *before.node
 }
 
 fn is_written_anew(labels: &Node) -> bool {
@@ -304,7 +304,7 @@ impl Context<'_, '_> {
                 is_shown = true;
             }
             self.run(step, resources)?;
-            resources.items.iter_mut().for_each(|resource| resource.shared.settle(&mut resource.node));
+            resources.items.iter_mut().for_each(Resource::settle);
             let stays_shown = by.is_none() && steps.get(index + 1).is_some_and(|(next, _)| next.sees_state());
             if is_shown && !stays_shown {
                 for resource in &mut resources.items {

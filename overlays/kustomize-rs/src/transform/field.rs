@@ -28,10 +28,10 @@ pub(crate) fn apply(
         return Ok(());
     }
     if spec.path != "metadata/annotations" {
-        return visit(&mut resource.node, spec, create, set);
+        return visit(resource.node.along(&spec.parts), spec, create, set);
     }
     resource.show_state();
-    let result = visit(&mut resource.node, spec, create, set);
+    let result = visit(resource.node.along(&spec.parts), spec, create, set);
     resource.hide_state();
     result
 }

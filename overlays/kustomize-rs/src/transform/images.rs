@@ -38,7 +38,7 @@ pub(crate) fn change(resources: &mut Resources, images: &[Image], fields: &[Fiel
             if found.concerns(pattern) {
                 change_one(&mut resource.node, image, pattern, &fields)
                     .map_err(|error| error.at(&resource.origin.file, resource.node.span))?;
-                resource.shared.settle(&mut resource.node);
+                resource.settle();
                 found = Found::of(&resource.node, &fields);
             }
         }

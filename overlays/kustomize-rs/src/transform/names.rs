@@ -22,8 +22,9 @@ pub(crate) fn add(
     schema: &Schema,
 ) -> Result<(), BuildError> {
     for resource in &mut resources.items {
-        let original = resource.original_id(schema).gvk;
-        if keeps_name(&original) {
+        let original = resource.original_id(schema);
+        let original = &original.gvk;
+        if keeps_name(original) {
             continue;
         }
         for spec in fields.iter().filter(|spec| original.is_selected(&spec.gvk)) {

@@ -6,7 +6,7 @@ use foldhash::{HashMap, HashMapExt as _};
 
 use super::field::{Create, apply, set_text};
 use crate::error::BuildError;
-use crate::id::{Gvk, ResourceId};
+use crate::id::{Gvk, ResourceId, SameObject};
 use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, Schema};
@@ -38,18 +38,18 @@ impl NamespaceTransformer {
         if self.namespace.is_empty() {
             return Ok(());
         }
-        let ids: Vec<ResourceId> = resources.items.iter().map(|resource| resource.id(schema)).collect();
+        let ids: Vec<Arc<ResourceId>> = resources.items.iter().map(|resource| resource.id(schema)).collect();
         let mut names: HashMap<_, usize> = HashMap::with_capacity(ids.len());
         for id in &ids {
-            *names.entry(id.key()).or_default() += 1;
+            *names.entry(SameObject(Arc::clone(id))).or_default() += 1;
         }
         for (resource, before) in resources.items.iter_mut().zip(ids).filter(|(resource, _)| !resource.from_chart) {
-            resource.store_id(before.clone());
+            resource.store_id(&before);
             self.one(resource, schema).map_err(|error| error.at(&resource.origin.file.clone(), resource.node.span))?;
             let id = resource.id(schema);
-            let key = id.key();
-            if !id.same_object(&before) {
-                if let Some(count) = names.get_mut(&before.key()) {
+            let (key, before) = (SameObject(Arc::clone(&id)), SameObject(before));
+            if key != before {
+                if let Some(count) = names.get_mut(&before) {
                     *count -= 1;
                 }
                 *names.entry(key.clone()).or_default() += 1;

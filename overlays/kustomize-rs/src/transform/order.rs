@@ -1,6 +1,7 @@
 //! The order of the output.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use crate::id::{Gvk, ResourceId};
 use crate::resource::Resource;
@@ -74,7 +75,7 @@ pub(crate) fn sort_legacy(resources: &mut Resources, order: Option<&LegacyOrder>
         }
         None => (FIRST.to_vec(), LAST.to_vec()),
     };
-    let mut keyed: Vec<(i32, ResourceId, Resource)> = std::mem::take(&mut resources.items)
+    let mut keyed: Vec<(i32, Arc<ResourceId>, Resource)> = std::mem::take(&mut resources.items)
         .into_iter()
         .map(|resource| {
             let id = resource.id(schema);

@@ -3,6 +3,7 @@
 use foldhash::{HashSet, HashSetExt as _};
 
 use crate::error::BuildError;
+use crate::id::SameObject;
 use crate::merge::{json6902, strategic};
 use crate::resource::Resource;
 use crate::resources::Resources;
@@ -79,14 +80,14 @@ fn apply_to_target(
     let mut selected = HashSet::new();
     for resource in &resources.items {
         if selector.selects(resource, schema)? {
-            selected.insert(resource.id(schema).key());
+            selected.insert(SameObject(resource.id(schema)));
         }
     }
     for index in 0..resources.items.len() {
         let Some(resource) = resources.items.get(index) else {
             continue;
         };
-        if selected.contains(&resource.id(schema).key()) {
+        if selected.contains(&SameObject(resource.id(schema))) {
             let mut patch = patch.clone();
             patch.rewrite_metadata();
             let name = patch.name();
@@ -112,20 +113,20 @@ fn merge_into(resources: &mut Resources, index: usize, patch: Resource, schema: 
         resource.store_previous_id(schema);
     }
     resource.show_state();
-    let object = std::mem::take(&mut resource.node);
+    let object = std::mem::take(&mut *resource.node);
     let span = object.span;
     // kustomize builds the replacement of a whole object, and forgets to use it.
     let merged = match patch.node.get("$patch").and_then(crate::yaml::Node::as_str) {
         Some("replace") => {
-            strategic::merge(object.clone(), patch.node, schema)?;
+            strategic::merge(object.clone(), patch.node.into_node(), schema)?;
             Some(object)
         }
-        _ => strategic::merge(object, patch.node, schema)?,
+        _ => strategic::merge(object, patch.node.into_node(), schema)?,
     };
     match merged {
-        None => resource.node = crate::yaml::Node::default(),
+        None => *resource.node = crate::yaml::Node::default(),
         Some(node) => {
-            resource.node = node;
+            *resource.node = node;
             resource.node.span = span;
             if !resource.hide_state() {
                 resource.forget_state();

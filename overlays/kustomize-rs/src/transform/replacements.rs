@@ -1,5 +1,7 @@
 //! `replacements`: values of one object written into fields of others.
 
+use std::sync::Arc;
+
 use super::path::{Make, look_up, split, visit};
 use super::structured;
 use crate::budget::Budget;
@@ -99,11 +101,8 @@ impl Found {
 
 /// All names of an object with the namespaces as they are written.
 fn names(resource: &Resource, schema: &Schema) -> Vec<ResourceId> {
-    let mut ids = resource.all_ids(schema);
-    for id in &mut ids {
-        id.cluster_scoped = false;
-    }
-    ids
+    let as_written = |id: Arc<ResourceId>| ResourceId { cluster_scoped: false, ..Arc::unwrap_or_clone(id) };
+    resource.all_ids(schema).into_iter().map(as_written).collect()
 }
 
 impl Source {
@@ -202,7 +201,7 @@ impl Target {
                 if matches!(path.as_str(), "metadata" | "metadata.annotations") && resource.has_lost_state() {
                     resource.forget_state();
                 }
-                resource.shared.settle(&mut resource.node);
+                resource.settle();
             }
         }
         Ok(())

@@ -89,7 +89,7 @@ pub(crate) fn resolve(
                 }
             }
         }
-        resource.shared.settle(&mut resource.node);
+        resource.settle();
     }
     let Values { values, used, .. } = values;
     Ok(values.into_keys().filter(|name| !used.contains(*name)).map(str::to_owned).collect())

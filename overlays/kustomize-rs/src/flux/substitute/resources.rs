@@ -1,7 +1,7 @@
 //! Substitution in built objects: each is printed, expanded as text, and read again.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use foldhash::{HashMap, HashMapExt as _};
 use regex::Regex;
@@ -11,6 +11,7 @@ use super::{Missing, Template, TemplateError};
 use crate::error::{BuildError, BuildErrorKind};
 use crate::flux::Sources;
 use crate::flux::kustomization::{PostBuild, SubstituteStrategy};
+use crate::id::SameObject;
 use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::Schema;
@@ -39,15 +40,15 @@ pub(in crate::flux) fn substitute(
     let schema = Schema::builtin();
     let mut names = HashMap::new();
     for resource in &resources.items {
-        *names.entry(resource.id(schema).key()).or_insert(0) += 1;
+        *names.entry(SameObject(resource.id(schema))).or_insert(0) += 1;
     }
     let allowance = Allowance::new(resources.budget.clone(), limits.bytes);
     for (resource, _) in resources.items.iter_mut().zip(takes_part).filter(|(_, takes_part)| *takes_part) {
         let before = resource.id(schema);
         one(resource, &variables, missing, limits, &allowance)?;
         let after = resource.id(schema);
-        *names.entry(before.key()).or_insert(1) -= 1;
-        let count = names.entry(after.key()).or_insert(0);
+        *names.entry(SameObject(before)).or_insert(1) -= 1;
+        let count = names.entry(SameObject(Arc::clone(&after))).or_insert(0);
         *count += 1;
         if *count > 1 {
             let message = format!("after the substitution there are several objects {after}");
@@ -131,7 +132,7 @@ fn one(
     }
     root.through_json();
     take_places(&mut root, Some(&resource.node));
-    resource.node = root;
+    *resource.node = root;
     Ok(())
 }
 

@@ -1,0 +1,102 @@
+//! An object as a tree, with its name at hand.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, OnceLock};
+
+use crate::id::{Gvk, ResourceId};
+use crate::schema::Schema;
+use crate::yaml::{Node, Text};
+
+/// A tree that remembers the name it spells: a build asks for names far more often than it changes them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Object {
+    node: Node,
+    id: OnceLock<Arc<ResourceId>>,
+}
+
+impl From<Node> for Object {
+    fn from(node: Node) -> Self {
+        Self { node, id: OnceLock::new() }
+    }
+}
+
+impl Deref for Object {
+    type Target = Node;
+    fn deref(&self) -> &Node {
+        &self.node
+    }
+}
+
+/// Whoever changes the tree may change its name, which is read anew then.
+impl DerefMut for Object {
+    fn deref_mut(&mut self) -> &mut Node {
+        self.id.take();
+        &mut self.node
+    }
+}
+
+impl Object {
+    /// The tree, for changes that leave kind, name and namespace alone.
+    pub(crate) fn beside_name(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
+    /// The tree, for changes at the end of a path and of nothing else but what is missing on the way.
+    pub(crate) fn along(&mut self, path: &[String]) -> &mut Node {
+        let mut parts = path.iter().map(|part| part.strip_suffix("[]").unwrap_or(part));
+        let leads_to_name = match parts.next() {
+            Some("metadata") => matches!(parts.next(), None | Some("name" | "namespace")),
+            first => matches!(first, None | Some("apiVersion" | "kind")),
+        };
+        if leads_to_name { self } else { self.beside_name() }
+    }
+
+    /// The tree alone.
+    pub(crate) fn into_node(self) -> Node {
+        self.node
+    }
+
+    /// Its name, cluster-scoped if the built-in schema says so.
+    pub(crate) fn name(&self) -> &Arc<ResourceId> {
+        self.id.get_or_init(|| {
+            let gvk = Gvk::new(&self.text(&["apiVersion"]), &self.text(&["kind"]));
+            let cluster_scoped = Schema::builtin().is_cluster_scoped(&gvk);
+            let (name, namespace) = (self.text(&["metadata", "name"]), self.text(&["metadata", "namespace"]));
+            Arc::new(ResourceId { gvk, name, namespace, cluster_scoped })
+        })
+    }
+
+    /// Its name, cluster-scoped if `schema` says so.
+    pub(crate) fn id(&self, schema: &Schema) -> Arc<ResourceId> {
+        let name = self.name();
+        if std::ptr::eq(schema, Schema::builtin()) {
+            return Arc::clone(name);
+        }
+        let cluster_scoped = schema.is_cluster_scoped(&name.gvk);
+        Arc::new(ResourceId { cluster_scoped, ..(**name).clone() })
+    }
+
+    fn text(&self, path: &[&str]) -> Text {
+        match self.node.at(path) {
+            Some(node) if !node.is_null() => node.to_text(),
+            _ => Text::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml::Mapping;
+
+    #[test]
+    fn a_name_is_read_anew_after_a_change() {
+        let mut object = Object::from(Node::default());
+        assert_eq!(object.name().name, "");
+        *object = Node::from(Mapping::from_iter([("kind", Node::from("Pod"))]));
+        assert_eq!(object.name().gvk.kind, "Pod");
+        let copy = object.clone();
+        object.as_mapping_mut().unwrap().insert("kind", "Node");
+        assert_eq!((object.name().gvk.kind.as_str(), copy.name().gvk.kind.as_str()), ("Node", "Pod"));
+    }
+}
