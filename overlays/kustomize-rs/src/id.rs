@@ -32,7 +32,7 @@ impl Gvk {
     /// Says whether every part that `selector` gives is equal.
     pub fn is_selected(&self, selector: &Gvk) -> bool {
         let fits = |part: &str, wanted: &str| wanted.is_empty() || part == wanted;
-        fits(&self.group, &selector.group) && fits(&self.version, &selector.version) && fits(&self.kind, &selector.kind)
+        fits(&self.kind, &selector.kind) && fits(&self.group, &selector.group) && fits(&self.version, &selector.version)
     }
 }
 

@@ -3,12 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use foldhash::HashSet;
+
 use super::{FileError, FileSystem};
 
 /// Files by path.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryFileSystem {
     files: BTreeMap<String, Arc<[u8]>>,
+    /// All directories but the root.
+    folders: HashSet<String>,
 }
 
 impl MemoryFileSystem {
@@ -20,6 +24,13 @@ impl MemoryFileSystem {
     /// Adds a file; `.` and `..` in the path are resolved, a path out of the tree is ignored.
     pub fn insert(&mut self, path: &str, content: impl Into<Arc<[u8]>>) {
         if let Some(path) = super::join("", path) {
+            let mut rest = path.as_str();
+            while let Some((folder, _)) = rest.rsplit_once('/')
+                && !self.folders.contains(folder)
+            {
+                self.folders.insert(folder.to_owned());
+                rest = folder;
+            }
             self.files.insert(path, content.into());
         }
     }
@@ -45,11 +56,7 @@ impl FileSystem for MemoryFileSystem {
     }
 
     fn is_dir(&self, path: &str) -> bool {
-        if path.is_empty() {
-            return true;
-        }
-        let prefix = format!("{path}/");
-        self.files.range(prefix.clone()..).next().is_some_and(|(name, _)| name.starts_with(&prefix))
+        path.is_empty() || self.folders.contains(path)
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, FileError> {

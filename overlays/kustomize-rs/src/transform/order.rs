@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::id::{Gvk, ResourceId};
-use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::Schema;
 
@@ -75,26 +74,46 @@ pub(crate) fn sort_legacy(resources: &mut Resources, order: Option<&LegacyOrder>
         }
         None => (FIRST.to_vec(), LAST.to_vec()),
     };
-    let mut keyed: Vec<(i32, Arc<ResourceId>, Resource)> = std::mem::take(&mut resources.items)
-        .into_iter()
-        .map(|resource| {
-            let id = resource.id(schema);
-            (rank_in(&id.gvk.kind, &first, &last), id, resource)
-        })
-        .collect();
-    keyed.sort_by(|(a_rank, a, _), (b_rank, b, _)| {
+    resources.items.sort_by_cached_key(|resource| {
+        let id = resource.id(schema);
+        Place { rank: rank_in(&id.gvk.kind, &first, &last), id }
+    });
+}
+
+/// What decides where an object stands.
+struct Place {
+    rank: i32,
+    id: Arc<ResourceId>,
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (a, b) = (&self.id, &other.id);
         if a.gvk == b.gvk {
             return compare(&name_parts(a), &name_parts(b));
         }
-        a_rank.cmp(b_rank).then_with(|| {
+        self.rank.cmp(&other.rank).then_with(|| {
             let namespaces = a.gvk.kind == "Namespace" && b.gvk.kind == "Namespace";
             let core = a.gvk.group.is_empty() || b.gvk.group.is_empty();
             let order = compare_gvks(&a.gvk, &b.gvk);
             if namespaces && core { order.reverse() } else { order }
         })
-    });
-    resources.items = keyed.into_iter().map(|(.., resource)| resource).collect();
+    }
 }
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Place {}
 
 /// The order of two texts in parts, as if each were put together.
 fn compare(a: &[&str], b: &[&str]) -> Ordering {
