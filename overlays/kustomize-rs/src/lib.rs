@@ -247,21 +247,31 @@ fn finish(
         let field = schema::FieldSpec::new(Gvk::default(), "metadata/labels", true);
         transform::labels::add(&mut resources, &[pair], &[field])?;
     }
+    let mut printed: usize = 0;
     for resource in &mut resources.items {
         resource.cluster_scoped = schema.is_cluster_scoped(&resource.gvk());
         provenance::finish(resource, wants("originAnnotations"), wants("transformerAnnotations"));
-        yaml::write_folded_texts(&mut resource.node);
-        resource.node.refuse_misfits().map_err(|error| error.in_file(&resource.origin.file))?;
-        if let Some(span) = resource.node.find_infinite() {
-            let message = "a number that is infinite or none at all; JSON has no word for it";
-            return Err(BuildError::transform(message).at(&resource.origin.file.clone(), span));
-        }
+        let size = match resource.node.ordinary_size() {
+            Some(size) => size,
+            None => printable_size(resource)?,
+        };
+        printed = printed.saturating_add(4 + size);
     }
-    let printed: usize = resources.items.iter().map(|resource| 4 + resource.node.printed_size(0)).sum();
     if printed > options.output {
         let message = format!("the output is larger than {} bytes", options.output);
         return Err(BuildError::new(BuildErrorKind::Limit, message).hint("build fewer objects at once"));
     }
     resources.warnings = warnings;
     Ok(resources)
+}
+
+/// Makes a tree printable in which something is out of the ordinary, and returns its size.
+fn printable_size(resource: &mut Resource) -> Result<usize, BuildError> {
+    yaml::write_folded_texts(&mut resource.node);
+    resource.node.refuse_misfits().map_err(|error| error.in_file(&resource.origin.file))?;
+    if let Some(span) = resource.node.find_infinite() {
+        let message = "a number that is infinite or none at all; JSON has no word for it";
+        return Err(BuildError::transform(message).at(&resource.origin.file, span));
+    }
+    Ok(resource.node.printed_size())
 }

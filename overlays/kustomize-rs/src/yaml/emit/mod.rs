@@ -98,10 +98,7 @@ impl Writer<'_> {
                 self.finish_line();
             }
             self.pad(indent);
-            let printable = entry.key.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-            let simple = entry.key.len() <= LONGEST_SIMPLE_KEY && (printable || !entry.key.contains(BREAKS));
-            if simple {
-                self.text(&entry.key, indent + 2, true);
+            if self.simple_key(&entry.key, indent) {
                 self.put_char(':');
                 self.value(&entry.value, indent);
             } else {
@@ -113,6 +110,19 @@ impl Writer<'_> {
                 self.item(&entry.value, indent);
             }
         }
+    }
+
+    /// Writes a key that fits one line; `false` if it does not.
+    fn simple_key(&mut self, key: &str, indent: usize) -> bool {
+        let fits = key.len() <= LONGEST_SIMPLE_KEY;
+        if fits && self.word(key) {
+            return true;
+        }
+        let fits = fits && !key.contains(BREAKS);
+        if fits {
+            self.text(key, indent + 2, true);
+        }
+        fits
     }
 
     /// The value after `key:`.

@@ -3,6 +3,23 @@
 /// Line breaks of YAML 1.1, which make a key unfit for one line.
 pub(super) const BREAKS: &[char] = &['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
 
+/// Says whether a text is made of letters, digits and signs that mean nothing in YAML.
+pub(super) fn is_word(text: &str) -> bool {
+    const INSIDE: [bool; 256] = {
+        let mut inside = [false; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            #[allow(clippy::cast_possible_truncation, clippy::indexing_slicing, reason = "below 256")]
+            {
+                inside[byte] = (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'.' | b'/' | b'_' | b'-');
+            }
+            byte += 1;
+        }
+        inside
+    };
+    !text.starts_with(['.', '-']) && text.bytes().all(|byte| INSIDE.get(usize::from(byte)) == Some(&true))
+}
+
 /// Characters that only stand escaped.
 pub(super) fn needs_escape(character: char) -> bool {
     match character {
@@ -26,10 +43,6 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn of(text: &str) -> Self {
-        let word = |byte| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'/' | b'_' | b'-');
-        if text.bytes().all(word) && !text.starts_with(['.', '-']) {
-            return Self { plain_allowed: true, block_allowed: !text.is_empty(), special: false };
-        }
         Self::of_printable(text.as_bytes()).unwrap_or_else(|| Self::of_any(text))
     }
 

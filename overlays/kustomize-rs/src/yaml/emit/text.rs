@@ -1,7 +1,7 @@
 //! One text: plain, in quotes of either kind, or as a block.
 
 use super::Writer;
-use super::shape::{Shape, needs_escape};
+use super::shape::{Shape, is_word, needs_escape};
 use crate::yaml::resolve::stays_text;
 
 /// Lines are folded at the first space after this column.
@@ -10,6 +10,9 @@ const WIDTH: usize = 80;
 impl Writer<'_> {
     /// Writes a string; `indent` is where its further lines begin. A simple key stays on one line.
     pub(super) fn text(&mut self, text: &str, indent: usize, simple_key: bool) {
+        if self.word(text) {
+            return;
+        }
         if !text.is_ascii() && text.contains('\u{85}') {
             return self.text(&without_next_line(text), indent, simple_key);
         }
@@ -27,6 +30,16 @@ impl Writer<'_> {
         } else {
             self.single_quoted(text, indent, !simple_key);
         }
+    }
+
+    /// Writes what most texts are, a word that stands as it is; `false` if it is none.
+    pub(super) fn word(&mut self, text: &str) -> bool {
+        let is_word = is_word(text) && stays_text(text);
+        if is_word {
+            self.out.push_str(text);
+            self.column += text.len();
+        }
+        is_word
     }
 
     /// Plain text, broken at single spaces past the width.

@@ -228,15 +228,32 @@ impl Node {
         NODE + own
     }
 
-    /// About how many bytes the tree has when printed at this indentation: quotes and escapes do not count.
-    pub(crate) fn printed_size(&self, indent: usize) -> usize {
+    /// About how many bytes the tree has when printed: quotes and escapes do not count. `None` where something in it
+    /// cannot be printed as it is: a folded text, a misfit, a number that is infinite or none.
+    pub(crate) fn ordinary_size(&self) -> Option<usize> {
+        self.size_at(0, &|node| {
+            let is_number = !matches!(node.value, Value::Float(number) if !number.is_finite());
+            is_number && !matches!(node.style, Style::Folded | Style::Misfit)
+        })
+    }
+
+    /// The same, whatever is in it.
+    pub(crate) fn printed_size(&self) -> usize {
+        self.size_at(0, &|_| true).unwrap_or_default()
+    }
+
+    fn size_at(&self, indent: usize, is_ordinary: &impl Fn(&Node) -> bool) -> Option<usize> {
+        if !is_ordinary(self) {
+            return None;
+        }
+        let below = |node: &Node| node.size_at(indent + 2, is_ordinary);
         match &self.value {
-            Value::String(text) => text.len() + 1,
-            Value::Sequence(items) => items.iter().map(|item| indent + 2 + item.printed_size(indent + 2)).sum(),
+            Value::String(text) => Some(text.len() + 1),
+            Value::Sequence(items) => items.iter().map(|item| Some(indent + 2 + below(item)?)).sum(),
             Value::Mapping(mapping) => {
-                mapping.iter().map(|entry| indent + entry.key.len() + 2 + entry.value.printed_size(indent + 2)).sum()
+                mapping.iter().map(|entry| Some(indent + entry.key.len() + 2 + below(&entry.value)?)).sum()
             }
-            _ => 2,
+            _ => Some(2),
         }
     }
 
