@@ -44,7 +44,30 @@ pub(crate) fn visit(
     set: &mut dyn FnMut(&mut Node) -> Result<(), BuildError>,
 ) -> Result<(), BuildError> {
     let create = if spec.create { create } else { Create::Never };
+    // What is left alone stays shared with other copies.
+    if create == Create::Never && !leads_anywhere(object, &spec.parts) {
+        return Ok(());
+    }
     walk(object, &spec.parts, create, set).map_err(|error| error.context(format_args!("at the field `{}`", spec.path)))
+}
+
+/// Says whether [`walk`] would do anything or fail.
+fn leads_anywhere(node: &Node, path: &[String]) -> bool {
+    let Some((part, rest)) = path.split_first() else {
+        return true;
+    };
+    match &node.value {
+        Value::Null => node.style() == Style::Untyped,
+        Value::Sequence(items) => items.iter().any(|item| leads_anywhere(item, path)),
+        Value::Mapping(mapping) => {
+            let (name, is_list) = field_name(part);
+            match mapping.get(name) {
+                Some(field) => is_list && field.is_null() || leads_anywhere(field, rest),
+                None => name.is_empty(),
+            }
+        }
+        _ => true,
+    }
 }
 
 fn walk(
@@ -71,34 +94,8 @@ fn walk(
     }
 }
 
-/// Shows every node that [`visit`] would call on with [`Create::Never`]. `false` if that would change something on the way
-/// or fail.
-pub(crate) fn look(object: &Node, spec: &FieldSpec, each: &mut dyn FnMut(&Node)) -> bool {
-    look_along(object, &spec.parts, each)
-}
-
-fn look_along(node: &Node, path: &[String], each: &mut dyn FnMut(&Node)) -> bool {
-    let Some((part, rest)) = path.split_first() else {
-        each(node);
-        return true;
-    };
-    match &node.value {
-        Value::Null => true,
-        Value::Sequence(items) => items.iter().all(|item| look_along(item, path, each)),
-        Value::Mapping(mapping) => {
-            let (name, is_list) = field_name(part);
-            match mapping.get(name) {
-                Some(field) if !(is_list && field.is_null()) => look_along(field, rest, each),
-                Some(_) => false,
-                None => !name.is_empty(),
-            }
-        }
-        _ => false,
-    }
-}
-
 /// The name of a field, and whether it is a list.
-fn field_name(part: &str) -> (&str, bool) {
+pub(super) fn field_name(part: &str) -> (&str, bool) {
     match part.strip_suffix("[]") {
         Some(name) => (name, true),
         None => (part, false),

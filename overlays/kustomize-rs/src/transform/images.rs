@@ -1,12 +1,14 @@
 //! `images`.
 
-use super::field::{Create, look, set_plain, visit};
+use super::field::{Create, set_plain, visit};
+use super::image_places::{Places, is_containers};
 use crate::error::BuildError;
+use crate::object::Object;
 use crate::pattern::Name;
 use crate::resources::Resources;
 use crate::schema::FieldSpec;
 use crate::selector::compile;
-use crate::yaml::{Node, Text, Value};
+use crate::yaml::{Node, Value};
 use regex::Regex;
 
 /// One entry of `images`; empty texts change nothing.
@@ -33,91 +35,48 @@ pub(crate) fn change(resources: &mut Resources, images: &[Image], fields: &[Fiel
     for resource in resources.items.iter_mut().filter(|resource| resource.kind() != "CustomResourceDefinition") {
         let gvk = resource.gvk();
         let fields: Vec<&FieldSpec> = fields.iter().filter(|spec| gvk.is_selected(&spec.gvk)).collect();
-        let mut found = Found::of(&resource.node, &fields);
+        let places = Places::of(&resource.node, &fields);
         for (image, pattern) in images.iter().zip(&patterns) {
-            if found.concerns(pattern) {
-                change_one(&mut resource.node, image, pattern, &fields)
-                    .map_err(|error| error.at(&resource.origin.file, resource.node.span))?;
-                resource.settle();
-                found = Found::of(&resource.node, &fields);
-            }
+            let mut set = |node: &mut Node| set_image(node, image, pattern);
+            let result = match &places {
+                Places::Known(places) => change_known(&mut resource.node, places, pattern, &mut set),
+                Places::Odd => change_anywhere(&mut resource.node, &fields, &mut set),
+            };
+            result.map_err(|error| error.at(&resource.origin.file, resource.node.span))?;
+            resource.settle();
         }
     }
     Ok(())
 }
 
-fn change_one(
-    object: &mut Node,
-    image: &Image,
+/// Calls `set` on the images of that name. What has none stays as it is, shared with other copies.
+fn change_known(
+    object: &mut Object,
+    places: &[Vec<usize>],
     pattern: &ImagePattern,
-    fields: &[&FieldSpec],
+    set: &mut dyn FnMut(&mut Node) -> Result<(), BuildError>,
 ) -> Result<(), BuildError> {
-    let mut set = |node: &mut Node| set_image(node, image, pattern);
-    if concerns(object, pattern) {
-        change_containers(object, pattern, &mut set)?;
-    }
-    fields.iter().try_for_each(|spec| visit(object, spec, Create::Never, &mut set))
-}
-
-/// The images of an object. Looked for once, because most entries of `images` concern few objects.
-#[derive(Default)]
-struct Found {
-    images: Vec<Text>,
-    /// There is something that is no image where one should be.
-    is_odd: bool,
-}
-
-impl Found {
-    fn of(object: &Node, fields: &[&FieldSpec]) -> Self {
-        let mut found = Self::default();
-        found.look_into(object);
-        for spec in fields {
-            let as_it_is = look(object, spec, &mut |node| found.add(node));
-            found.is_odd |= !as_it_is;
-        }
-        found
-    }
-
-    fn add(&mut self, image: &Node) {
-        match (image.is_null(), image.is_scalar()) {
-            (true, _) => self.images.push(Text::default()),
-            (false, true) => self.images.push(image.to_text()),
-            (false, false) => self.is_odd = true,
+    for place in places {
+        let text = object.at_indices(place).filter(|image| !image.is_null()).map(Node::to_text).unwrap_or_default();
+        if pattern.is_match(&text)
+            && let Some(image) = object.at_indices_mut(place)
+        {
+            set(image)?;
         }
     }
-
-    /// Looks where [`change_containers`] does.
-    fn look_into(&mut self, node: &Node) {
-        match &node.value {
-            Value::Sequence(items) => items.iter().for_each(|item| self.look_into(item)),
-            Value::Mapping(mapping) => {
-                for entry in mapping {
-                    self.look_into(&entry.value);
-                    if !is_containers(&entry.key) {
-                        continue;
-                    }
-                    for item in entry.value.as_sequence().into_iter().flatten() {
-                        match &item.value {
-                            Value::Null => {}
-                            Value::Mapping(container) => container.get("image").into_iter().for_each(|it| self.add(it)),
-                            _ => self.is_odd = true,
-                        }
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Says whether there is an image of that name, or something that has to be looked at.
-    fn concerns(&self, pattern: &ImagePattern) -> bool {
-        self.is_odd || self.images.iter().any(|text| pattern.is_match(text))
-    }
+    Ok(())
 }
 
-fn is_containers(key: &str) -> bool {
-    matches!(key, "containers" | "initContainers")
+/// Calls `set` wherever an image should be.
+fn change_anywhere(
+    object: &mut Node,
+    fields: &[&FieldSpec],
+    set: &mut dyn FnMut(&mut Node) -> Result<(), BuildError>,
+) -> Result<(), BuildError> {
+    change_containers(object, set)?;
+    fields.iter().try_for_each(|spec| visit(object, spec, Create::Never, set))
 }
+
 /// A name as an expression, then a tag, then a digest.
 enum ImagePattern {
     Name(Name),
@@ -151,26 +110,6 @@ impl ImagePattern {
     }
 }
 
-/// Says whether [`change_containers`] would change anything, or fail. What is left alone stays shared.
-fn concerns(node: &Node, pattern: &ImagePattern) -> bool {
-    match &node.value {
-        Value::Sequence(items) => items.iter().any(|item| concerns(item, pattern)),
-        Value::Mapping(mapping) => mapping.iter().any(|entry| {
-            let hit = |item: &Node| match &item.value {
-                Value::Null => false,
-                Value::Mapping(container) => container.get("image").is_some_and(|image| match image.scalar_text() {
-                    Some(text) => pattern.is_match(if image.is_null() { "" } else { &text }),
-                    None => true,
-                }),
-                _ => true,
-            };
-            concerns(&entry.value, pattern)
-                || is_containers(&entry.key) && entry.value.as_sequence().is_some_and(|items| items.iter().any(hit))
-        }),
-        _ => false,
-    }
-}
-
 fn set_image(node: &mut Node, image: &Image, pattern: &ImagePattern) -> Result<(), BuildError> {
     let Some(text) = node.scalar_text() else {
         return Err(BuildError::transform("an image is a text, found a list or map"));
@@ -182,16 +121,13 @@ fn set_image(node: &mut Node, image: &Image, pattern: &ImagePattern) -> Result<(
 /// Changes the images of all lists called `containers` or `initContainers`, wherever they are.
 fn change_containers(
     node: &mut Node,
-    pattern: &ImagePattern,
     set: &mut dyn FnMut(&mut Node) -> Result<(), BuildError>,
 ) -> Result<(), BuildError> {
     match &mut node.value {
-        Value::Sequence(items) => items.iter_mut().try_for_each(|item| change_containers(item, pattern, set)),
+        Value::Sequence(items) => items.iter_mut().try_for_each(|item| change_containers(item, set)),
         Value::Mapping(mapping) => {
             for entry in mapping.iter_mut() {
-                if concerns(&entry.value, pattern) {
-                    change_containers(&mut entry.value, pattern, set)?;
-                }
+                change_containers(&mut entry.value, set)?;
                 if !is_containers(&entry.key) {
                     continue;
                 }

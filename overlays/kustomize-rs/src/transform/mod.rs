@@ -2,6 +2,7 @@
 
 pub(crate) mod annotations;
 pub(crate) mod field;
+mod image_places;
 pub(crate) mod images;
 pub(crate) mod labels;
 mod laid_out;

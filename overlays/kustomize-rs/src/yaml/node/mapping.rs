@@ -52,6 +52,11 @@ impl Mapping {
         Some(&mut self.entries_mut().get_mut(index)?.value)
     }
 
+    /// Returns the value at `key` with its index.
+    pub(crate) fn find(&self, key: &str) -> Option<(usize, &Node)> {
+        self.entries.iter().enumerate().find(|(_, entry)| entry.key == key).map(|(index, entry)| (index, &entry.value))
+    }
+
     fn position(&self, key: &str) -> Option<usize> {
         self.entries.iter().position(|entry| entry.key == key)
     }

@@ -126,6 +126,24 @@ impl Node {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
+    /// Follows indices of entries and items.
+    pub(crate) fn at_indices(&self, indices: &[usize]) -> Option<&Node> {
+        indices.iter().try_fold(self, |node, index| match &node.value {
+            Value::Sequence(items) => items.get(*index),
+            Value::Mapping(mapping) => mapping.iter().nth(*index).map(|entry| &entry.value),
+            _ => None,
+        })
+    }
+
+    /// As [`at_indices`](Self::at_indices), for change.
+    pub(crate) fn at_indices_mut(&mut self, indices: &[usize]) -> Option<&mut Node> {
+        indices.iter().try_fold(self, |node, index| match &mut node.value {
+            Value::Sequence(items) => items.get_mut(*index),
+            Value::Mapping(mapping) => mapping.iter_mut().nth(*index).map(|entry| &mut entry.value),
+            _ => None,
+        })
+    }
+
     /// Returns the text of a string; `None` for every other value, numbers included.
     pub fn as_str(&self) -> Option<&str> {
         match &self.value {
