@@ -7,57 +7,67 @@ use foldhash::{HashMap, HashMapExt as _};
 use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::id::{Gvk, ResourceId};
+use crate::object::Object;
 use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, NameReference, Schema};
 use crate::transform::field::{Create, visit};
 use crate::yaml::{Mapping, Node, Text, Value};
 
-/// What is known about an object that may be meant by a name.
-struct Candidate {
+/// An object that may be meant by a name, without its tree.
+struct Candidate<'r> {
+    state: &'r Resource,
     current: Arc<ResourceId>,
-    original: Arc<ResourceId>,
-    previous: Vec<ResourceId>,
-    prefixes: Vec<String>,
-    suffixes: Vec<String>,
 }
 
 /// All objects, and which of them had a name.
-struct Candidates {
-    all: Vec<Candidate>,
-    by_previous_name: HashMap<Text, Vec<usize>>,
+struct Candidates<'r> {
+    all: Vec<Candidate<'r>>,
+    /// Names and indices, sorted.
+    previous_names: Vec<(&'r str, usize)>,
 }
 
 /// Rewrites all references.
 pub(crate) fn fix(resources: &mut Resources, references: &[NameReference], schema: &Schema) -> Result<(), BuildError> {
-    let budget = resources.budget.clone();
-    let candidates = Candidates::of(&resources.items, schema);
+    let names: Vec<_> = resources.items.iter().map(|resource| resource.id(schema)).collect();
+    // What is known about the objects stays as it is while their trees change.
+    let mut objects: Vec<_> = resources.items.iter_mut().map(|resource| std::mem::take(&mut resource.node)).collect();
+    let result = rewrite(&mut objects, &Candidates::of(&resources.items, names), references, &resources.budget);
+    for (resource, object) in resources.items.iter_mut().zip(objects) {
+        resource.node = object;
+    }
+    result
+}
+
+fn rewrite(
+    objects: &mut [Object],
+    candidates: &Candidates<'_>,
+    references: &[NameReference],
+    budget: &Budget,
+) -> Result<(), BuildError> {
     let mut specs: HashMap<Gvk, Vec<(&Gvk, &FieldSpec)>> = HashMap::new();
-    for (index, resource) in resources.items.iter_mut().enumerate() {
-        let Some(referrer) = candidates.all.get(index) else {
-            continue;
-        };
+    for (object, referrer) in objects.iter_mut().zip(&candidates.all) {
         // Which fields hold names is decided by the first kind, their place by the current one.
-        let fields = specs.entry(referrer.original.gvk.clone()).or_insert_with(|| {
-            let fits = |spec: &&FieldSpec| referrer.original.gvk.is_selected(&spec.gvk);
+        let fields = specs.entry(referrer.original_gvk()).or_insert_with_key(|gvk| {
+            let fits = |spec: &&FieldSpec| gvk.is_selected(&spec.gvk);
             let of = |reference| NameReference::pairs(reference).filter(move |(_, spec)| fits(spec));
             references.iter().flat_map(of).collect()
         });
         if fields.is_empty() {
             continue;
         }
-        let namespaces = subject_namespaces(resource)?;
-        let role_reference = role_reference(resource);
+        let namespaces = subject_namespaces(object, &referrer.current.gvk.kind)?;
+        let role_reference = role_reference(object);
         for (target, spec) in fields.iter() {
             let scope = Scope {
-                candidates: &candidates,
+                candidates,
                 referrer,
                 target,
                 role: spec.path.ends_with("roleRef/name").then_some(role_reference.as_ref()).flatten(),
                 namespaces: &namespaces,
-                budget: &budget,
+                budget,
             };
-            visit(resource.node.along(&spec.parts), spec, Create::Never, &mut |node| scope.set(node))
+            visit(object.along(&spec.parts), spec, Create::Never, &mut |node| scope.set(node))
                 .map_err(|error| error.context(format_args!("a name in {}", referrer.current)))?;
         }
     }
@@ -70,41 +80,58 @@ impl NameReference {
     }
 }
 
-impl Candidates {
-    fn of(resources: &[Resource], schema: &Schema) -> Self {
-        let mut by_previous_name: HashMap<Text, Vec<usize>> = HashMap::new();
-        let all = resources
-            .iter()
-            .enumerate()
-            .map(|(index, resource)| {
-                let previous: Vec<ResourceId> = resource.previous_ids().collect();
-                for id in &previous {
-                    let list = by_previous_name.entry(id.name.clone()).or_default();
-                    if list.last() != Some(&index) {
-                        list.push(index);
-                    }
-                }
-                let current = resource.id(schema);
-                Candidate {
-                    original: previous.first().cloned().map_or_else(|| Arc::clone(&current), Arc::new),
-                    current,
-                    previous,
-                    prefixes: resource.prefixes.clone(),
-                    suffixes: resource.suffixes.clone(),
-                }
-            })
-            .collect();
-        Self { all, by_previous_name }
+impl<'r> Candidates<'r> {
+    fn of(resources: &'r [Resource], names: Vec<Arc<ResourceId>>) -> Self {
+        let all: Vec<_> = resources.iter().zip(names).map(|(state, current)| Candidate { state, current }).collect();
+        let names = |(index, resource): (usize, &'r Resource)| {
+            resource.previous.iter().map(move |previous| (previous.name.as_str(), index))
+        };
+        let mut previous_names: Vec<_> = resources.iter().enumerate().flat_map(names).collect();
+        previous_names.sort_unstable();
+        previous_names.dedup();
+        Self { all, previous_names }
+    }
+
+    /// The objects that had the name, in their order.
+    fn named(&self, name: &str) -> Vec<&Candidate<'r>> {
+        let before = self.previous_names.partition_point(|(known, _)| *known < name);
+        let from = self.previous_names.iter().skip(before);
+        from.take_while(|(known, _)| *known == name).filter_map(|(_, index)| self.all.get(*index)).collect()
+    }
+}
+
+impl Candidate<'_> {
+    /// Group, version and kind with the first kind it had.
+    fn original_gvk(&self) -> Gvk {
+        let kind = self.state.previous.first().map_or(&self.current.gvk.kind, |previous| &previous.kind);
+        Gvk { kind: kind.clone(), ..self.current.gvk.clone() }
+    }
+
+    /// The namespace it began in.
+    fn original_namespace(&self) -> &str {
+        match self.state.previous.first() {
+            Some(previous) if previous.namespace.is_empty() => "default",
+            Some(previous) => &previous.namespace,
+            None => self.current.effective_namespace(),
+        }
+    }
+
+    /// Says whether `selector` fits it as it was at some time.
+    fn was_selected(&self, selector: &Gvk) -> bool {
+        let any_kind = Gvk { kind: Text::default(), ..selector.clone() };
+        let had_kind = |kind: &Text| self.state.previous.iter().any(|previous| previous.kind == *kind);
+        let is_kind = if selector.kind.is_empty() { !self.state.previous.is_empty() } else { had_kind(&selector.kind) };
+        is_kind && self.current.gvk.is_selected(&any_kind)
     }
 }
 
 /// Namespaces of the service accounts that a role binding names.
-fn subject_namespaces(resource: &Resource) -> Result<Vec<Text>, BuildError> {
-    if resource.kind() != "RoleBinding" {
+fn subject_namespaces(object: &Node, kind: &str) -> Result<Vec<Text>, BuildError> {
+    if kind != "RoleBinding" {
         return Ok(Vec::new());
     }
     let mut namespaces = Vec::new();
-    for subject in resource.node.get("subjects").and_then(Node::as_sequence).into_iter().flatten() {
+    for subject in object.get("subjects").and_then(Node::as_sequence).into_iter().flatten() {
         let is_account = subject.get("kind").and_then(Node::as_str) == Some("ServiceAccount");
         match subject.get("namespace").map(|node| &node.value) {
             Some(Value::String(namespace)) if is_account => namespaces.push(namespace.clone()),
@@ -117,16 +144,16 @@ fn subject_namespaces(resource: &Resource) -> Result<Vec<Text>, BuildError> {
     Ok(namespaces)
 }
 
-fn role_reference(resource: &Resource) -> Option<Gvk> {
-    let role = resource.node.get("roleRef")?;
+fn role_reference(object: &Node) -> Option<Gvk> {
+    let role = object.get("roleRef")?;
     let text = |key: &str| role.get(key).and_then(Node::scalar_text).map(Text::from);
     Some(Gvk { group: text("apiGroup")?, version: Text::default(), kind: text("kind")? })
 }
 
 /// One field of one object, and what it may mean.
 struct Scope<'a> {
-    candidates: &'a Candidates,
-    referrer: &'a Candidate,
+    candidates: &'a Candidates<'a>,
+    referrer: &'a Candidate<'a>,
     target: &'a Gvk,
     role: Option<&'a Gvk>,
     namespaces: &'a [Text],
@@ -150,7 +177,7 @@ impl Scope<'_> {
 
     fn set_scalar(&self, node: &mut Node) -> Result<(), BuildError> {
         let old = node.scalar_text().unwrap_or_default().into_owned();
-        let same = |a: &Candidate, b: &Candidate| a.current.name == b.current.name;
+        let same = |a: &Candidate<'_>, b: &Candidate<'_>| a.current.name == b.current.name;
         if let Some(found) = self.select(&old, |_| true, same)?
             && found.current.name != old
         {
@@ -167,21 +194,21 @@ impl Scope<'_> {
         };
         let old = name.scalar_text().unwrap_or_default().into_owned();
         let namespace = mapping.get("namespace").and_then(Node::scalar_text).map(std::borrow::Cow::into_owned);
-        let reachable = |candidate: &Candidate| self.reaches(candidate);
+        let reachable = |candidate: &Candidate<'_>| self.reaches(candidate);
         self.budget.spend(namespace.as_ref().map_or(1, |_| self.candidates.all.len()))?;
         // Objects that began in that namespace go before those that are there now.
         let in_original = namespace.as_deref().is_some_and(|namespace| {
             self.candidates
                 .all
                 .iter()
-                .any(|candidate| reachable(candidate) && candidate.original.effective_namespace() == namespace)
+                .any(|candidate| reachable(candidate) && candidate.original_namespace() == namespace)
         });
-        let fits = |candidate: &Candidate| match &namespace {
+        let fits = |candidate: &Candidate<'_>| match &namespace {
             None => true,
-            Some(namespace) if in_original => candidate.original.effective_namespace() == namespace,
+            Some(namespace) if in_original => candidate.original_namespace() == namespace,
             Some(namespace) => candidate.current.effective_namespace() == namespace,
         };
-        let same = |a: &Candidate, b: &Candidate| {
+        let same = |a: &Candidate<'_>, b: &Candidate<'_>| {
             a.current.name == b.current.name && a.current.namespace == b.current.namespace
         };
         let Some(found) = self.select(&old, fits, same)? else {
@@ -199,7 +226,7 @@ impl Scope<'_> {
     }
 
     /// Objects of other namespaces cannot be meant, except the service accounts of a role binding.
-    fn reaches(&self, candidate: &Candidate) -> bool {
+    fn reaches(&self, candidate: &Candidate<'_>) -> bool {
         let referrer = &self.referrer.current;
         referrer.cluster_scoped
             || candidate.current.cluster_scoped
@@ -207,7 +234,7 @@ impl Scope<'_> {
             || self.namespaces.contains(&candidate.current.namespace)
     }
 
-    fn in_sight(&self, candidate: &Candidate) -> bool {
+    fn in_sight(&self, candidate: &Candidate<'_>) -> bool {
         let referrer = &self.referrer.current;
         referrer.cluster_scoped
             || candidate.current.cluster_scoped
@@ -219,22 +246,18 @@ impl Scope<'_> {
     fn select(
         &self,
         old: &str,
-        fits: impl Fn(&Candidate) -> bool,
-        same: impl Fn(&Candidate, &Candidate) -> bool,
-    ) -> Result<Option<&Candidate>, BuildError> {
-        let Some(indices) = self.candidates.by_previous_name.get(old) else {
-            return Ok(None);
-        };
-        self.budget.spend(indices.len())?;
-        let had_kind = |candidate: &Candidate, gvk: &Gvk| candidate.previous.iter().any(|id| id.gvk.is_selected(gvk));
-        let mut found: Vec<&Candidate> = indices
-            .iter()
-            .filter_map(|index| self.candidates.all.get(*index))
-            .filter(|candidate| self.reaches(candidate) && fits(candidate))
-            .filter(|candidate| had_kind(candidate, self.target))
-            .filter(|candidate| self.role.is_none_or(|role| had_kind(candidate, role)))
-            .filter(|candidate| self.in_sight(candidate))
-            .collect();
+        fits: impl Fn(&Candidate<'_>) -> bool,
+        same: impl Fn(&Candidate<'_>, &Candidate<'_>) -> bool,
+    ) -> Result<Option<&Candidate<'_>>, BuildError> {
+        let mut found = self.candidates.named(old);
+        self.budget.spend(found.len())?;
+        found.retain(|candidate| {
+            self.reaches(candidate)
+                && fits(candidate)
+                && candidate.was_selected(self.target)
+                && self.role.is_none_or(|role| candidate.was_selected(role))
+                && self.in_sight(candidate)
+        });
         if let [one] = found.as_slice() {
             return Ok(Some(one));
         }
@@ -254,11 +277,12 @@ impl Scope<'_> {
     }
 
     /// Says whether prefixes and suffixes were added by the same kustomizations.
-    fn same_layer(&self, candidate: &Candidate, allow_empty: bool) -> bool {
+    fn same_layer(&self, candidate: &Candidate<'_>, allow_empty: bool) -> bool {
         let same = |a: &[String], b: &[String]| {
             (allow_empty && (a.is_empty() || b.is_empty()))
                 || a.iter().rev().zip(b.iter().rev()).all(|(a, b)| a == b) && (a.is_empty() == b.is_empty())
         };
-        same(&candidate.prefixes, &self.referrer.prefixes) && same(&candidate.suffixes, &self.referrer.suffixes)
+        let (candidate, referrer) = (candidate.state, self.referrer.state);
+        same(&candidate.prefixes, &referrer.prefixes) && same(&candidate.suffixes, &referrer.suffixes)
     }
 }

@@ -29,10 +29,12 @@ pub(crate) fn add(
         }
         for spec in fields.iter().filter(|spec| original.is_selected(&spec.gvk)) {
             if spec.path == "metadata/name" && !text.is_empty() {
-                match end {
-                    End::Prefix => resource.prefixes.push(text.to_owned()),
-                    End::Suffix => resource.suffixes.push(text.to_owned()),
-                }
+                let layers = match end {
+                    End::Prefix => &mut resource.prefixes,
+                    End::Suffix => &mut resource.suffixes,
+                };
+                layers.reserve_exact(1);
+                layers.push(text.to_owned());
                 resource.store_previous_id(schema);
             }
             let gvk = resource.gvk();
