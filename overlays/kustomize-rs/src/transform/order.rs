@@ -90,7 +90,7 @@ impl Ord for Place {
     fn cmp(&self, other: &Self) -> Ordering {
         let (a, b) = (&self.id, &other.id);
         if a.gvk == b.gvk {
-            return compare(&name_parts(a), &name_parts(b));
+            return compare_names(a, b);
         }
         self.rank.cmp(&other.rank).then_with(|| {
             let namespaces = a.gvk.kind == "Namespace" && b.gvk.kind == "Namespace";
@@ -133,9 +133,13 @@ fn gvk_parts(gvk: &Gvk) -> [&str; 5] {
     [or(&gvk.group, "~G"), "_", or(&gvk.version, "~V"), "_", or(&gvk.kind, "~K")]
 }
 
-/// Namespace and name, for objects of one kind.
-fn name_parts(id: &ResourceId) -> [&str; 3] {
-    [or(&id.namespace, "~X"), "|", or(&id.name, "~N")]
+/// The order of namespaces and names, for objects of one kind.
+fn compare_names(a: &ResourceId, b: &ResourceId) -> Ordering {
+    let (a_name, b_name) = (or(&a.name, "~N"), or(&b.name, "~N"));
+    if a.namespace == b.namespace {
+        return a_name.cmp(b_name);
+    }
+    compare(&[or(&a.namespace, "~X"), "|", a_name], &[or(&b.namespace, "~X"), "|", b_name])
 }
 
 #[cfg(test)]
