@@ -262,6 +262,7 @@ fn finish(
         return Err(BuildError::new(BuildErrorKind::Limit, message).hint("build fewer objects at once"));
     }
     resources.warnings = warnings;
+    resources.printed = printed;
     Ok(resources)
 }
 

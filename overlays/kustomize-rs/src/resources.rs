@@ -9,16 +9,22 @@ use crate::error::BuildError;
 use crate::id::{ResourceId, SameObject};
 use crate::resource::{Behavior, Resource};
 use crate::schema::Schema;
-use crate::yaml::{Mapping, Node, emit_all};
+use crate::yaml::{Mapping, Node, emit_all_into};
 
 /// Objects in order; no two have the same name.
 #[derive(Debug, Clone, Default)]
 pub struct Resources {
     pub(crate) items: Vec<Resource>,
     pub(crate) warnings: Vec<String>,
+    /// About how many bytes they have when printed, if that is known.
+    pub(crate) printed: usize,
     /// Of the build they belong to.
     pub(crate) budget: Budget,
 }
+
+/// The names of all objects, once they were read, as a schema tells them apart.
+#[derive(Default)]
+pub(crate) struct Names(Option<HashSet<SameObject>>);
 
 impl Resources {
     /// Steps of looking at the names of one object.
@@ -46,36 +52,45 @@ impl Resources {
 
     /// All objects as kustomize prints them.
     pub fn to_yaml(&self) -> String {
-        emit_all(self.items.iter().map(Resource::node))
+        let mut out = String::with_capacity(self.printed);
+        emit_all_into(self.items.iter().map(Resource::node), &mut out);
+        out
     }
 
     /// Adds objects; a name that is there already is an error.
-    pub(crate) fn append_all(
-        &mut self,
-        more: impl IntoIterator<Item = Resource>,
-        schema: &Schema,
-    ) -> Result<(), BuildError> {
-        let mut more = more.into_iter().peekable();
-        if more.peek().is_none() {
+    pub(crate) fn append_all(&mut self, more: Vec<Resource>, schema: &Schema) -> Result<(), BuildError> {
+        self.append(more, &mut Names::default(), schema)
+    }
+
+    /// As [`Self::append_all`], with the names that are there: nothing but appending was done since they were read, by this schema.
+    pub(crate) fn append(&mut self, more: Vec<Resource>, names: &mut Names, schema: &Schema) -> Result<(), BuildError> {
+        if more.is_empty() {
             return Ok(());
         }
-        self.budget.spend(self.items.len() * Self::LOOK)?;
-        let mut known: HashSet<_> = self.items.iter().map(|resource| SameObject(resource.id(schema))).collect();
-        for resource in more {
-            let id = resource.id(schema);
-            if !known.insert(SameObject(Arc::clone(&id))) {
-                let earlier = self.items.iter().find(|other| other.id(schema).same_object(&id));
-                let mut error = BuildError::conflict(format!("the object {id} is there already"));
-                if let Some(earlier) = earlier.filter(|earlier| !earlier.origin.file.is_empty()) {
-                    error = error.hint(format!("it was read at {}:{}", earlier.origin.file, earlier.origin.line));
-                }
-                return Err(if resource.origin.file.is_empty() {
-                    error
-                } else {
-                    error.at(&resource.origin.file.clone(), resource.node.span)
-                });
+        let names = match &mut names.0 {
+            Some(names) => names,
+            none => {
+                self.budget.spend(self.items.len() * Self::LOOK)?;
+                none.insert(self.items.iter().map(|resource| SameObject(resource.id(schema))).collect())
             }
-            self.items.push(resource);
+        };
+        for resource in &more {
+            let id = resource.id(schema);
+            if names.insert(SameObject(Arc::clone(&id))) {
+                continue;
+            }
+            let earlier = self.items.iter().chain(&more).find(|other| other.id(schema).same_object(&id));
+            let mut error = BuildError::conflict(format!("the object {id} is there already"));
+            if let Some(earlier) = earlier.filter(|earlier| !earlier.origin.file.is_empty()) {
+                error = error.hint(format!("it was read at {}:{}", earlier.origin.file, earlier.origin.line));
+            }
+            let file = &resource.origin.file;
+            return Err(if file.is_empty() { error } else { error.at(file, resource.node.span) });
+        }
+        if self.items.is_empty() {
+            self.items = more;
+        } else {
+            self.items.extend(more);
         }
         Ok(())
     }
@@ -104,7 +119,7 @@ impl Resources {
             let matches = self.matching_any_id(schema, |other| other.same_object(&id));
             let merges = matches!(resource.behavior, Behavior::Merge | Behavior::Replace);
             match (matches.as_slice(), merges) {
-                ([], false) => self.append_all([resource], schema)?,
+                ([], false) => self.append_all(vec![resource], schema)?,
                 ([], true) => {
                     let message = format!("the object {id} is not there, it cannot be merged or replaced");
                     return Err(BuildError::conflict(message));

@@ -11,7 +11,7 @@ use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::join;
 use crate::kustomization::{FILE_NAMES, Kustomization};
 use crate::loader::Loader;
-use crate::resources::Resources;
+use crate::resources::{Names, Resources};
 use crate::schema::{Configuration, Schema, default_configuration};
 use crate::transform::variables::{self, Variables};
 
@@ -124,7 +124,7 @@ impl Build {
         }
         self.generate(loader, kustomization, accumulator, origin)?;
         for path in &kustomization.components {
-            self.directory(loader, path, accumulator, origin, true)?;
+            self.directory(loader, path, accumulator, origin, true, &mut Names::default())?;
         }
         self.transform(loader, kustomization, accumulator, origin)?;
         self.validate(loader, kustomization, accumulator, origin)?;

@@ -9,6 +9,7 @@ use crate::loader::Loader;
 use crate::objects;
 use crate::provenance;
 use crate::remote::names_a_repository;
+use crate::resources::Names;
 use crate::schema::Configuration;
 use crate::transform::variables;
 
@@ -21,21 +22,22 @@ impl Build {
         accumulator: &mut Accumulator,
         origin: &str,
     ) -> Result<(), BuildError> {
+        let mut names = Names::default();
         for path in paths {
             let is_dir = loader.resolve(path).is_ok_and(|full| loader.files.is_dir(&full));
             if is_dir {
-                self.directory(loader, path, accumulator, origin, false)?;
+                self.directory(loader, path, accumulator, origin, false, &mut names)?;
                 continue;
             }
             // Files and repositories look alike: what says that it is a repository is not asked for as a file.
             if loader.repository(path).is_some() && names_a_repository(path) {
-                self.directory(loader, path, accumulator, origin, false)?;
+                self.directory(loader, path, accumulator, origin, false, &mut names)?;
                 continue;
             }
             let content = match loader.read(path) {
                 Ok(content) => content,
                 Err(_) if loader.repository(path).is_some() => {
-                    self.directory(loader, path, accumulator, origin, false)?;
+                    self.directory(loader, path, accumulator, origin, false, &mut names)?;
                     continue;
                 }
                 Err(error) if !loader.is_missing(path) => return Err(error),
@@ -52,7 +54,7 @@ impl Build {
                 Ok(objects) => objects,
                 // The page of a repository.
                 Err(error) if loader.repository(path).is_some() => {
-                    self.directory(loader, path, accumulator, origin, false).map_err(|_| error)?;
+                    self.directory(loader, path, accumulator, origin, false, &mut names).map_err(|_| error)?;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -67,7 +69,7 @@ impl Build {
                 objects.iter_mut().for_each(|object| object.add_origin_annotation(&text));
             }
             self.builtin_in_use |= objects.iter().any(|object| !self.schema.knows_scope(&object.gvk()));
-            accumulator.resources.append_all(objects, &self.schema)?;
+            accumulator.resources.append(objects, &mut names, &self.schema)?;
         }
         Ok(())
     }
@@ -79,6 +81,7 @@ impl Build {
         accumulator: &mut Accumulator,
         origin: &str,
         as_component: bool,
+        names: &mut Names,
     ) -> Result<(), BuildError> {
         if self.shows_origins && loader.repository(path).is_some() {
             let message = "the origin of objects from a remote base cannot be written yet";
@@ -99,11 +102,15 @@ impl Build {
             accumulator.resources.append_all(items, &self.schema)?;
             return Ok(());
         }
+        let schema = Arc::clone(&self.schema);
         let done = self.cached_base(&below, &origin, |build, below| {
             let kustomization = build.enter(below, path, as_component)?;
             build.accumulate(below, &kustomization, Accumulator::new(&below.budget), &origin)
         })?;
-        accumulator.resources.append_all(done.resources.items, &self.schema)?;
+        if !Arc::ptr_eq(&schema, &self.schema) {
+            *names = Names::default();
+        }
+        accumulator.resources.append(done.resources.items, names, &self.schema)?;
         Configuration::merge_shared(&mut accumulator.configuration, &done.configuration)?;
         variables::merge(&mut accumulator.variables, done.variables.into_values())
     }

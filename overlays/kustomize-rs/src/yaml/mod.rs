@@ -17,6 +17,7 @@ mod resolve;
 mod shared;
 mod timestamp;
 
+pub(crate) use emit::emit_all_into;
 pub use emit::{emit, emit_all};
 pub use error::{YamlError, YamlErrorKind};
 pub use limits::Limits;

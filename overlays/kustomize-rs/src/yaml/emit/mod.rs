@@ -24,13 +24,18 @@ pub fn emit(node: &Node) -> String {
 /// Returns all nodes as documents with `---` lines between them.
 pub fn emit_all<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
     let mut out = String::new();
+    emit_all_into(nodes, &mut out);
+    out
+}
+
+/// Appends all nodes to `out`, which must be empty.
+pub(crate) fn emit_all_into<'a>(nodes: impl IntoIterator<Item = &'a Node>, out: &mut String) {
     for (index, node) in nodes.into_iter().enumerate() {
         if index > 0 {
             out.push_str("---\n");
         }
-        emit_into(node, &mut out);
+        emit_into(node, out);
     }
-    out
 }
 
 /// Appends `node` as a document to `out`, which must end with a line break or be empty.
