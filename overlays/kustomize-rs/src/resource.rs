@@ -150,6 +150,8 @@ impl Resource {
     /// As [`Self::store_previous_id`], with the name that it has.
     pub(crate) fn store_id(&mut self, id: &ResourceId) {
         let namespace = id.effective_namespace().into();
+        // Most objects have one or two, and there are many objects.
+        self.previous.reserve_exact(1);
         self.previous.push(PreviousId { name: id.name.clone(), namespace, kind: id.gvk.kind.clone() });
     }
 
