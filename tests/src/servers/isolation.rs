@@ -12,7 +12,7 @@ const INSIDE: &str = "STEPGATE_TEST_IS_ISOLATED";
 ///
 /// The test's binary runs itself again there, for the test `name` alone (its full path in the binary). Servers that bind every
 /// interface reach nobody, fixed ports never collide, and all that was started ends with the test, also after a panic,
-/// Ctrl-C or SIGKILL: the process namespace goes with its first process.
+/// Ctrl-C or SIGKILL: the process namespace goes with its first process, and that one with the test outside.
 ///
 /// Where a program of `needed` is missing the test is skipped with a printed line; on CI (`CI=true`) it fails.
 ///
@@ -41,15 +41,17 @@ pub fn isolated<T: Future<Output = anyhow::Result<()>>>(name: &str, needed: &[&s
 #[expect(clippy::panic, clippy::print_stdout, reason = "the outside of a test")]
 fn run_again(name: &str) {
     let program = std::env::current_exe().unwrap_or_else(|error| panic!("could not find the test's program: {error}"));
-    let mut command = Command::new("unshare");
+    let mut command = Command::new("setpriv");
     command
+        // Whoever is killed ends nothing himself: the kernel has to.
+        .args(["--pdeathsig", "KILL", "unshare"])
         .args(["--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"])
         .args(["sh", "-c", "ip link set lo up && exec \"$@\"", "sh"])
         .arg(program)
         .args(["--exact", name, "--nocapture", "--test-threads", "1"])
         .env(INSIDE, "1")
         .stdin(Stdio::null());
-    let output = command.output().unwrap_or_else(|error| panic!("could not run unshare (of util-linux): {error}"));
+    let output = command.output().unwrap_or_else(|error| panic!("could not run setpriv (of util-linux): {error}"));
     let said = String::from_utf8_lossy(&output.stdout);
     println!("{said}{}", String::from_utf8_lossy(&output.stderr));
     // A name that is no test's runs nothing and succeeds.
