@@ -204,6 +204,10 @@ impl Resource {
             || self.origin.annotation.is_some()
     }
 
+    pub(crate) fn has_null_annotations(&self) -> bool {
+        self.node.at(&["metadata", "annotations"]).is_some_and(Node::is_null)
+    }
+
     /// Shows transformers that there are annotations, where kustomize keeps its own state in them.
     pub(crate) fn show_state(&mut self) {
         if !self.has_state() {

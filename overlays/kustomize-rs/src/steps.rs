@@ -42,6 +42,20 @@ impl Prepared {
     fn sees_state(&self) -> bool {
         !matches!(self, Self::Patch(_) | Self::StrategicMerge(_) | Self::JsonPatch { .. })
     }
+
+    /// Says whether the step looks at annotations, as few do.
+    fn reads_annotations(&self) -> bool {
+        let fields = match self {
+            Self::Namespace(transformer) => &transformer.fields,
+            Self::Name(_, _, fields)
+            | Self::Labels(_, fields)
+            | Self::Annotations(_, fields)
+            | Self::Replicas(_, _, fields)
+            | Self::Images(_, fields) => fields,
+            _ => return true,
+        };
+        fields.iter().any(FieldSpec::leads_to_annotations)
+    }
 }
 
 /// Longer texts than names and labels are watched.
@@ -300,7 +314,10 @@ impl Context<'_, '_> {
         let mut is_shown = false;
         for (index, (step, by)) in steps.iter().enumerate() {
             if step.sees_state() {
-                resources.items.iter_mut().for_each(Resource::show_state);
+                let reads = step.reads_annotations();
+                // Where there is a null instead of annotations, showing makes them.
+                let shows = |resource: &&mut Resource| reads || resource.has_null_annotations();
+                resources.items.iter_mut().filter(shows).for_each(Resource::show_state);
                 is_shown = true;
             }
             self.run(step, resources)?;

@@ -25,6 +25,16 @@ impl FieldSpec {
     pub fn new(gvk: Gvk, path: &str, create: bool) -> Self {
         Self { gvk, path: path.to_owned(), create, parts: split_path(path, '/') }
     }
+
+    /// Says whether the path leads to the annotations of an object, into them or to what holds them.
+    pub(crate) fn leads_to_annotations(&self) -> bool {
+        let mut parts = self.parts.iter().map(|part| part.strip_suffix("[]").unwrap_or(part));
+        match parts.next() {
+            None => true,
+            Some("metadata") => parts.next().is_none_or(|part| part == "annotations"),
+            Some(_) => false,
+        }
+    }
 }
 
 /// Kinds that refer to a kind by name.
