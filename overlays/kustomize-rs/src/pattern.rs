@@ -31,6 +31,12 @@ impl Name {
         if let Some(rest) = text.strip_prefix(self.0.as_str()) {
             return Some(rest);
         }
+        if text.is_ascii() {
+            // Names differ at the end more often than at the start.
+            let (found, rest) = text.split_at_checked(self.0.len())?;
+            let fits = |(found, wanted): (u8, u8)| found == wanted || wanted == b'.' && found != b'\n';
+            return found.bytes().zip(self.0.bytes()).rev().all(fits).then_some(rest);
+        }
         let mut found = text.chars();
         for wanted in self.0.chars() {
             let character = found.next()?;

@@ -178,6 +178,11 @@ fn float(text: &str) -> Scalar {
 
 /// Says whether go-yaml v2 would read `text` as a string when it stands unquoted.
 pub(super) fn stays_text(text: &str) -> bool {
+    // Words that mean something begin with one of these letters.
+    let is_ordinary = |first: &u8| first.is_ascii_alphabetic() && !b"yYnNtTfFoO".contains(first);
+    if text.as_bytes().first().is_some_and(is_ordinary) {
+        return true;
+    }
     matches!(resolve_v2(text), Scalar::Text | Scalar::Merge) && !is_base60(text)
 }
 

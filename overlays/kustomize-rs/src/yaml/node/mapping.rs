@@ -84,7 +84,16 @@ impl Mapping {
 
     /// Adds an entry whose key is known not to be there.
     pub(crate) fn push_entry(&mut self, entry: Entry) {
-        self.entries_mut().push(entry);
+        match Arc::get_mut(&mut self.entries) {
+            Some(entries) => entries.push(entry),
+            None => {
+                // A copy that has room for the new one.
+                let mut entries = Vec::with_capacity(self.len() + 1);
+                entries.extend_from_slice(&self.entries);
+                entries.push(entry);
+                self.entries = Arc::new(entries);
+            }
+        }
     }
 
     /// Removes `key`, keeping the order of the rest.
