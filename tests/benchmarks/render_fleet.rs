@@ -1,6 +1,7 @@
 //! P2: all 1,000 overlays by a new process, into files.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Environment;
@@ -24,8 +25,12 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
     let script = verb(FLEET_VERB, &[&folder, &out])?;
     peer(&folder, &script)?;
     let mut peers = Vec::new();
-    match command(&folder, "kubectl", &["version", "--client"]) {
-        Ok(version) => peers.push((version.replace('\n', ", "), "kubectl kustomize".to_owned(), 400.0)),
+    let built = environment.peers.join("kubectl");
+    let kubectl = if built.is_file() { fs::canonicalize(built)? } else { PathBuf::from("kubectl") };
+    match command(&folder, &kubectl.to_string_lossy(), &["version", "--client"]) {
+        Ok(version) => {
+            peers.push((version.replace('\n', ", "), format!("{} kustomize", quoted(&kubectl)), 400.0));
+        }
         Err(error) => report.notes.push(format!("no kubectl: {error:#}")),
     }
     match go_tool(&environment.peers, "kustomize", "sigs.k8s.io/kustomize/kustomize/v5") {
