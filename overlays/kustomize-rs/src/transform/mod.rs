@@ -5,7 +5,6 @@ pub(crate) mod field;
 mod image_places;
 pub(crate) mod images;
 pub(crate) mod labels;
-mod laid_out;
 pub(crate) mod names;
 pub(crate) mod namespace;
 pub(crate) mod order;

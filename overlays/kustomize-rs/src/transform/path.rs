@@ -3,7 +3,7 @@
 use crate::error::BuildError;
 use crate::schema::split_path;
 use crate::selector::compile;
-use crate::yaml::{Limits, Mapping, Node, Value};
+use crate::yaml::{Limits, Mapping, Node, Value, compose};
 
 /// Splits at dots; a backslash or brackets keep one. Brackets stay where they hold a condition.
 pub(crate) fn split(path: &str) -> Vec<String> {
@@ -48,35 +48,48 @@ fn text_of(node: &Node) -> std::borrow::Cow<'_, str> {
 
 /// Finds the one node at `path`.
 pub(crate) fn look_up<'n>(root: &'n Node, path: &[String]) -> Result<Option<&'n Node>, BuildError> {
+    find(root, path, &mut |_| ())
+}
+
+/// The path by which the node at `path` is found as long as lists keep their order, whatever their items become.
+pub(crate) fn place(root: &Node, path: &[String]) -> Result<Vec<String>, BuildError> {
+    let mut place = Vec::new();
+    find(root, path, &mut |step| place.push(step))?;
+    Ok(place)
+}
+
+fn find<'n>(root: &'n Node, path: &[String], note: &mut dyn FnMut(String)) -> Result<Option<&'n Node>, BuildError> {
     let mut node = root;
     for part in path.iter().map(|part| part.trim()).filter(|part| !part.is_empty()) {
         let items = || node.as_sequence().ok_or_else(|| not_a("list", part));
-        let next = if let Ok(index) = part.parse::<i64>() {
-            let index =
-                usize::try_from(index).map_err(|_| BuildError::syntax(format!("the index {index} is negative")))?;
-            items()?.get(index)
+        let item = if let Ok(index) = part.parse::<i64>() {
+            items()?;
+            let negative = |_| BuildError::syntax(format!("the index {index} is negative"));
+            Some(usize::try_from(index).map_err(negative)?)
         } else if part == "-" {
-            items()?.last()
+            Some(items()?.len().wrapping_sub(1))
         } else if part == "*" {
             return Err(BuildError::syntax("`*` is not allowed in the path of a source"));
         } else if let Some(condition) = condition(part) {
             let (key, value) = key_and_value(condition)?;
-            items()?.iter().find(|item| {
-                if key.is_empty() {
-                    text_of(item) == value
-                } else {
-                    item.get(key).is_some_and(|field| text_of(field) == value)
-                }
-            })
-        } else if node.is_null() {
-            None
+            let is_it = |item: &Node| {
+                let field = if key.is_empty() { Some(item) } else { item.get(key) };
+                field.is_some_and(|field| text_of(field) == value)
+            };
+            Some(items()?.iter().position(is_it).unwrap_or(usize::MAX))
         } else {
-            node.as_mapping().ok_or_else(|| not_a("map", part))?.get(part)
+            None
+        };
+        let next = match item {
+            Some(index) => items()?.get(index),
+            None if node.is_null() => None,
+            None => node.as_mapping().ok_or_else(|| not_a("map", part))?.get(part),
         };
         match next {
             Some(next) => node = next,
             None => return Ok(None),
         }
+        note(item.map_or_else(|| part.to_owned(), |index| index.to_string()));
     }
     Ok(Some(node))
 }
@@ -154,9 +167,11 @@ pub(crate) fn visit(
     }
     let mapping = node.as_mapping_mut().ok_or_else(|| not_a("map", part))?;
     if let Some(field) = mapping.get_mut(part) {
-        if field.is_scalar() && !field.is_null() && !rest.is_empty() {
+        let nothing = field.is_null() && (make.is_none() || text_of(field).is_empty());
+        if field.is_scalar() && !nothing && !rest.is_empty() {
             // kustomize goes on in what the text says, and changes only what it has read.
-            return match super::structured::read(&field.to_text(), &Limits::default()) {
+            return match compose(&field.to_text(), &Limits::default()) {
+                Some(read) if read.root.is_null() && make.is_some() => Ok(1),
                 Some(mut read) => visit(&mut read.root, rest, make, false, visit_one),
                 None => Err(not_a("map or list", rest.first().map_or("", String::as_str))),
             };

@@ -128,7 +128,8 @@ impl Source {
         let Some(found) = found.filter(|node| !is_empty(node)) else {
             return Err(BuildError::transform(format!("{} is missing or empty", describe())));
         };
-        let place = self.options.delimiter.is_empty().then_some((*index, parts));
+        let whole = self.options.delimiter.is_empty();
+        let place = if whole { Some((*index, super::path::place(&resource.node, &parts)?)) } else { None };
         let mut value = self.refine(found)?;
         resource.reveal_state(&mut value);
         Ok(Found { value, place })

@@ -5,7 +5,7 @@ use super::plain_scalar;
 use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::json::{to_json, to_pretty_json};
-use crate::yaml::{Document, Limits, Node, Rules, Scalar, Style, Value, YamlErrorKind, parse, parse_with, resolve_v3};
+use crate::yaml::{Document, Limits, Node, Rules, Style, Value, YamlErrorKind, compose, parse, parse_with};
 
 /// Sets `value` where `path` goes on inside of a text. `false` if the path does not do that.
 pub(crate) fn set(
@@ -25,7 +25,6 @@ fn try_set(
     make: Option<Make>,
     budget: &Budget,
 ) -> Option<Result<(), BuildError>> {
-    let limits = Limits::default();
     for end in 1..path.len() {
         let (outer, inner) = path.split_at_checked(end)?;
         let Ok(Some(found)) = look_up(object, outer) else {
@@ -39,38 +38,12 @@ fn try_set(
         if let Err(error) = budget.spend(text.len()).and_then(|()| budget.grow(text.len())) {
             return Some(Err(error));
         }
-        let Some(mut document) = read(&text, &limits) else {
-            continue;
-        };
-        let mut edits: Vec<(usize, usize, String)> = Vec::new();
-        let mut only_edits = true;
-        let count = visit(&mut document.root, inner, make, false, &mut |node, is_new| {
-            let (span, old) = (node.span, node.clone());
-            set_value(node, value, is_new)?;
-            if is_new || !node.is_scalar() || span.end <= span.start {
-                only_edits = false;
-            } else {
-                let new = value.scalar_text().unwrap_or_default();
-                edits.push((span.start, span.end, scalar_source(&old, &text, &new)));
-            }
-            Ok(())
-        });
-        if count.ok()? == 0 {
-            return None;
-        }
         let is_json = text.trim_start().starts_with(['{', '[']);
-        let changed = if is_json {
-            // What does not fit its type cannot be written as JSON.
-            document.root.refuse_misfits().ok()?;
-            let pretty = text.contains('\n') && text.contains("  ");
-            if pretty { to_pretty_json(&document.root) } else { to_json(&document.root) }
-        } else if only_edits {
-            match super::laid_out::rewrite(&text, &document.root, &edits) {
-                Some(text) => text,
-                None => apply_edits(&text, edits)?,
-            }
-        } else {
-            crate::yaml::emit(&document.root).trim().to_owned()
+        let changed = if is_json { in_json(&text, inner, value, make) } else { in_yaml(&text, inner, value, make) };
+        let changed = match changed {
+            Changed::To(text) => text,
+            Changed::Unreadable => continue,
+            Changed::NotFound => return None,
         };
         let mut done = false;
         let outer: Vec<String> = outer.to_vec();
@@ -87,49 +60,53 @@ fn try_set(
     None
 }
 
+/// What became of a text.
+enum Changed {
+    To(String),
+    /// It is not the kind of text it seemed to be.
+    Unreadable,
+    /// There is no such place in it.
+    NotFound,
+}
+
+/// JSON is written anew, on one line unless it was laid out.
+fn in_json(text: &str, path: &[String], value: &Node, make: Option<Make>) -> Changed {
+    let Some(mut document) = read(text, &Limits::default()) else {
+        return Changed::Unreadable;
+    };
+    let count = visit(&mut document.root, path, make, false, &mut |node, is_new| set_value(node, value, is_new));
+    // What does not fit its type cannot be written as JSON.
+    if count.unwrap_or(0) == 0 || document.root.refuse_misfits().is_err() {
+        return Changed::NotFound;
+    }
+    let pretty = text.contains('\n') && text.contains("  ");
+    Changed::To(if pretty { to_pretty_json(&document.root) } else { to_json(&document.root) })
+}
+
+/// YAML keeps its comments and quotes.
+fn in_yaml(text: &str, path: &[String], value: &Node, make: Option<Make>) -> Changed {
+    let Some(mut layout) = compose(text, &Limits::default()) else {
+        return Changed::Unreadable;
+    };
+    let count = visit(&mut layout.root, path, make, false, &mut |node, _| {
+        *node = if node.is_scalar() {
+            let text = value.scalar_text().unwrap_or_default().into_owned();
+            Node::with_span(Value::String(text.into()), node.span)
+        } else {
+            value.clone()
+        };
+        Ok(())
+    });
+    if count.unwrap_or(0) == 0 { Changed::NotFound } else { Changed::To(layout.to_yaml()) }
+}
+
 /// Reads the first document of a text. Tags that do not fit do not matter here.
-pub(super) fn read(text: &str, limits: &Limits) -> Option<Document> {
+fn read(text: &str, limits: &Limits) -> Option<Document> {
     let read = parse(text, limits).or_else(|error| match error.kind {
         YamlErrorKind::Value => parse_with(text, limits, Rules::Manifest),
         _ => Err(error),
     });
     read.ok()?.into_iter().next()
-}
-
-/// A new text in the quotes that the scalar had; without quotes, with the tag of its type if it no longer has that type.
-fn scalar_source(old: &Node, source: &str, text: &str) -> String {
-    match source.as_bytes().get(old.span.start) {
-        Some(b'"') => return format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
-        Some(b'\'') => return format!("'{}'", text.replace('\'', "''")),
-        _ => {}
-    }
-    let tag = |scalar: &Scalar| match scalar {
-        Scalar::Null => "!!null",
-        Scalar::Bool(_) => "!!bool",
-        Scalar::Int(_) | Scalar::Uint(_) => "!!int",
-        Scalar::Float(_) => "!!float",
-        Scalar::Timestamp(_) => "!!timestamp",
-        Scalar::Merge | Scalar::Text => "!!str",
-    };
-    let old = old.scalar_text().unwrap_or_default();
-    let (before, after) = (tag(&resolve_v3(&old)), tag(&resolve_v3(text)));
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
-    let simple = text.bytes().all(is_plain) && text.starts_with(|first: char| first.is_ascii_alphanumeric());
-    if before == "!!str" && after != before {
-        return format!("\"{text}\"");
-    }
-    let written = if simple { text.to_owned() } else { crate::yaml::emit(&Node::from(text)).trim_end().to_owned() };
-    if before == after { written } else { format!("{before} {written}") }
-}
-
-fn apply_edits(text: &str, mut edits: Vec<(usize, usize, String)>) -> Option<String> {
-    edits.sort_by_key(|edit| std::cmp::Reverse(edit.0));
-    let mut text = text.to_owned();
-    for (start, end, with) in edits {
-        text.get(start..end)?;
-        text.replace_range(start..end, &with);
-    }
-    Some(text.trim().to_owned())
 }
 
 /// Sets a field to the value of a replacement: scalars keep their type and take the text.

@@ -6,6 +6,7 @@
 mod emit;
 mod error;
 mod folded;
+mod layout;
 mod limits;
 mod node;
 mod number;
@@ -27,6 +28,7 @@ pub use parse::{Document, Rules, decode, parse, parse_with};
 pub use shared::{Sequence, Text};
 
 pub(crate) use folded::write_folded_texts;
+pub(crate) use layout::compose;
 pub(crate) use node::Style;
 pub(crate) use number::{float_text, json_float};
 pub(crate) use remark::Holder;

@@ -10,6 +10,8 @@ use super::node::{Entry, Mapping, Node, Value};
 use super::number::rendered_float;
 use super::order::sorted_entries;
 use shape::BREAKS;
+pub(in crate::yaml) use shape::needs_escape;
+pub(in crate::yaml) use text::escaped;
 
 /// Longer keys are written in the `? key` form.
 const LONGEST_SIMPLE_KEY: usize = 128;

@@ -21,7 +21,7 @@ pub(super) fn is_word(text: &str) -> bool {
 }
 
 /// Characters that only stand escaped.
-pub(super) fn needs_escape(character: char) -> bool {
+pub(in crate::yaml) fn needs_escape(character: char) -> bool {
     match character {
         '"' | '\\' => true,
         ' '..='~' => false,

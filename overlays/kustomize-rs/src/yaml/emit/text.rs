@@ -106,7 +106,7 @@ impl Writer<'_> {
         let mut after_space = false;
         for (at, character) in text.char_indices() {
             if escape_all || needs_escape(character) {
-                self.escape(character);
+                self.put(&escaped(character));
                 after_space = false;
             } else if character == ' ' {
                 let inside = at > 0 && at + 1 < bytes.len();
@@ -126,37 +126,6 @@ impl Writer<'_> {
             }
         }
         self.put_char('"');
-    }
-
-    fn escape(&mut self, character: char) {
-        let short = match character {
-            '\0' => "\\0",
-            '\u{7}' => "\\a",
-            '\u{8}' => "\\b",
-            '\t' => "\\t",
-            '\n' => "\\n",
-            '\u{B}' => "\\v",
-            '\u{C}' => "\\f",
-            '\r' => "\\r",
-            '\u{1B}' => "\\e",
-            '"' => "\\\"",
-            '\\' => "\\\\",
-            '\u{85}' => "\\N",
-            '\u{A0}' => "\\_",
-            '\u{2028}' => "\\L",
-            '\u{2029}' => "\\P",
-            _ => "",
-        };
-        if !short.is_empty() {
-            return self.put(short);
-        }
-        let code = u32::from(character);
-        let escaped = match code {
-            0..=0xFF => format!("\\x{code:02X}"),
-            0x100..=0xFFFF => format!("\\u{code:04X}"),
-            _ => format!("\\U{code:08X}"),
-        };
-        self.put(&escaped);
     }
 
     fn literal(&mut self, text: &str, indent: usize) {
@@ -183,6 +152,37 @@ impl Writer<'_> {
         if text.ends_with('\n') {
             self.break_line();
         }
+    }
+}
+
+/// A character as it stands between double quotes when it cannot stand for itself.
+pub(in crate::yaml) fn escaped(character: char) -> String {
+    let short = match character {
+        '\0' => "\\0",
+        '\u{7}' => "\\a",
+        '\u{8}' => "\\b",
+        '\t' => "\\t",
+        '\n' => "\\n",
+        '\u{B}' => "\\v",
+        '\u{C}' => "\\f",
+        '\r' => "\\r",
+        '\u{1B}' => "\\e",
+        '"' => "\\\"",
+        '\\' => "\\\\",
+        '\u{85}' => "\\N",
+        '\u{A0}' => "\\_",
+        '\u{2028}' => "\\L",
+        '\u{2029}' => "\\P",
+        _ => "",
+    };
+    if !short.is_empty() {
+        return short.to_owned();
+    }
+    let code = u32::from(character);
+    match code {
+        0..=0xFF => format!("\\x{code:02X}"),
+        0x100..=0xFFFF => format!("\\u{code:04X}"),
+        _ => format!("\\U{code:08X}"),
     }
 }
 

@@ -1,8 +1,10 @@
 //! Maps with text keys, in the order of the source.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::shared::Text;
+use super::super::{Scalar, resolve_v3};
 use super::{Node, Span};
 
 /// One key of a [`Mapping`] with its value.
@@ -55,6 +57,23 @@ impl Mapping {
     /// Returns the value at `key` with its index.
     pub(crate) fn find(&self, key: &str) -> Option<(usize, &Node)> {
         self.entries.iter().enumerate().find(|(_, entry)| entry.key == key).map(|(index, entry)| (index, &entry.value))
+    }
+
+    /// A key that is there for the second time, with the place of the first, or else one that is no text.
+    pub(crate) fn find_odd_key(&self) -> Option<(&Entry, Option<Span>)> {
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        let is_odd = |key: &str| !matches!(resolve_v3(key), Scalar::Text | Scalar::Merge);
+        let repeated = self.iter().find_map(|entry| Some((entry, seen.insert(&entry.key, entry.key_span)?)));
+        match repeated {
+            Some((entry, earlier)) => Some((entry, Some(earlier))),
+            None => self.iter().find(|entry| is_odd(&entry.key)).map(|entry| (entry, None)),
+        }
+    }
+
+    /// Keeps the first of entries with the same key.
+    pub(crate) fn drop_repeated(&mut self) {
+        let mut seen = HashSet::new();
+        self.retain(|entry| seen.insert(entry.key.clone()));
     }
 
     fn position(&self, key: &str) -> Option<usize> {

@@ -10,8 +10,10 @@ pub(crate) enum Style {
     /// Without quotes, or made here.
     #[default]
     Plain,
-    /// In quotes of either kind.
+    /// In double quotes.
     Quoted,
+    /// In single quotes.
+    SingleQuoted,
     /// As a block that keeps its lines (`|`).
     Literal,
     /// As a block that joins its lines (`>`).
@@ -25,6 +27,14 @@ pub(crate) enum Style {
     /// What does not fit the type that the place has. An object must not end with one.
     Misfit,
 }
+
+impl Style {
+    /// Of a text between these quotes.
+    pub(crate) fn of_quote(quote: char) -> Self {
+        if quote == '\'' { Self::SingleQuoted } else { Self::Quoted }
+    }
+}
+
 impl Node {
     /// Does what a way through Go's JSON does: how scalars were written is lost, large integers become floats.
     #[allow(clippy::cast_precision_loss, reason = "that is what is lost")]
@@ -35,7 +45,7 @@ impl Node {
         self.style = match self.style {
             Style::Plain | Style::Untyped if self.as_str().is_some_and(is_quoted_anew) => Style::Written,
             Style::Plain | Style::Flow | Style::Misfit | Style::Untyped => Style::Plain,
-            Style::Quoted | Style::Literal | Style::Folded | Style::Written => Style::Written,
+            Style::Quoted | Style::SingleQuoted | Style::Literal | Style::Folded | Style::Written => Style::Written,
         };
         match &mut self.value {
             Value::Sequence(items) if items.iter().any(|item| item.changes_in_json(EXACT)) => {
@@ -89,7 +99,8 @@ impl Node {
         let (style, shared, span) = (self.style, self.shared, self.span);
         let was_scalar = self.is_scalar();
         // A quoted number has a tag that says so.
-        let had_tag = matches!(style, Style::Quoted | Style::Literal | Style::Folded) && self.as_str().is_none();
+        let is_quoted = matches!(style, Style::Quoted | Style::SingleQuoted | Style::Literal | Style::Folded);
+        let had_tag = is_quoted && self.as_str().is_none();
         let written_style = match self.as_str() {
             Some(text) if style == Style::Written && text.contains('\n') => Style::Literal,
             Some(_) if style == Style::Written && emit(self).starts_with(['"', '\'']) => Style::Quoted,
@@ -157,10 +168,15 @@ impl Node {
         let Some(node) = self.find_misfit() else {
             return Ok(());
         };
-        let no_text = |key: &str| !matches!(resolve_v3(key), Scalar::Text | Scalar::Merge);
-        let mut keys = node.as_mapping().into_iter().flatten();
-        if let Some(entry) = keys.find(|entry| no_text(&entry.key)) {
-            let mut error = BuildError::syntax(format!("the key `{}` is no text; put it in quotes", entry.key));
+        if let Some(mapping) = node.as_mapping() {
+            let Some((entry, earlier)) = mapping.find_odd_key() else {
+                return Ok(());
+            };
+            let key = &entry.key;
+            let mut error = BuildError::syntax(match earlier {
+                Some(earlier) => format!("the key `{key}` is already on line {}", earlier.line),
+                None => format!("the key `{key}` is no text; put it in quotes"),
+            });
             (error.line, error.column) = (entry.key_span.line, entry.key_span.column);
             return Err(error);
         }
@@ -173,10 +189,11 @@ impl Node {
 
     fn find_misfit(&self) -> Option<&Node> {
         match &self.value {
-            _ if self.style == Style::Misfit => Some(self),
+            // What was wrong with a map may have been patched away.
+            Value::Mapping(mapping) if self.style == Style::Misfit && mapping.find_odd_key().is_some() => Some(self),
             Value::Sequence(items) => items.iter().find_map(Node::find_misfit),
             Value::Mapping(mapping) => mapping.iter().find_map(|entry| entry.value.find_misfit()),
-            _ => None,
+            _ => (self.style == Style::Misfit).then_some(self),
         }
     }
 

@@ -85,7 +85,8 @@ impl Builder<'_> {
         let mut node = scalar_value(scalar, text, span);
         node.set_style(match style {
             ScalarStyle::Plain => Style::Plain,
-            ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => Style::Quoted,
+            ScalarStyle::SingleQuoted => Style::SingleQuoted,
+            ScalarStyle::DoubleQuoted => Style::Quoted,
             ScalarStyle::Literal => Style::Literal,
             ScalarStyle::Folded => Style::Folded,
         });

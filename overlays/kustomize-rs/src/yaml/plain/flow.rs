@@ -69,7 +69,7 @@ impl<'s> Reader<'s, '_> {
                 if text.contains('\\') || !matches!(cursor.peek(), Some(b' ' | b',' | b']' | b'}')) {
                     return None;
                 }
-                Some(styled(Value::String(text.into()), spanned(cursor, start), Style::Quoted))
+                Some(styled(Value::String(text.into()), spanned(cursor, start), Style::of_quote(quote.into())))
             }
             _ => {
                 let text = word(cursor)?;

@@ -19,7 +19,7 @@ impl Reader<'_, '_> {
                 let after = line.get(length..)?;
                 let is_remark = after.starts_with(' ') && after.trim_start_matches(' ').starts_with('#');
                 return (after.is_empty() || is_remark)
-                    .then(|| styled(Value::String(text.into()), span, Style::Quoted));
+                    .then(|| styled(Value::String(text.into()), span, Style::of_quote(quote)));
             }
             // What looks like an escaped break may be an escaped blank.
             let joins = ends == Ends::Joined;
