@@ -79,8 +79,9 @@ fn walk(
     let Some((part, rest)) = path.split_first() else {
         return set(node);
     };
-    let style = node.style();
+    let (style, is_flow_null) = (node.style(), node.is_flow_null());
     match &mut node.value {
+        _ if is_flow_null => Ok(()),
         // Only a null that was read as one is nothing.
         Value::Null if style != Style::Untyped => Ok(()),
         Value::Sequence(items) => items.iter_mut().try_for_each(|item| walk(item, path, create, set)),
@@ -128,7 +129,7 @@ fn find<'n>(
         });
     }
     let field = mapping.get_or_insert_with(name, made);
-    if field.is_null() {
+    if field.is_null() || field.is_flow_null() {
         *field = made();
     }
     Ok(Some(field))
@@ -160,7 +161,7 @@ pub(crate) fn set_plain(node: &mut Node, text: &str) -> Result<(), BuildError> {
 /// Sets a key of a map to a text, and says whether the key is new; then the text is the one `shared` with other maps.
 /// Lists and scalars are an error.
 pub(crate) fn set_entry(node: &mut Node, key: &str, text: &str, shared: u32) -> Result<bool, BuildError> {
-    if node.is_null() {
+    if node.is_null() || node.is_flow_null() {
         *node = Node::from(Mapping::new());
     }
     match &mut node.value {

@@ -2,17 +2,19 @@
 
 mod builder;
 mod mapping;
+mod repair;
 mod scalar;
 
 use std::borrow::Cow;
 
-use granit_parser::{Options, Parser};
+use granit_parser::{Options, Parser, ScanError};
 
 use super::node::{Node, Span};
 use super::shared::Text;
 use super::{Limits, YamlError, YamlErrorKind, remark};
 
 use builder::Builder;
+use repair::Repaired;
 pub(super) use scalar::scalar_value;
 
 /// One document of a text.
@@ -98,28 +100,64 @@ pub(super) fn parse_events(source: &str, limits: &Limits, rules: Rules) -> Resul
     options.emit_anchor_events = true;
     options.block_nesting_limit = limits.depth.saturating_add(1);
     options.flow_nesting_limit = limits.depth.saturating_add(1);
-    let mut builder = Builder::new(source, limits, rules);
-    for event in Parser::new_from_str_with_options(source, options) {
-        match event {
-            Ok((event, span)) => builder.event(event, convert(&span))?,
-            // go-yaml v2 does not look behind the first document.
-            Err(_) if rules == Rules::V2 && !builder.finished.is_empty() => break,
-            Err(error) => {
-                let marker = error.marker();
-                let kind = match error.kind() {
-                    granit_parser::ErrorKind::UnknownAnchor => YamlErrorKind::Alias,
-                    granit_parser::ErrorKind::RecursionLimitExceeded => YamlErrorKind::Limit,
-                    _ => YamlErrorKind::Syntax,
-                };
-                let message = match kind {
-                    YamlErrorKind::Limit => format!("nested deeper than {} levels", limits.depth),
-                    _ => error.kind().to_string(),
-                };
-                return Err(YamlError::new(kind, message, marker.line().max(1), marker.col() + 1));
+    let mut repaired: Option<Repaired> = None;
+    loop {
+        let text = repaired.as_ref().map_or(source, |repaired| repaired.text.as_str());
+        let mut builder = Builder::new(text, limits, rules);
+        let failed = read_events(&mut builder, text, options.clone())?;
+        let mut finished = builder.finished;
+        let Some((error, after)) = failed else {
+            if let Some(repaired) = &repaired {
+                for document in &mut finished {
+                    repaired.restore(&mut document.root);
+                    document.duplicates.iter_mut().for_each(|(_, span)| repaired.restore_span(span));
+                }
             }
+            return Ok(finished);
+        };
+        // go-yaml v2 does not look behind the first document.
+        if rules == Rules::V2 && !finished.is_empty() {
+            return Ok(finished);
+        }
+        let slot = repaired.get_or_insert_with(|| Repaired::new(source));
+        if !slot.repair(&error, after) {
+            return Err(yaml_error(&error, limits));
         }
     }
-    Ok(builder.finished)
+}
+
+/// Hands all events to the builder. An error of the parser comes back with the place where the last event ended.
+fn read_events(
+    builder: &mut Builder<'_>,
+    text: &str,
+    options: Options,
+) -> Result<Option<(ScanError, usize)>, YamlError> {
+    let mut after = 0;
+    for event in Parser::new_from_str_with_options(text, options) {
+        match event {
+            Ok((event, span)) => {
+                let span = convert(&span);
+                after = after.max(span.end);
+                builder.event(event, span)?;
+            }
+            Err(error) => return Ok(Some((error, after))),
+        }
+    }
+    Ok(None)
+}
+
+fn yaml_error(error: &ScanError, limits: &Limits) -> YamlError {
+    let marker = error.marker();
+    let kind = match error.kind() {
+        granit_parser::ErrorKind::UnknownAnchor => YamlErrorKind::Alias,
+        granit_parser::ErrorKind::RecursionLimitExceeded => YamlErrorKind::Limit,
+        _ => YamlErrorKind::Syntax,
+    };
+    let message = match kind {
+        YamlErrorKind::Limit => format!("nested deeper than {} levels", limits.depth),
+        _ => error.kind().to_string(),
+    };
+    YamlError::new(kind, message, marker.line().max(1), marker.col() + 1)
 }
 
 fn convert(span: &granit_parser::Span) -> Span {
