@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::accumulate::{Accumulator, Build};
+use crate::accumulate::{Accumulator, Build, BuiltinSchema};
 use crate::cache::Cache;
 use crate::error::BuildError;
 use crate::fs::{FileError, FileSystem, is_within};
@@ -19,7 +19,7 @@ pub(crate) struct Base {
     asked: Vec<Asked>,
     made: Accumulator,
     warnings: Vec<String>,
-    builtin_in_use: bool,
+    builtin: BuiltinSchema,
     /// Taken from what the build may read and spend.
     objects: usize,
     steps: u64,
@@ -63,7 +63,7 @@ impl Build {
         let state = self.state_of_bases(loader, origin);
         if let Some(base) = cache.base(loader.root(), &state, &loader.limits).filter(|base| base.fits(loader, self)) {
             self.objects_left -= base.objects;
-            self.builtin_in_use |= base.builtin_in_use;
+            self.builtin = self.builtin.max(base.builtin);
             self.warnings.extend(base.warnings.iter().cloned());
             loader.budget.take(base.steps, base.growth)?;
             let mut made = base.made.clone();
@@ -81,7 +81,7 @@ impl Build {
             let base = Base {
                 made: kept,
                 warnings: self.warnings.get(warnings..).unwrap_or_default().to_vec(),
-                builtin_in_use: self.builtin_in_use,
+                builtin: self.builtin,
                 objects: objects - self.objects_left,
                 steps: steps - steps_left,
                 growth: growth - growth_left,
@@ -102,7 +102,7 @@ impl Build {
     /// What else than files decides what a base makes.
     fn state_of_bases(&self, loader: &Loader<'_>, origin: &str) -> Vec<u8> {
         let origin = if self.tracks_origins { origin } else { "" };
-        let flags = (self.tracks_origins, self.builtin_in_use, loader.restrictor);
+        let flags = (self.tracks_origins, self.builtin, loader.restrictor);
         let levels = (loader.above + loader.chain.len(), loader.depth);
         format!("{flags:?} {levels:?} {origin}").into_bytes()
     }

@@ -11,7 +11,13 @@ use crate::yaml::{Limits, Node, Rules, Text, decode, parse_with};
 fn parse(bytes: &[u8], file: &str, limits: &Limits) -> Result<Option<Node>, BuildError> {
     let text = decode(bytes).map_err(|error| BuildError::from_yaml(error, file))?;
     let documents = parse_with(&text, limits, Rules::V2).map_err(|error| BuildError::from_yaml(error, file))?;
-    Ok(documents.into_iter().next().map(|document| document.root))
+    let Some(document) = documents.into_iter().next() else {
+        return Ok(None);
+    };
+    if let Some((key, span)) = document.duplicates.first() {
+        return Err(BuildError::syntax(format!("the key `{key}` is there twice")).at(file, *span));
+    }
+    Ok(Some(document.root))
 }
 
 /// Reads a configuration file.

@@ -62,7 +62,7 @@ pub use resource::{Origin, Resource};
 pub use resources::Resources;
 pub use transform::order::Order;
 
-use accumulate::{Accumulator, Build};
+use accumulate::{Accumulator, Build, BuiltinSchema};
 use budget::Budget;
 use kustomization::{Kustomization, SortOptions};
 use loader::{Files, Loader};
@@ -143,7 +143,7 @@ pub fn build_with(
     options: &Options,
     outside: Outside<'_>,
 ) -> Result<Resources, BuildError> {
-    build_loaded(files, root, options, outside, None, false, accumulate::load)
+    build_loaded(files, root, options, outside, None, BuiltinSchema::Unread, accumulate::load)
 }
 
 /// As [`build_with`], and what is read is kept for other builds: a base that many overlays share is read once.
@@ -154,18 +154,17 @@ pub fn build_cached(
     outside: Outside<'_>,
     cache: &Cache,
 ) -> Result<Resources, BuildError> {
-    build_loaded(files, root, options, outside, Some(cache), false, accumulate::load)
+    build_loaded(files, root, options, outside, Some(cache), BuiltinSchema::Unread, accumulate::load)
 }
 
-/// As [`build_with`], with the kustomization of `root` from elsewhere; `builtin_in_use` says that a custom schema comes on
-/// top of the built-in one in any case.
+/// As [`build_with`], with the kustomization of `root` from elsewhere, and how far the built-in schema has been read before.
 fn build_loaded(
     files: &dyn FileSystem,
     root: &str,
     options: &Options,
     outside: Outside<'_>,
     cache: Option<&Cache>,
-    builtin_in_use: bool,
+    builtin: BuiltinSchema,
     load: impl FnOnce(&Loader<'_>) -> Result<Arc<Kustomization>, BuildError>,
 ) -> Result<Resources, BuildError> {
     let start = fs::join("", root).ok_or_else(|| {
@@ -192,7 +191,7 @@ fn build_loaded(
     let mut build = Build {
         schema: schema::Schema::shared_builtin(),
         schema_is_set: false,
-        builtin_in_use,
+        builtin,
         chart_namespaces: Vec::new(),
         warnings: kustomization.warnings.clone(),
         tracks_origins: !kustomization.build_metadata.is_empty(),

@@ -178,6 +178,23 @@ impl Resource {
         if !self.has_state() && self.node.at(&["metadata", "annotations"]).is_none() {
             self.labels_are_followed |= self.node.at(&["metadata", "labels"]).is_some();
         }
+        self.take_annotations_for_a_map();
+    }
+
+    /// Where a replacement has put something else in the place of the annotations, kustomize reads pairs from what it
+    /// holds, none from a scalar, when it next keeps something there.
+    fn take_annotations_for_a_map(&mut self) {
+        let annotations = self.node.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
+        let Some(annotations) = annotations.filter(|node| node.as_mapping().is_none() && !node.is_null()) else {
+            return;
+        };
+        let pair = |pair: &[Node]| match pair {
+            [key, value] => Some((key.to_text(), Node::from(value.to_text()))),
+            _ => None,
+        };
+        let items = annotations.as_sequence().unwrap_or_default();
+        let pairs: Mapping = items.chunks(2).filter_map(pair).collect();
+        *annotations = pairs.into();
     }
 
     /// Notes the file that the object is from; kustomize adds an annotation to those that are there.
@@ -345,6 +362,7 @@ impl Resource {
     pub(crate) fn rewrite_annotations(&mut self) {
         let is_there = self.has_state() || self.node.at(&["metadata", "annotations"]).is_some();
         self.labels_are_followed |= is_there && self.node.at(&["metadata", "labels"]).is_some();
+        self.take_annotations_for_a_map();
         self.rewrite_map("annotations");
     }
 
@@ -360,9 +378,14 @@ impl Resource {
         };
         map.span = Span::default();
         map.shared = REWRITTEN;
+        let may_repeat = map.style() == Style::Misfit;
         let Some(mapping) = map.as_mapping_mut() else {
             return;
         };
+        if may_repeat {
+            // The last of equal keys counts.
+            *mapping = mapping.iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect();
+        }
         mapping.iter_mut().for_each(|entry| to_own_text(&mut entry.value));
         if !mapping.iter().is_sorted_by_key(|entry| &entry.key) {
             let mut entries: Vec<_> = std::mem::take(mapping).into_iter().collect();

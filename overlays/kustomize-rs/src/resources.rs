@@ -176,7 +176,10 @@ fn merge_data(resource: &mut Resource, old: &Resource) {
     for field in ["data", "binaryData"] {
         let mut merged = Mapping::new();
         for source in [old.node.get(field), resource.node.get(field)] {
-            for entry in source.and_then(Node::as_mapping).into_iter().flatten() {
+            let mut source = source.and_then(Node::as_mapping).cloned().unwrap_or_default();
+            // Of a key that is there twice, the first counts.
+            source.drop_repeated();
+            for entry in &source {
                 merged.insert(entry.key.clone(), entry.value.scalar_text().unwrap_or_default().into_owned());
             }
         }

@@ -31,13 +31,25 @@ impl Accumulator {
     }
 }
 
+/// How far kustomize has come with its own schema when a custom one comes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum BuiltinSchema {
+    /// Nobody has asked: the custom one is alone.
+    #[default]
+    Unread,
+    /// It knew enough about scopes without reading it: it reads it after the custom one, which loses what both define.
+    Postponed,
+    /// It is there: the custom one comes on top.
+    Read,
+}
+
 /// What a whole build shares.
 pub(crate) struct Build {
     pub(crate) schema: Arc<Schema>,
     /// The first custom schema stays.
     pub(crate) schema_is_set: bool,
-    /// The built-in schema was needed before a custom one came.
-    pub(crate) builtin_in_use: bool,
+    /// What the built-in schema was needed for before a custom one came.
+    pub(crate) builtin: BuiltinSchema,
     pub(crate) warnings: Vec<String>,
     /// The root asks for `buildMetadata`.
     pub(crate) tracks_origins: bool,
@@ -172,9 +184,8 @@ impl Build {
             let documents =
                 crate::yaml::parse(&text, &loader.limits).map_err(|error| BuildError::from_yaml(error, &file))?;
             if let Some(document) = documents.first() {
-                // What kustomize has looked up in its own schema by then stays.
-                let base = self.builtin_in_use.then(Schema::builtin);
-                let schema = Schema::from_openapi(&document.root, base).map_err(|error| error.in_file(&file))?;
+                let schema =
+                    Schema::from_openapi(&document.root, self.builtin).map_err(|error| error.in_file(&file))?;
                 self.schema = Arc::new(schema);
                 self.schema_is_set = true;
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Accumulator, Build};
+use super::{Accumulator, Build, BuiltinSchema};
 use crate::builtin::{self, Source, Step};
 use crate::error::BuildError;
 use crate::generate::{self, Kind, chart};
@@ -95,7 +95,10 @@ impl Build {
         }
         self.read_resources(loader, &paths, &mut inline, origin)?;
         // kustomize hands a plugin its configuration as text.
-        inline.resources.items.iter_mut().for_each(|object| write_folded_texts(&mut object.node));
+        for object in &mut inline.resources.items {
+            object.node.refuse_misfits().map_err(|error| error.in_file(&object.origin.file))?;
+            write_folded_texts(&mut object.node);
+        }
         Ok(inline.resources.items)
     }
 
@@ -121,9 +124,10 @@ impl Build {
         // Files are read before anything changes, as kustomize configures all its plugins first.
         let prepared: Vec<_> =
             all.into_iter().map(|(step, by)| Ok((context.prepare(step)?, by))).collect::<Result<_, BuildError>>()?;
-        self.builtin_in_use |= prepared
-            .iter()
-            .any(|(step, _)| matches!(step, steps::Prepared::Patch(_) | steps::Prepared::StrategicMerge(_)));
+        let is_merge = |step: &_| matches!(step, steps::Prepared::Patch(_) | steps::Prepared::StrategicMerge(_));
+        if prepared.iter().any(|(step, _)| is_merge(step)) {
+            self.builtin = BuiltinSchema::Read;
+        }
         context.run_all(&prepared, &mut accumulator.resources)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Accumulator, Build, load};
+use super::{Accumulator, Build, BuiltinSchema, load};
 use crate::error::{BuildError, BuildErrorKind};
 use crate::kustomization::Kustomization;
 use crate::loader::Loader;
@@ -68,7 +68,9 @@ impl Build {
                 let text = provenance::path_text(&provenance::join(origin, path));
                 objects.iter_mut().for_each(|object| object.add_origin_annotation(&text));
             }
-            self.builtin_in_use |= objects.iter().any(|object| !self.schema.knows_scope(&object.gvk()));
+            if objects.iter().any(|object| !self.schema.knows_scope(&object.gvk())) {
+                self.builtin = self.builtin.max(BuiltinSchema::Postponed);
+            }
             accumulator.resources.append(objects, &mut names, &self.schema)?;
         }
         Ok(())

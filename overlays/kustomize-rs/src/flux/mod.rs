@@ -49,6 +49,7 @@ pub use kustomization::{
 };
 pub use substitute::{Expression, Missing, Operation, Part, Template, TemplateError, TemplateErrorKind};
 
+use crate::accumulate::BuiltinSchema;
 use crate::error::BuildError;
 use crate::fs::FileSystem;
 use crate::loader::LoadRestrictor;
@@ -100,13 +101,20 @@ pub fn build(files: &dyn FileSystem, object: &Kustomization, options: &Options) 
     let generated = generate(files, object, &options.build)?;
     let build = crate::Options { order: Order::None, load_restrictor: LoadRestrictor::None, ..options.build.clone() };
     // Flux has the built-in schema loaded before every build.
-    let mut resources =
-        crate::build_loaded(files, &generated.directory, &build, Outside::default(), None, true, |loader| {
+    let mut resources = crate::build_loaded(
+        files,
+        &generated.directory,
+        &build,
+        Outside::default(),
+        None,
+        BuiltinSchema::Read,
+        |loader| {
             // Several files are refused here as there.
             crate::accumulate::find(loader)?;
             let read = crate::kustomization::Kustomization::from_node(&generated.root, &generated.file);
             read.map(std::sync::Arc::new).map_err(|error| error.in_file(&generated.file))
-        })?;
+        },
+    )?;
     for resource in &resources.items {
         metadata::check_identity(resource)?;
     }

@@ -2,6 +2,7 @@
 
 use crate::budget::Budget;
 use crate::error::{BuildError, BuildErrorKind};
+use crate::json::to_json;
 use crate::yaml::{Limits, Node, Rules, Value, parse_with};
 
 /// One operation of a patch.
@@ -20,7 +21,8 @@ enum Kind {
     Replace(Node),
     Move(Vec<String>),
     Copy(Vec<String>),
-    Test(Node),
+    /// With `false` if a scalar is not spelled as Go's encoder spells it.
+    Test(Node, bool),
 }
 
 /// Reads a patch: a list of operations in YAML or JSON. `None` if the text is something else.
@@ -41,10 +43,21 @@ pub(crate) fn parse_patch(text: &str, limits: &Limits) -> Result<Vec<Operation>,
     let Some(items) = root.as_sequence() else {
         return Err(BuildError::syntax("a JSON patch is a list of operations"));
     };
-    items.iter().map(operation).collect()
+    // YAML is turned into JSON by Go's encoder.
+    let source = text.starts_with('[').then_some(text);
+    items.iter().map(|item| operation(item, source)).collect()
 }
 
-fn operation(item: &Node) -> Result<Operation, BuildError> {
+/// Says whether all scalars stand in `source` as Go's encoder writes them.
+fn is_canonical(node: &Node, source: &str) -> bool {
+    match &node.value {
+        Value::Sequence(items) => items.iter().all(|item| is_canonical(item, source)),
+        Value::Mapping(mapping) => mapping.iter().all(|entry| is_canonical(&entry.value, source)),
+        _ => source.get(node.span.start..node.span.end).is_none_or(|text| text == to_json(node)),
+    }
+}
+
+fn operation(item: &Node, source: Option<&str>) -> Result<Operation, BuildError> {
     let fail = |message: String| {
         let mut error = BuildError::syntax(message);
         (error.line, error.column) = (item.span.line, item.span.column);
@@ -62,7 +75,11 @@ fn operation(item: &Node) -> Result<Operation, BuildError> {
         Some("replace") => Kind::Replace(item.get("value").cloned().unwrap_or_default()),
         Some("move") => Kind::Move(pointer("from")?),
         Some("copy") => Kind::Copy(pointer("from")?),
-        Some("test") => Kind::Test(item.get("value").cloned().unwrap_or_default()),
+        Some("test") => {
+            let value = item.get("value").cloned().unwrap_or_default();
+            let canonical = source.is_none_or(|source| is_canonical(&value, source));
+            Kind::Test(value, canonical)
+        }
         Some(other) => {
             return Err(
                 fail(format!("unknown operation `{other}`")).hint("one of add, remove, replace, move, copy, test")
@@ -88,6 +105,7 @@ pub(crate) fn apply(
 ) -> Result<(), BuildError> {
     let mut nodes: Option<usize> = None;
     let mut size = object.count();
+    let mut has_set = false;
     for operation in operations {
         // Finding a field and making room for it goes along lists and maps.
         budget.spend(10 + size / 16)?;
@@ -101,8 +119,9 @@ pub(crate) fn apply(
             Kind::Add(value) | Kind::Replace(value) => {
                 budget.copy(value)?;
                 size = size.saturating_add(value.count());
+                has_set = true;
             }
-            Kind::Remove | Kind::Move(_) | Kind::Copy(_) | Kind::Test(_) => {}
+            Kind::Remove | Kind::Move(_) | Kind::Copy(_) | Kind::Test(..) => {}
         }
         match &operation.kind {
             Kind::Add(value) => add(object, &operation.path, value.clone()).map_err(locate)?,
@@ -124,10 +143,12 @@ pub(crate) fn apply(
                 }
                 add(object, &operation.path, value).map_err(locate)?;
             }
-            Kind::Test(value) => {
+            Kind::Test(value, canonical) => {
                 let found = get(object, &operation.path).ok_or_else(|| locate(missing("test")));
                 let equal = match found {
-                    Ok(found) => equal(found, value),
+                    // The Go library compares texts, and those of the object are its own; those that this patch has
+                    // set are the patch's.
+                    Ok(found) => equal(found, value) && (*canonical || has_set),
                     Err(_) if value.is_null() => true,
                     Err(error) => return Err(error),
                 };

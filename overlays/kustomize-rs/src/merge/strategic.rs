@@ -13,7 +13,7 @@ use super::merge_keys::{
 use crate::error::{BuildError, BuildErrorKind};
 use crate::id::Gvk;
 use crate::schema::{Place, Schema};
-use crate::yaml::{Holder, Mapping, Node, Sequence, Value};
+use crate::yaml::{Holder, Mapping, Node, Sequence, Style, Value};
 
 /// Merges `patch` into `object`; `None` if the patch deletes it.
 pub(crate) fn merge(object: Node, patch: Node, schema: &Schema) -> Result<Option<Node>, BuildError> {
@@ -267,10 +267,14 @@ impl<'s> Merger<'s> {
         if let (true, Some(patch)) = (fields.is_empty(), &patch) {
             base_style = patch.style();
         }
+        let may_repeat = patch.as_ref().is_some_and(|patch| patch.style() == Style::Misfit);
         let mut patch_fields = match patch {
             Some(Node { value: Value::Mapping(fields), .. }) => fields,
             _ => Mapping::new(),
         };
+        if may_repeat {
+            patch_fields.drop_repeated();
+        }
         for entry in fields {
             let below = place.and_then(|place| self.schema.field(place, &entry.key));
             let with = patch_fields.remove(&entry.key);

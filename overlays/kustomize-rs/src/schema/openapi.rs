@@ -3,19 +3,25 @@
 use foldhash::HashMap;
 
 use super::{Definition, Property, Schema};
+use crate::accumulate::BuiltinSchema;
 use crate::error::BuildError;
 use crate::id::Gvk;
 use crate::yaml::{Limits, Node, Value, parse};
 
 impl Schema {
-    /// Returns the schema of an `OpenAPI` v2 document. Its definitions go before those of `base`; without one, the
-    /// built-in merge keys are gone. Scopes stay.
-    pub(crate) fn from_openapi(document: &Node, base: Option<&Schema>) -> Result<Schema, BuildError> {
+    /// Returns the schema of an `OpenAPI` v2 document, with the built-in one unless that has not been asked for. Scopes
+    /// stay in any case.
+    pub(crate) fn from_openapi(document: &Node, builtin: BuiltinSchema) -> Result<Schema, BuildError> {
         let Some(definitions) = document.get("definitions").and_then(Node::as_mapping) else {
             return Err(BuildError::syntax("the OpenAPI document has no `definitions`"));
         };
-        let scopes = || Schema { cluster_scoped: Schema::builtin().cluster_scoped.clone(), ..Schema::default() };
-        let mut schema = base.cloned().unwrap_or_else(scopes);
+        let mut schema = match builtin {
+            BuiltinSchema::Unread => {
+                Schema { cluster_scoped: Schema::builtin().cluster_scoped.clone(), ..Schema::default() }
+            }
+            BuiltinSchema::Postponed | BuiltinSchema::Read => Schema::builtin().clone(),
+        };
+        let known = if builtin == BuiltinSchema::Postponed { schema.names.len() } else { 0 };
         for entry in definitions {
             let next = schema.names.len();
             schema.names.entry(short(&entry.key).to_owned()).or_insert(next);
@@ -29,14 +35,20 @@ impl Schema {
             let Some(index) = names.get(short(&entry.key)) else {
                 continue;
             };
-            if let Some(slot) = schema.definitions.get_mut(*index) {
+            if let Some(slot) = schema.definitions.get_mut(*index).filter(|_| *index >= known) {
                 *slot = definition;
             }
             let kinds = entry.value.get("x-kubernetes-group-version-kind").and_then(Node::as_sequence);
             for kind in kinds.into_iter().flatten() {
                 let part = |name: &str| kind.get(name).and_then(Node::as_str).unwrap_or_default().into();
                 let gvk = Gvk { group: part("group"), version: part("version"), kind: part("kind") };
-                schema.kinds.insert(gvk, *index);
+                match schema.kinds.get_mut(&gvk) {
+                    Some(old) if *old < known => {}
+                    Some(old) => *old = *index,
+                    None => {
+                        schema.kinds.insert(gvk, *index);
+                    }
+                }
             }
         }
         schema.definitions.extend(reader.extra);

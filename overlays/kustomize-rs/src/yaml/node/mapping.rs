@@ -1,6 +1,6 @@
 //! Maps with text keys, in the order of the source.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use std::sync::Arc;
 
 use super::super::shared::Text;

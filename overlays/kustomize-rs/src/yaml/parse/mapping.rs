@@ -16,7 +16,7 @@ pub(super) struct MappingFrame {
     pub(super) key: Option<Key>,
     pub(super) merges: Vec<(Node, Span)>,
     merge_seen: bool,
-    /// A key is no text.
+    /// A key is no text, or it is there twice.
     pub(super) has_misfit: bool,
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Key {
     Text(Text, Span),
     /// One that is already there, whose value has to be the same.
     Repeated(Text, Span),
-    /// One of another type.
+    /// One of another type, or one that is already there.
     Misfit(Text, Span),
     Merge(Span),
 }
@@ -52,6 +52,11 @@ impl Builder<'_> {
                 if let Some(earlier) = mapping.duplicate(text) {
                     if self.rules == Rules::V3RepeatedKeys {
                         mapping.key = Some(Key::Repeated(text.clone(), span));
+                        return Ok(());
+                    }
+                    if self.rules == Rules::Manifest {
+                        // kustomize finds this out when it prints the object, if both are still there.
+                        mapping.key = Some(Key::Misfit(text.clone(), span));
                         return Ok(());
                     }
                     if self.rules == Rules::V2 {
