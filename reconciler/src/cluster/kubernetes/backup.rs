@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use kube::core::DynamicObject;
+use kube::core::{ApiResource, DynamicObject, TypeMeta};
 use rollout::{BackupReport, RolloutId};
 
 use super::connection::Connection;
@@ -60,6 +60,7 @@ pub(super) async fn back_up(
             let resource = address.resource;
             let attempt = format!("list {} for a backup", resource.plural);
             let objects = connection.list_resource(&resource, None, None, None, &attempt).await?;
+            let objects = with_types(objects, &resource);
             kinds.push((format!("{}.{}", resource.plural, resource.group), objects));
         }
     }
@@ -68,7 +69,7 @@ pub(super) async fn back_up(
         return Err(BackupError::Nothing { server: connection.server().to_owned() });
     }
     let secrets = connection.list(&SECRET, Some("v1"), None, Some("cluster.x-k8s.io/cluster-name")).await?;
-    kinds.push((String::from("secrets"), secrets));
+    kinds.push((String::from("secrets"), with_types(secrets, &SECRET.resource("v1"))));
     for (_, objects) in &mut kinds {
         for object in objects {
             object.metadata.managed_fields = None;
@@ -87,6 +88,14 @@ pub(super) async fn back_up(
     let work = tokio::task::spawn_blocking(move || write(&folder, &kinds, &written));
     work.await.map_err(|error| BackupError::ReadBack { path: root.to_owned(), reason: error.to_string() })??;
     Ok(report)
+}
+
+/// Items of a list need not repeat their type, and nothing can be restored without.
+fn with_types(mut objects: Vec<DynamicObject>, resource: &ApiResource) -> Vec<DynamicObject> {
+    for object in &mut objects {
+        object.types = Some(TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });
+    }
+    objects
 }
 
 fn is_saved(group: &str) -> bool {

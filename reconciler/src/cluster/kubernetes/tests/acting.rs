@@ -62,6 +62,8 @@ async fn a_backup_is_written_read_back_and_found_again() {
     let (read, objects) = read_backup(Path::new(&report.location)).unwrap();
     assert_eq!((&read, objects.len()), (&report, 5));
     assert!(objects.iter().any(|object| object["metadata"]["ownerReferences"][0]["kind"] == "MachineSet"));
+    // Without their types they could not be restored.
+    assert!(objects.iter().all(|object| object["kind"].is_string() && object["apiVersion"].is_string()), "{objects:?}");
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
