@@ -45,7 +45,7 @@ impl Controller {
         passes.sort_by(|left, right| left.cluster.cmp(&right.cluster));
         passes.extend(reading.fleet.unreadable_clusters().into_iter().map(|name| self.unreadable(&reading, name)));
         let pass = Arc::new(Pass { clusters: passes });
-        self.settle(&pass)?;
+        self.settle(heads, &pass);
         Ok(pass)
     }
 
@@ -62,12 +62,12 @@ impl Controller {
         settled.as_ref().filter(|settled| &settled.heads == heads).map(|settled| Arc::clone(&settled.pass))
     }
 
-    fn settle(&self, pass: &Arc<Pass>) -> Result<(), GitError> {
+    /// `heads` are those from before the pass: what was pushed while it went on has not been looked at.
+    fn settle(&self, heads: crate::git::Heads, pass: &Arc<Pass>) {
         let quiet =
             pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done && cluster.committed.is_empty());
-        let settled = if quiet { Some(Settled { heads: self.heads()?, pass: Arc::clone(pass) }) } else { None };
+        let settled = quiet.then(|| Settled { heads, pass: Arc::clone(pass) });
         *self.settled.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = settled;
-        Ok(())
     }
 
     async fn work_on(&self, reading: &FleetReading, clusters: Vec<&ClusterSpec>) -> Vec<ClusterPass> {

@@ -1,9 +1,40 @@
 //! What is remembered saves work and changes nothing.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use overlays::ClusterSpec;
+use stepgate::cluster::Cluster;
+use stepgate::controller::access::Clusters;
 use stepgate::controller::planner::{ClusterView, Planner};
 use stepgate::controller::{ClusterOutcome, ClusterPass, Pass};
 
-use crate::fleet::{CLUSTERS, Files, Fleet};
+use crate::fleet::{CLUSTERS, Files, Fleet, is_done, told};
+
+/// Clusters whose people push while a pass goes on, once.
+struct Pushed {
+    fleet: Arc<Fleet>,
+    pushed: AtomicBool,
+}
+
+impl Clusters for Pushed {
+    fn cluster(&self, cluster: &ClusterSpec) -> Arc<dyn Cluster> {
+        if !self.pushed.swap(true, Ordering::SeqCst) {
+            self.fleet.bump();
+        }
+        self.fleet.simulated.cluster(cluster)
+    }
+}
+
+#[test]
+fn what_is_pushed_during_a_pass_is_looked_at_in_the_next() {
+    let fleet = Arc::new(Fleet::new());
+    let pushed = AtomicBool::new(false);
+    let controller = fleet.controller_of(Arc::new(Pushed { fleet: Arc::clone(&fleet), pushed }));
+    // The first pass does not know the deploy branch's name yet, and is repeated.
+    let passes = [(); 3].map(|()| fleet.pass(&controller));
+    assert!(!is_done(&passes[2]), "{}", told(&passes[2]));
+}
 
 const OVERLAY: &str = "overlays/cert-manager/kustomization.yaml";
 const SHARED: &str = "shared/label.yaml";
