@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::{FileError, FileSystem};
@@ -36,7 +36,23 @@ impl DiskFileSystem {
         &self.root
     }
 
+    /// Where `path` is, without symbolic links.
     fn resolve(&self, path: &str) -> Result<PathBuf, FileError> {
+        let mut found = self.root.clone();
+        for component in Path::new(path).components() {
+            let Component::Normal(name) = component else {
+                return self.follow(path);
+            };
+            found.push(name);
+            if found.symlink_metadata().map_err(convert)?.is_symlink() {
+                return self.follow(path);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The same for any path, which asks about every directory above the root too.
+    fn follow(&self, path: &str) -> Result<PathBuf, FileError> {
         let found = std::fs::canonicalize(self.root.join(path)).map_err(convert)?;
         if found.starts_with(&self.root) { Ok(found) } else { Err(FileError::Outside) }
     }
@@ -99,5 +115,39 @@ impl FileSystem for DiskFileSystem {
         let found = self.resolve(path)?;
         let inside = found.strip_prefix(&self.root).map_err(|_| FileError::Outside)?;
         Ok(inside.to_string_lossy().replace('\\', "/"))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_inside_of_the_directory_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, outside) = (folder.path().join("root"), folder.path().join("outside"));
+        fs::create_dir_all(root.join("a")).unwrap();
+        fs::create_dir_all(&outside).unwrap();
+        fs::write(root.join("a/file"), "inside").unwrap();
+        fs::write(outside.join("file"), "outside").unwrap();
+        symlink("a", root.join("b")).unwrap();
+        symlink("file", root.join("a/link")).unwrap();
+        symlink("../outside", root.join("out")).unwrap();
+        symlink(outside.join("file"), root.join("a/out")).unwrap();
+        let files = DiskFileSystem::new(&root).unwrap();
+        for path in ["a/file", "b/file", "a/link", "b/link", "a/../a/file"] {
+            assert_eq!(files.read(path).as_deref(), Ok(&b"inside"[..]), "{path}");
+        }
+        for path in ["out/file", "a/out", "../outside/file", "b/../../outside/file"] {
+            assert_eq!(files.read(path), Err(FileError::Outside), "{path}");
+        }
+        let absolute = outside.join("file");
+        assert_eq!(files.read(absolute.to_str().unwrap()), Err(FileError::Outside));
+        assert_eq!((files.canonical("b").unwrap(), files.canonical("a").unwrap()), ("a".into(), "a".into()));
+        assert_eq!(files.read("a/file/x"), Err(FileError::Missing));
+        assert!(files.is_dir("b") && files.is_dir("") && !files.is_dir("a/file") && !files.is_dir("out"));
     }
 }
