@@ -248,7 +248,7 @@ fn finish(
     }
     let mut printed: usize = 0;
     for resource in &mut resources.items {
-        resource.cluster_scoped = schema.is_cluster_scoped(&resource.gvk());
+        resource.cluster_scoped = resource.id(schema).cluster_scoped;
         provenance::finish(resource, wants("originAnnotations"), wants("transformerAnnotations"));
         let size = match resource.node.ordinary_size() {
             Some(size) => size,

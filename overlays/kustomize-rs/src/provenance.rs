@@ -140,6 +140,8 @@ pub(crate) fn finish(resource: &mut Resource, origins: bool, transformations: bo
         resource.set_metadata_map("annotations", pairs);
     }
     // kustomize makes the metadata where there is none.
-    resource.metadata_mut();
+    if resource.node.get("metadata").is_none() {
+        resource.metadata_mut();
+    }
     resource.finish_annotations();
 }

@@ -1,6 +1,6 @@
 //! The `namespace` field: sets the namespace of everything that may live in one.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use foldhash::{HashMap, HashMapExt as _};
 
@@ -11,6 +11,9 @@ use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, Schema};
 use crate::yaml::{Mapping, Node};
+
+/// Where an object has its namespace.
+static OWN_FIELD: LazyLock<FieldSpec> = LazyLock::new(|| FieldSpec::new(Gvk::default(), "metadata/namespace", true));
 
 /// Which subjects of role bindings get the namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,11 +66,11 @@ impl NamespaceTransformer {
 
     /// Sets the namespace of one object.
     pub(crate) fn one(&self, resource: &mut Resource, schema: &Schema) -> Result<(), BuildError> {
-        let gvk = resource.gvk();
+        let id = resource.id(schema);
+        let gvk = &id.gvk;
         let is_core = resource.node.get("apiVersion").and_then(Node::as_str) == Some("v1");
-        if !schema.is_cluster_scoped(&gvk) {
-            let own = FieldSpec::new(Gvk::default(), "metadata/namespace", true);
-            apply(resource, &gvk, &own, Create::Scalar, &mut |node| self.set(node))?;
+        if !id.cluster_scoped {
+            apply(resource, gvk, &OWN_FIELD, Create::Scalar, &mut |node| self.set(node))?;
         }
         let binding = matches!(gvk.kind.as_str(), "RoleBinding" | "ClusterRoleBinding");
         if binding {
@@ -83,7 +86,7 @@ impl NamespaceTransformer {
                 _ => false,
             };
             if !handled {
-                apply(resource, &gvk, spec, Create::Scalar, &mut |node| self.set(node))?;
+                apply(resource, gvk, spec, Create::Scalar, &mut |node| self.set(node))?;
             }
         }
         Ok(())
