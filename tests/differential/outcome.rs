@@ -50,7 +50,8 @@ pub fn ours(case: &Case) -> Outcome {
 }
 
 /// Errors that kustomize makes on its own way, not about the input.
-const INTERNAL: [(&str, &str); 2] = [
+const INTERNAL: [(&str, &str); 3] = [
+    ("map[string]interface {}{", "kustomize cannot read what it has written itself"),
     (
         "unsupported type: map[interface {}]interface {}",
         "kustomize drops the quotes of a key that reads as a number or boolean",

@@ -172,6 +172,10 @@ impl Layers<'_> {
             append(&mut kustomization, "resources", json!(path));
         }
         self.features(place, &mut kustomization, &visible);
+        // Of two layers over one base, one has to rename.
+        if place == "right/" && self.draw.chance(85) {
+            kustomization.insert("nameSuffix".into(), json!("-right"));
+        }
         if self.draw.chance(12) {
             self.component(place, &mut kustomization, &mut visible);
         }

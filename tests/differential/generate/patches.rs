@@ -174,7 +174,7 @@ pub fn target(draw: &mut Draw, object: &Value) -> Value {
     if draw.chance(20) {
         target.insert("version".into(), json!(version));
     }
-    if draw.chance(60)
+    if draw.chance(80)
         && let Some(name) = object["metadata"]["name"].as_str()
     {
         let name = match draw.number(0, 5) {

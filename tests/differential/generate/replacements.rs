@@ -53,9 +53,9 @@ fn select(draw: &mut Draw, object: &Value) -> Value {
     Value::Object(select)
 }
 
-fn options(draw: &mut Draw) -> Value {
+fn options(draw: &mut Draw, on_texts: bool) -> Value {
     let mut options = Map::new();
-    if draw.chance(60) {
+    if draw.chance(if on_texts { 60 } else { 5 }) {
         options.insert("delimiter".into(), json!(draw.pick(&[":", "/", "-", ".", " ", "ab"])));
         options.insert("index".into(), json!(draw.pick(&[0_i64, 0, 1, 2, 9, -1])));
     }
@@ -98,6 +98,28 @@ pub fn replacement(draw: &mut Draw, objects: &[Value]) -> Value {
     Value::Object(result)
 }
 
+/// Places that [`text::structured`](super::text::structured) has, most of the time.
+const INNER_PATHS: [&str; 14] = [
+    "host",
+    "host",
+    "deep",
+    "deep.port",
+    "deep.port",
+    "deep.list",
+    "deep.list.0",
+    "deep.list.1",
+    "deep.list.-",
+    "deep.name",
+    "list.0",
+    "new",
+    "deep.[name=x]",
+    "deep.list.[=a]",
+];
+
+fn is_structured(text: &str) -> bool {
+    text.contains("host") && text.contains("deep") || text.starts_with('{')
+}
+
 fn target(draw: &mut Draw, objects: &[Value]) -> Value {
     let object = draw.pick(objects);
     let mut select = select(draw, &object);
@@ -112,7 +134,7 @@ fn target(draw: &mut Draw, objects: &[Value]) -> Value {
         ]);
         select["name"] = json!(pattern);
     }
-    let mut paths = Vec::new();
+    let (mut paths, mut on_texts) = (Vec::new(), true);
     let everywhere = places(&object);
     for _ in 0..draw.number(1, 2) {
         let (path, value) = draw.pick(&everywhere);
@@ -120,7 +142,10 @@ fn target(draw: &mut Draw, objects: &[Value]) -> Value {
             continue;
         }
         let mut text = field_path(draw, &path);
-        if draw.chance(10) {
+        on_texts &= !value.is_object() && !value.is_array();
+        if value.as_str().is_some_and(is_structured) && draw.chance(70) {
+            text = format!("{text}.{}", draw.pick(&INNER_PATHS));
+        } else if draw.chance(10) {
             text = format!(
                 "{text}.{}",
                 draw.pick(&[
@@ -147,7 +172,9 @@ fn target(draw: &mut Draw, objects: &[Value]) -> Value {
     }
     let mut target = json!({"select": select, "fieldPaths": paths});
     if draw.chance(25) {
-        target["options"] = options(draw);
+        target["options"] = options(draw, on_texts);
+    } else if target["select"].get("name").is_none_or(|name| *name != object["metadata"]["name"]) && draw.chance(60) {
+        target["options"] = json!({"create": true});
     }
     if draw.chance(10) {
         let name = draw.pick(objects)["metadata"]["name"].clone();

@@ -176,11 +176,70 @@ fn lines(draw: &mut Draw) -> String {
 
 /// JSON or YAML inside a text.
 pub fn structured(draw: &mut Draw) -> String {
-    match draw.number(0, 3) {
+    match draw.number(0, 5) {
         0 => format!("{{\"{}\": {{\"host\": \"{}\", \"n\": 1}}, \"list\": [1, \"two\"]}}", word(draw), word(draw)),
         1 => format!("{{\n  \"host\": \"{}\",\n  \"deep\": {{\"port\": 80}}\n}}\n", word(draw)),
-        2 => format!("# {}\nhost: {}\ndeep:\n  port: 80\n  list:\n  - a\n  - b\n", word(draw), word(draw)),
-        _ => format!("host: \"{}\"\ndeep: {{port: 80, name: x}}\n", word(draw)),
+        2 => format!("host: \"{}\"\ndeep: {{port: 80, name: x}}\n", word(draw)),
+        _ => laid_out(draw),
+    }
+}
+
+/// YAML with comments, anchors, quotes and blocks in any place.
+fn laid_out(draw: &mut Draw) -> String {
+    let mut text = String::new();
+    remark(draw, 0, &mut text);
+    let host = match draw.number(0, 5) {
+        0 => format!("'{}'", word(draw)),
+        1 => format!("\"{}\"", word(draw)),
+        2 => format!("&x {}", word(draw)),
+        3 => format!("|\n  {}\n  # no remark", word(draw)),
+        4 => draw.number(0, 90).to_string(),
+        _ => word(draw),
+    };
+    text.push_str(&format!("host: {host}{}\n", behind(draw)));
+    remark(draw, 0, &mut text);
+    let indent = draw.pick(&[2, 2, 4]);
+    text.push_str(&format!("deep:{}\n", behind(draw)));
+    remark(draw, indent, &mut text);
+    let pad = " ".repeat(indent);
+    text.push_str(&format!("{pad}port: {}{}\n", draw.pick(&["80", "'80'", "", "~", "!!str 80", "80.0"]), behind(draw)));
+    remark(draw, indent, &mut text);
+    if draw.chance(30) {
+        text.push_str(&format!("{pad}list: [a, 'b',{} c]{}\n", draw.pick(&["", "\n      "]), behind(draw)));
+    } else {
+        text.push_str(&format!("{pad}list:{}\n", behind(draw)));
+        let own = indent + draw.pick(&[0, 2]);
+        for item in ["a", "b"] {
+            remark(draw, own, &mut text);
+            text.push_str(&format!("{}- {item}{}\n", " ".repeat(own), behind(draw)));
+        }
+    }
+    let below = draw.pick(&[0, indent]);
+    remark(draw, below, &mut text);
+    if draw.chance(30) {
+        text.push_str(&format!("last: {}\n", draw.pick(&["{a: b}", "[]", "word word", "\"a\\tb\"", "true"])));
+        remark(draw, 0, &mut text);
+    }
+    if draw.chance(20) {
+        text.truncate(text.trim_end().len());
+    }
+    text
+}
+
+fn behind(draw: &mut Draw) -> &'static str {
+    if draw.chance(15) { "  # behind" } else { "" }
+}
+
+/// Remarks and empty lines, or nothing.
+fn remark(draw: &mut Draw, indent: usize, text: &mut String) {
+    let pad = " ".repeat(indent);
+    match draw.number(0, 11) {
+        0 => text.push_str(&format!("{pad}# {}\n", word(draw))),
+        1 => text.push_str(&format!("{pad}# {}\n\n", word(draw))),
+        2 => text.push_str(&format!("\n{pad}# {}\n{pad}# more\n", word(draw))),
+        3 => text.push_str(&format!("{pad}# one\n\n{pad}# {}\n", word(draw))),
+        4 => text.push('\n'),
+        _ => {}
     }
 }
 
@@ -292,6 +351,8 @@ pub fn scalar(draw: &mut Draw) -> Value {
         "\\a",
         "\\d+\\.\\d*",
         "$(NAME)",
+        "\"a\nb\"",
+        "'a\n b'",
         "100m",
         "1Gi",
         "50%",

@@ -32,8 +32,8 @@ pub enum Rules {
     /// go-yaml v3: `yes` is text. Kubernetes objects are read so.
     #[default]
     V3,
-    /// As `V3`, and as kustomize takes it in: an empty value inside of `{}` is the empty text, and a quoted `<<` is no
-    /// key.
+    /// As `V3`, and as kustomize takes it in: an empty value inside of `{}` is the empty text, a quoted `<<` is no key,
+    /// and a repeated key is no error yet; the first value counts.
     Manifest,
     /// go-yaml v2, which kustomize reads kustomization files with: `yes`, `no`, `on`, `off`, `y`, `n` are booleans, in
     /// keys too, and every scalar key becomes text.
