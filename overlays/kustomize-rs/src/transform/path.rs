@@ -165,7 +165,7 @@ pub(crate) fn visit(
             _ => Ok(0),
         };
     }
-    let mapping = node.as_mapping_mut().ok_or_else(|| not_a("map", part))?;
+    let mapping = node.as_mapping_mut().filter(|_| !part.is_empty()).ok_or_else(|| not_a("map", part))?;
     if let Some(field) = mapping.get_mut(part) {
         let nothing = field.is_null() && (make.is_none() || text_of(field).is_empty());
         if field.is_scalar() && !nothing && !rest.is_empty() {

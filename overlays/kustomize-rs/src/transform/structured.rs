@@ -74,7 +74,14 @@ fn in_json(text: &str, path: &[String], value: &Node, make: Option<Make>) -> Cha
     let Some(mut document) = read(text, &Limits::default()) else {
         return Changed::Unreadable;
     };
-    let count = visit(&mut document.root, path, make, false, &mut |node, is_new| set_value(node, value, is_new));
+    let count = visit(&mut document.root, path, make, false, &mut |node, is_new| {
+        set_value(node, value, is_new)?;
+        // Between brackets nothing at all would be lost: it is put in quotes.
+        if node.is_null() && value.scalar_text().is_some_and(|text| text.is_empty()) {
+            *node = Node::from("");
+        }
+        Ok(())
+    });
     // What does not fit its type cannot be written as JSON.
     if count.unwrap_or(0) == 0 || document.root.refuse_misfits().is_err() {
         return Changed::NotFound;
