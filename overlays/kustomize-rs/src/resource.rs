@@ -21,7 +21,9 @@ pub struct Origin {
 /// How a generated object meets one that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Behavior {
+    /// Nothing generated it.
     #[default]
+    Absent,
     Unspecified,
     Create,
     Replace,
@@ -214,7 +216,7 @@ impl Resource {
         !self.previous.is_empty()
             || !self.prefixes.is_empty()
             || !self.suffixes.is_empty()
-            || self.behavior != Behavior::Unspecified
+            || self.behavior != Behavior::Absent
             || self.needs_hash
             || self.allow_name_change
             || self.allow_kind_change
@@ -286,7 +288,7 @@ impl Resource {
         self.previous.clear();
         self.prefixes.clear();
         self.suffixes.clear();
-        self.behavior = Behavior::Unspecified;
+        self.behavior = Behavior::Absent;
         (self.needs_hash, self.allow_name_change, self.allow_kind_change) = (false, false, false);
         self.origin.annotation = None;
         self.transformations.clear();
