@@ -5,6 +5,7 @@ pub mod cluster;
 pub mod controller;
 pub mod demo;
 pub mod fetch;
+pub mod forge;
 pub mod git;
 pub mod install;
 pub mod report;

@@ -6,6 +6,7 @@
 
 mod data;
 mod duration;
+mod forge;
 mod levels;
 mod pattern;
 mod read;
@@ -16,6 +17,7 @@ mod window;
 
 pub use data::{DataPattern, DataPatternError};
 pub use duration::{DurationError, format_duration, parse_duration};
+pub use forge::{ForgeKind, ForgePolicy};
 pub use read::read_policy;
 pub use template::commented_policy;
 pub use types::{

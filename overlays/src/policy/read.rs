@@ -307,6 +307,7 @@ impl Reader<'_> {
                 "author" => self.author(node, &mut policy.author),
                 "signing" => policy.signing = self.signing(node),
                 "flux" => self.flux(node, &mut policy.flux),
+                "forge" => policy.forge = self.forge(node),
                 _ => {
                     if !self.setting(entry, &mut policy.settings) {
                         self.unknown(entry, "the policy", &known(&FLEET, false));
@@ -324,7 +325,7 @@ pub(super) const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday"
 const SETTINGS: [&str; 5] = ["soak", "timeout", "approval", "onFailure", "retries"];
 const LEVEL: [&str; 8] =
     ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData"];
-const FLEET: [&str; 22] = [
+const FLEET: [&str; 23] = [
     "apiVersion",
     "kind",
     "deploy",
@@ -346,6 +347,7 @@ const FLEET: [&str; 22] = [
     "author",
     "signing",
     "flux",
+    "forge",
     "approval",
 ];
 

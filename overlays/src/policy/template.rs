@@ -124,4 +124,11 @@ deploy:
 #     kind: GitRepository
 #     name: flux-system
 #   interval: 10m
+
+# Where pull requests are opened for what people have to approve: kind gitea (Forgejo too), github or gitlab. The token is given to Stepgate
+# itself (--forge-token-file), never to git. Without a forge, merging the proposed branch by git is the approval.
+# forge:
+#   kind: gitea
+#   url: https://git.example.com
+#   repository: platform/fleet
 "#;

@@ -7,6 +7,7 @@ use kustomize_rs::yaml::Node;
 use serde::Serialize;
 
 use super::data::DataPattern;
+use super::forge::ForgePolicy;
 use super::pattern::matches_pattern;
 use crate::RepoPath;
 
@@ -299,6 +300,8 @@ pub struct Policy {
     pub signing: Option<Signing>,
     /// How the Flux objects are written.
     pub flux: FluxPolicy,
+    /// Where pull requests are opened for what is proposed, if they are.
+    pub forge: Option<ForgePolicy>,
 }
 
 impl Default for Policy {
@@ -328,6 +331,7 @@ impl Default for Policy {
                 source: FluxSource { kind: "GitRepository".to_owned(), name: "flux-system".to_owned() },
                 interval: Duration::from_secs(600),
             },
+            forge: None,
         }
     }
 }

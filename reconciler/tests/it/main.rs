@@ -14,6 +14,7 @@ mod approvals;
 mod bad_input;
 mod bad_repository;
 mod demo;
+mod forge;
 mod kustomize;
 mod registry;
 mod run;

@@ -1,0 +1,103 @@
+//! Who may see the token.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use overlays::{ForgeKind, ForgePolicy};
+use reqwest::Url;
+use secrecy::SecretString;
+
+use super::error::ForgeError;
+use super::wire::Wire;
+use super::{Forge, GitHub, GitLab, Gitea};
+use crate::git::RepositoryLocation;
+
+/// Longest token that is read, in bytes.
+const LONGEST: u64 = 16 << 10;
+
+/// What whoever runs Stepgate gives it. `stepgate.yaml` names the forge, and everybody who can push writes `stepgate.yaml`: so the token goes to
+/// no host that was not named here, or is not the fleet repository's own.
+#[derive(Clone, Debug, Default)]
+pub struct ForgeAccess {
+    /// File that holds the token; read for each request, so that it can be replaced at any time.
+    pub token_file: Option<PathBuf>,
+    /// Hosts that may see the token, besides the fleet repository's.
+    pub hosts: Vec<String>,
+}
+
+impl ForgeAccess {
+    /// The token, without the line break that files end with.
+    pub(super) fn token(&self, url: &str) -> Result<SecretString, ForgeError> {
+        let Some(file) = &self.token_file else { return Err(ForgeError::NoToken(url.to_owned())) };
+        let failed = |reason: String| ForgeError::Token { file: file.clone(), reason };
+        let length = std::fs::metadata(file).map_err(|error| failed(error.to_string()))?.len();
+        if length > LONGEST {
+            return Err(failed(format!("it has more than {LONGEST} bytes")));
+        }
+        let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
+        let text = text.trim();
+        if text.is_empty() || !text.chars().all(|c| c.is_ascii_graphic()) {
+            return Err(failed("it holds no token: one line of letters, digits and signs".to_owned()));
+        }
+        Ok(SecretString::from(text))
+    }
+
+    fn consents(&self, host: &str, repository: &RepositoryLocation) -> bool {
+        let own = match repository {
+            RepositoryLocation::Remote(url) => Some(url.host()),
+            RepositoryLocation::Local(_) => None,
+        };
+        own.into_iter().chain(self.hosts.iter().map(String::as_str)).any(|known| known.eq_ignore_ascii_case(host))
+    }
+}
+
+/// The forge that a policy names, connected to. Connections and what was answered before are kept.
+#[derive(Default)]
+pub struct Forges {
+    access: ForgeAccess,
+    known: Mutex<BTreeMap<String, Arc<Forge>>>,
+}
+
+impl Forges {
+    /// Forges that are given this.
+    pub fn new(access: ForgeAccess) -> Self {
+        Self { access, known: Mutex::default() }
+    }
+
+    /// The forge of a policy, for the fleet repository at `repository`. No request is made.
+    ///
+    /// # Errors
+    /// [`ForgeError::NoToken`], [`ForgeError::Host`], [`ForgeError::Setup`].
+    pub fn get(&self, policy: &ForgePolicy, repository: &RepositoryLocation) -> Result<Arc<Forge>, ForgeError> {
+        let setup = |reason: String| ForgeError::Setup { url: policy.url.clone(), reason };
+        let url = Url::parse(&policy.url).map_err(|error| setup(error.to_string()))?;
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        if self.access.token_file.is_none() {
+            return Err(ForgeError::NoToken(policy.url.clone()));
+        }
+        if !self.access.consents(host, repository) {
+            return Err(ForgeError::Host(host.to_owned()));
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = format!("{policy:?}");
+        if let Some(forge) = known.get(&key) {
+            return Ok(Arc::clone(forge));
+        }
+        let (url, root, accept) = match policy.kind {
+            ForgeKind::GitHub => GitHub::interface(url),
+            ForgeKind::Gitea | ForgeKind::GitLab => (url, &[][..], "application/json"),
+        };
+        let wire = Wire::new(url, self.access.clone(), accept).map_err(setup)?;
+        let name = &policy.repository;
+        let forge = Arc::new(match policy.kind {
+            ForgeKind::Gitea => Forge::Gitea(Gitea::new(wire, name)),
+            ForgeKind::GitHub => Forge::GitHub(GitHub::new(wire, root, name)),
+            ForgeKind::GitLab => Forge::GitLab(GitLab::new(wire, name)),
+        });
+        // Of the policies before, none is asked any more.
+        known.clear();
+        known.insert(key, Arc::clone(&forge));
+        Ok(forge)
+    }
+}

@@ -1,0 +1,238 @@
+//! Forges: where people see what is proposed as pull requests, review and merge it.
+//!
+//! Architecture Invariant: a forge shows and asks, git decides. Nothing lands because of what a forge says: the merge lands, and that is read
+//! from the deploy branch. So a forge that is away, slow or wrong delays and never misleads.
+//!
+//! A further forge is one file: the few calls of [`Interface`].
+
+mod access;
+mod error;
+mod gitea;
+mod github;
+mod gitlab;
+mod wire;
+
+use jiff::Timestamp;
+
+pub use access::{ForgeAccess, Forges};
+pub use error::ForgeError;
+pub use gitea::Gitea;
+pub use github::GitHub;
+pub use gitlab::GitLab;
+
+/// Where a pull request stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PullRequestState {
+    /// It can be merged.
+    Open,
+    /// It was closed and not merged.
+    Closed {
+        /// By whom, where the forge tells.
+        by: Option<String>,
+    },
+    /// It was merged.
+    Merged {
+        /// By whom, where the forge tells.
+        by: Option<String>,
+        /// When.
+        at: Option<Timestamp>,
+    },
+}
+
+/// A pull request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullRequest {
+    /// Its number in the repository.
+    pub number: u64,
+    /// Where people see it.
+    pub url: String,
+    /// Its title.
+    pub title: String,
+    /// Its text, Markdown.
+    pub body: String,
+    /// The commit that its branch holds, in hexadecimal; empty when the branch is gone and the forge has forgotten.
+    pub head: String,
+    /// Who opened it.
+    pub author: String,
+    /// When anything about it last changed, where the forge tells.
+    pub updated: Option<Timestamp>,
+    /// Where it stands.
+    pub state: PullRequestState,
+}
+
+/// A pull request to be opened.
+#[derive(Clone, Copy, Debug)]
+pub struct NewPullRequest<'a> {
+    /// The branch it is to be merged into.
+    pub base: &'a str,
+    /// The branch that is to be merged.
+    pub head: &'a str,
+    /// Its title.
+    pub title: &'a str,
+    /// Its text, Markdown.
+    pub body: &'a str,
+}
+
+/// What is to be changed of a pull request; what is none stays.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Edit<'a> {
+    /// The title.
+    pub title: Option<&'a str>,
+    /// The text.
+    pub body: Option<&'a str>,
+    /// Whether it is closed.
+    pub close: bool,
+}
+
+/// What Stepgate says of a proposed commit, for branch protection to require.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusState {
+    /// Not yet to be merged.
+    Pending,
+    /// May be merged.
+    Success,
+    /// Not to be merged.
+    Failure,
+}
+
+impl StatusState {
+    /// The word that Gitea and GitHub use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Success => "success",
+            Self::Failure => "failure",
+        }
+    }
+}
+
+/// The status of a commit under one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitStatus {
+    /// What it says.
+    pub state: StatusState,
+    /// The name that branch protection requires, `stepgate/<stage>`.
+    pub context: String,
+    /// Why, in at most 140 characters.
+    pub description: String,
+}
+
+/// Somebody's approval of a pull request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Review {
+    /// Who.
+    pub by: String,
+    /// The commit that was looked at, where the forge tells.
+    pub commit: Option<String>,
+}
+
+/// What somebody wrote below a pull request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comment {
+    /// Its number; later comments have higher ones.
+    pub id: u64,
+    /// Who.
+    pub by: String,
+    /// Markdown.
+    pub body: String,
+}
+
+/// What somebody may do in the repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Permission {
+    /// Nothing, or not known there.
+    None,
+    /// See it.
+    Read,
+    /// Push and merge, or more.
+    Write,
+}
+
+/// The few calls that Stepgate makes. What is read may be a few seconds old.
+trait Interface: Send + Sync {
+    fn find(&self, base: &str, head: &str) -> impl Future<Output = Result<Option<PullRequest>, ForgeError>> + Send;
+    fn open(&self, new: &NewPullRequest<'_>) -> impl Future<Output = Result<PullRequest, ForgeError>> + Send;
+    fn edit(&self, number: u64, edit: &Edit<'_>) -> impl Future<Output = Result<(), ForgeError>> + Send;
+    fn status(
+        &self,
+        commit: &str,
+        context: &str,
+    ) -> impl Future<Output = Result<Option<CommitStatus>, ForgeError>> + Send;
+    fn set_status(&self, commit: &str, status: &CommitStatus) -> impl Future<Output = Result<(), ForgeError>> + Send;
+    fn approvals(&self, number: u64) -> impl Future<Output = Result<Vec<Review>, ForgeError>> + Send;
+    fn comments(&self, number: u64) -> impl Future<Output = Result<Vec<Comment>, ForgeError>> + Send;
+    fn comment(&self, number: u64, id: Option<u64>, body: &str) -> impl Future<Output = Result<(), ForgeError>> + Send;
+    fn permission(&self, user: &str) -> impl Future<Output = Result<Permission, ForgeError>> + Send;
+}
+
+/// A repository on a forge.
+///
+/// # Errors
+/// Every call gives a [`ForgeError`] that says what was attempted, and where.
+pub enum Forge {
+    /// Gitea or Forgejo.
+    Gitea(Gitea),
+    /// GitHub, or an own GitHub Enterprise.
+    GitHub(GitHub),
+    /// GitLab.
+    GitLab(GitLab),
+}
+
+/// The same call of whichever interface it is.
+macro_rules! on {
+    ($forge:expr, $repository:ident => $call:expr) => {
+        match $forge {
+            Forge::Gitea($repository) => $call.await,
+            Forge::GitHub($repository) => $call.await,
+            Forge::GitLab($repository) => $call.await,
+        }
+    };
+}
+
+#[expect(clippy::missing_errors_doc, reason = "told once, of the type")]
+impl Forge {
+    /// The newest pull request from `head` into `base`, open or not.
+    pub async fn find(&self, base: &str, head: &str) -> Result<Option<PullRequest>, ForgeError> {
+        on!(self, repository => repository.find(base, head))
+    }
+
+    /// Opens a pull request. That there is one already is [`ForgeError::Refused`]: look again.
+    pub async fn open(&self, new: &NewPullRequest<'_>) -> Result<PullRequest, ForgeError> {
+        on!(self, repository => repository.open(new))
+    }
+
+    /// Changes a pull request.
+    pub async fn edit(&self, number: u64, edit: &Edit<'_>) -> Result<(), ForgeError> {
+        on!(self, repository => repository.edit(number, edit))
+    }
+
+    /// The status of a commit under one name.
+    pub async fn status(&self, commit: &str, context: &str) -> Result<Option<CommitStatus>, ForgeError> {
+        on!(self, repository => repository.status(commit, context))
+    }
+
+    /// Sets the status of a commit under its name.
+    pub async fn set_status(&self, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
+        on!(self, repository => repository.set_status(commit, status))
+    }
+
+    /// Approvals that count: the last word of each reviewer, not dismissed.
+    pub async fn approvals(&self, number: u64) -> Result<Vec<Review>, ForgeError> {
+        on!(self, repository => repository.approvals(number))
+    }
+
+    /// What people wrote below a pull request, oldest first.
+    pub async fn comments(&self, number: u64) -> Result<Vec<Comment>, ForgeError> {
+        on!(self, repository => repository.comments(number))
+    }
+
+    /// Writes a comment, or writes the one with this number anew.
+    pub async fn comment(&self, number: u64, id: Option<u64>, body: &str) -> Result<(), ForgeError> {
+        on!(self, repository => repository.comment(number, id, body))
+    }
+
+    /// What somebody may do in the repository.
+    pub async fn permission(&self, user: &str) -> Result<Permission, ForgeError> {
+        on!(self, repository => repository.permission(user))
+    }
+}

@@ -1,0 +1,296 @@
+//! Requests to a forge: bounded in time and size, conditional where it was asked before, at rest when the forge says so, and silent about the
+//! token.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use overlays::Remembered;
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, LINK, LOCATION, RETRY_AFTER,
+};
+use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
+use secrecy::ExposeSecret as _;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::access::ForgeAccess;
+use super::error::ForgeError;
+
+/// The largest answer, in bytes.
+const LARGEST: usize = 8 << 20;
+/// For one answer as a whole.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// The most pages that are read of one list.
+const PAGES: usize = 20;
+/// How long a forge is left alone that says "too many" and not for how long, and at most.
+const REST: Duration = Duration::from_secs(60);
+const LONGEST_REST: Duration = Duration::from_secs(3600);
+/// Of what a forge says about a failure, this many characters are told.
+const TOLD: usize = 300;
+
+/// One request.
+pub(super) struct Call<'a> {
+    pub method: Method,
+    /// Parts of the path below the forge's address; a slash in one of them is escaped.
+    pub path: &'a [&'a str],
+    pub query: &'a [(&'a str, &'a str)],
+    pub body: Option<Value>,
+    /// For errors, after "could not".
+    pub action: String,
+}
+
+impl<'a> Call<'a> {
+    pub fn get(path: &'a [&'a str], action: impl Into<String>) -> Self {
+        Self { method: Method::GET, path, query: &[], body: None, action: action.into() }
+    }
+
+    pub fn send(method: Method, path: &'a [&'a str], body: Value, action: impl Into<String>) -> Self {
+        Self { method, path, query: &[], body: Some(body), action: action.into() }
+    }
+}
+
+/// An answer with success.
+struct Answer {
+    bytes: Vec<u8>,
+    more: bool,
+}
+
+/// A connection to a forge.
+pub(super) struct Wire {
+    client: Client,
+    base: Url,
+    access: ForgeAccess,
+    answers: Mutex<Remembered<String, Known>>,
+    rests_until: Mutex<Option<Instant>>,
+}
+
+/// What was answered before, and the tag to ask with whether it has changed.
+#[derive(Clone)]
+struct Known {
+    tag: HeaderValue,
+    bytes: Vec<u8>,
+    more: bool,
+}
+
+impl Wire {
+    /// A connection to `base`, where the interface takes `accept` for its answers.
+    pub fn new(base: Url, access: ForgeAccess, accept: &'static str) -> Result<Self, String> {
+        // Another part of the program may have installed it; either way there is one now.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            .default_headers(HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]))
+            .user_agent(concat!("stepgate/", env!("CARGO_PKG_VERSION")))
+            .no_proxy()
+            // A redirect would take the token somewhere else; that it has moved is told instead.
+            .redirect(redirect::Policy::none())
+            .connect_timeout(Duration::from_secs(10))
+            .timeout(TIMEOUT)
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(Self { client, base, access, answers: Mutex::new(Remembered::new(16 << 20)), rests_until: Mutex::default() })
+    }
+
+    /// What is there; none for 404.
+    pub async fn get<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<Option<T>, ForgeError> {
+        match self.request(call, call.query).await {
+            Ok(answer) => read(call, &answer.bytes).map(Some),
+            Err(ForgeError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Every entry of a list, page by page.
+    pub async fn list<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<Vec<T>, ForgeError> {
+        let mut entries = Vec::new();
+        for page in 1..=PAGES {
+            let page = page.to_string();
+            let query: Vec<(&str, &str)> = call.query.iter().copied().chain([("page", page.as_str())]).collect();
+            let answer = self.request(call, &query).await?;
+            entries.extend(read::<Vec<T>>(call, &answer.bytes)?);
+            if !answer.more {
+                break;
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Does something, and reads what came of it.
+    pub async fn send<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, ForgeError> {
+        let answer = self.request(call, call.query).await?;
+        read(call, &answer.bytes)
+    }
+
+    async fn request(&self, call: &Call<'_>, query: &[(&str, &str)]) -> Result<Answer, ForgeError> {
+        if let Some(left) = self.rest() {
+            return Err(ForgeError::Limited { action: call.action.clone(), seconds: left.as_secs().max(1) });
+        }
+        let url = self.url(call, query)?;
+        let token = self.access.token(self.base.as_str())?;
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()))
+            .map_err(|_| ForgeError::NoToken(self.base.to_string()))?;
+        value.set_sensitive(true);
+        let mut request = self.client.request(call.method.clone(), url.clone()).header(AUTHORIZATION, value);
+        let known = (call.method == Method::GET).then(|| self.known(url.as_str())).flatten();
+        if let Some(known) = &known {
+            request = request.header(IF_NONE_MATCH, known.tag.clone());
+        }
+        if let Some(body) = &call.body {
+            request = request.header("content-type", "application/json").body(body.to_string());
+        }
+        let unavailable = |reason: String| ForgeError::Unavailable { action: call.action.clone(), reason };
+        let response = request.send().await.map_err(|error| unavailable(chain(error)))?;
+        if let (StatusCode::NOT_MODIFIED, Some(known)) = (response.status(), known) {
+            return Ok(Answer { bytes: known.bytes, more: known.more });
+        }
+        if !response.status().is_success() {
+            return Err(self.refusal(call, response, token.expose_secret()).await);
+        }
+        let tag = response.headers().get(ETAG).cloned();
+        let more = has_more(response.headers());
+        let bytes = body(response).await.map_err(unavailable)?;
+        if let Some(tag) = tag.filter(|_| call.method == Method::GET) {
+            let size = bytes.len() + 512;
+            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            answers.insert(url.to_string(), Known { tag, bytes: bytes.clone(), more }, size);
+        }
+        Ok(Answer { bytes, more })
+    }
+
+    fn url(&self, call: &Call<'_>, query: &[(&str, &str)]) -> Result<Url, ForgeError> {
+        let mut url = self.base.clone();
+        let setup = || ForgeError::Setup { url: self.base.to_string(), reason: "it has no path".to_owned() };
+        url.path_segments_mut().map_err(|()| setup())?.pop_if_empty().extend(call.path);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Ok(url)
+    }
+
+    fn known(&self, url: &str) -> Option<Known> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).get(&url.to_owned())
+    }
+
+    /// How long the forge is still to be left alone.
+    fn rest(&self) -> Option<Duration> {
+        let until = *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner);
+        until?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+    }
+
+    async fn refusal(&self, call: &Call<'_>, response: Response, token: &str) -> ForgeError {
+        let (status, headers, action) = (response.status(), response.headers().clone(), call.action.clone());
+        if let Some(rest) = asked_rest(status, &headers) {
+            let until = Instant::now().checked_add(rest);
+            *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+            return ForgeError::Limited { action, seconds: rest.as_secs().max(1) };
+        }
+        let json = is_json(&headers);
+        let bytes = body(response).await.unwrap_or_default();
+        let message = if json { said(&bytes, token) } else { String::new() };
+        match status {
+            StatusCode::UNAUTHORIZED => ForgeError::Unauthorized { action, message },
+            StatusCode::FORBIDDEN => ForgeError::Forbidden { action, message },
+            StatusCode::NOT_FOUND => ForgeError::NotFound { action },
+            status if status.is_server_error() => ForgeError::Unavailable {
+                action,
+                reason: format!("the forge says {status} {message}").trim().to_owned(),
+            },
+            status if status.is_redirection() => {
+                let to = headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or("elsewhere");
+                // What stands after a question mark may be a secret.
+                let to = to.split('?').next().unwrap_or_default().chars().take(TOLD).collect();
+                ForgeError::Moved { action, to }
+            }
+            status => ForgeError::Refused { action, status: status.as_u16(), message },
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(call: &Call<'_>, bytes: &[u8]) -> Result<T, ForgeError> {
+    // Calls without an answer worth reading give nothing, not even JSON.
+    let bytes = if bytes.is_empty() { b"null" } else { bytes };
+    serde_json::from_slice(bytes).map_err(|error| {
+        let html = bytes.trim_ascii_start().starts_with(b"<");
+        let reason = if html {
+            "it is a web page".to_owned()
+        } else {
+            format!("{:?} at line {}", error.classify(), error.line())
+        };
+        ForgeError::Unintelligible { action: call.action.clone(), reason }
+    })
+}
+
+async fn body(mut response: Response) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(chain)? {
+        if bytes.len() + chunk.len() > LARGEST {
+            return Err(format!("the answer has more than {LARGEST} bytes"));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+fn has_more(headers: &HeaderMap) -> bool {
+    headers.get_all(LINK).iter().filter_map(|value| value.to_str().ok()).any(|value| value.contains("rel=\"next\""))
+}
+
+/// For how long the forge wants to be left alone, where that is why it refused.
+fn asked_rest(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let after = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(retry_after);
+    let spent = text("x-ratelimit-remaining") == Some("0");
+    let reset = || {
+        let at: i64 = text("x-ratelimit-reset").or_else(|| text("ratelimit-reset"))?.parse().ok()?;
+        u64::try_from(at.saturating_sub(Timestamp::now().as_second())).ok().map(Duration::from_secs)
+    };
+    let rest = match status {
+        StatusCode::TOO_MANY_REQUESTS => Some(after.or_else(reset).unwrap_or(REST)),
+        // GitHub says 403 to too many requests, by one of these headers; without them it is about permission.
+        StatusCode::FORBIDDEN if after.is_some() => after,
+        StatusCode::FORBIDDEN if spent => Some(reset().unwrap_or(REST)),
+        StatusCode::SERVICE_UNAVAILABLE => after,
+        _ => None,
+    };
+    rest.map(|rest| rest.clamp(Duration::from_secs(1), LONGEST_REST))
+}
+
+/// Seconds, or a date.
+fn retry_after(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = jiff::fmt::rfc2822::parse(text.trim()).ok()?.timestamp();
+    u64::try_from(at.as_second().saturating_sub(Timestamp::now().as_second())).ok().map(Duration::from_secs)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    headers.get("content-type").and_then(|value| value.to_str().ok()).is_some_and(|value| value.contains("json"))
+}
+
+/// What the forge says of a failure: one line, not too long, never the token.
+fn said(bytes: &[u8], token: &str) -> String {
+    let value: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let field = |name: &str| {
+        value.get(name).filter(|field| !field.is_null()).map(|field| match field.as_str() {
+            Some(text) => text.to_owned(),
+            None => field.to_string(),
+        })
+    };
+    let parts: Vec<String> =
+        ["message", "error", "error_description", "errors"].iter().filter_map(|name| field(name)).collect();
+    let text = parts.join("; ").replace(token, "***");
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(TOLD).collect()
+}
+
+/// An error with its causes and without its address.
+fn chain(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}

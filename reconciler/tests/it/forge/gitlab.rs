@@ -1,0 +1,125 @@
+//! GitLab (REST, v4).
+
+use overlays::ForgeKind;
+use serde_json::{Value, json};
+use stepgate::forge::{
+    Comment, CommitStatus, Edit, ForgeError, NewPullRequest, Permission, PullRequestState, Review, StatusState,
+};
+
+use super::{BRANCH, Exchange, Scene};
+
+const ROOT: &str = "/api/v4/projects/platform%2Ffleet";
+const FIND: &str = "merge_requests?state=all&source_branch=stepgate%2Fabc%2Fcapi&target_branch=deploy&order_by=created_at&sort=desc&per_page=1";
+
+fn path(rest: &str) -> String {
+    format!("{ROOT}/{rest}")
+}
+
+fn merge(state: &str) -> Value {
+    json!({
+        "id": 99, "iid": 7, "web_url": "https://gitlab.example.com/platform/fleet/-/merge_requests/7", "title": "mgmt: capi v1",
+        "description": "text", "state": state, "sha": "aaaa", "source_branch": BRANCH, "target_branch": "deploy",
+        "author": {"id": 1, "username": "stepgate-bot"}, "updated_at": "2026-11-01T10:00:01.000Z",
+        "merge_user": (state == "merged").then(|| json!({"username": "alice"})),
+        "merged_at": (state == "merged").then_some("2026-11-01T10:00:00.123Z"),
+        "closed_by": (state == "closed").then(|| json!({"username": "bob"})),
+    })
+}
+
+#[tokio::test]
+async fn a_merge_request_is_looked_for_opened_and_changed() {
+    let new = json!({"source_branch": BRANCH, "target_branch": "deploy", "title": "T", "description": "B"});
+    let scene = Scene::start(
+        ForgeKind::GitLab,
+        vec![
+            Exchange::get(&path(FIND), &json!([])),
+            Exchange::new("POST", &path("merge_requests"), 201, &merge("opened")).body(new.clone()),
+            Exchange::new(
+                "POST",
+                &path("merge_requests"),
+                409,
+                &json!({"message": ["Another open merge request already exists for this source branch: !7"]}),
+            )
+            .body(new),
+            Exchange::new("PUT", &path("merge_requests/7"), 200, &merge("opened")).body(json!({"description": "C"})),
+            Exchange::new("PUT", &path("merge_requests/7"), 200, &merge("closed"))
+                .body(json!({"title": "U", "state_event": "close"})),
+            Exchange::get(&path(FIND), &json!([merge("merged")])),
+            Exchange::get(&path(FIND), &json!([merge("closed")])),
+            Exchange::new("GET", &path(FIND), 404, &json!({"message": "404 Project Not Found"})),
+        ],
+    )
+    .await;
+    let forge = &scene.forge;
+    assert_eq!(forge.find("deploy", BRANCH).await, Ok(None));
+    let new = NewPullRequest { base: "deploy", head: BRANCH, title: "T", body: "B" };
+    let opened = forge.open(&new).await.unwrap();
+    assert_eq!((opened.number, opened.state, opened.body.as_str()), (7, PullRequestState::Open, "text"));
+    let again = forge.open(&new).await.unwrap_err();
+    assert!(matches!(again, ForgeError::Refused { status: 409, .. }) && again.to_string().contains("!7"), "{again}");
+    forge.edit(7, &Edit { body: Some("C"), ..Edit::default() }).await.unwrap();
+    forge.edit(7, &Edit { title: Some("U"), close: true, ..Edit::default() }).await.unwrap();
+    let merged = forge.find("deploy", BRANCH).await.unwrap().unwrap();
+    let at = Some("2026-11-01T10:00:00.123Z".parse().unwrap());
+    assert_eq!(merged.state, PullRequestState::Merged { by: Some("alice".to_owned()), at });
+    let closed = forge.find("deploy", BRANCH).await.unwrap().unwrap();
+    assert_eq!(closed.state, PullRequestState::Closed { by: Some("bob".to_owned()) });
+    assert!(matches!(forge.find("deploy", BRANCH).await, Err(ForgeError::NotFound { .. })));
+    scene.replay.finish();
+}
+
+#[tokio::test]
+async fn statuses_approvals_notes_and_members_are_read_and_written() {
+    let failure = CommitStatus {
+        state: StatusState::Failure,
+        context: "stepgate/capi".to_owned(),
+        description: "void".to_owned(),
+    };
+    let member = |name: &str, level: u64, state: &str| json!({"username": name, "access_level": level, "state": state});
+    let scene = Scene::start(
+        ForgeKind::GitLab,
+        vec![
+            Exchange::get(
+                &path("repository/commits/aaaa/statuses?name=stepgate%2Fcapi"),
+                &json!([
+                {"status": "failed", "name": "stepgate/capi", "description": "void"}]),
+            ),
+            Exchange::new("POST", &path("statuses/aaaa"), 201, &json!({}))
+                .body(json!({"state": "failed", "name": "stepgate/capi", "description": "void"})),
+            Exchange::get(
+                &path("merge_requests/7/approvals"),
+                &json!({"approved_by": [{"user": {"username": "alice"}}]}),
+            ),
+            Exchange::get(
+                &path("merge_requests/7/notes?sort=asc&order_by=created_at&per_page=100&page=1"),
+                &json!([
+                {"id": 1, "body": "added 1 commit", "author": {"username": "bot"}, "system": true},
+                {"id": 2, "body": "hi", "author": {"username": "alice"}, "system": false}]),
+            ),
+            Exchange::new("POST", &path("merge_requests/7/notes"), 201, &json!({"id": 3})).body(json!({"body": "one"})),
+            Exchange::new("PUT", &path("merge_requests/7/notes/3"), 200, &json!({"id": 3}))
+                .body(json!({"body": "two"})),
+            Exchange::get(
+                &path("members/all?query=al&per_page=100&page=1"),
+                &json!([member("alice", 50, "active"), member("al", 20, "active")]),
+            ),
+            Exchange::get(
+                &path("members/all?query=alice&per_page=100&page=1"),
+                &json!([member("alice", 30, "active")]),
+            ),
+            Exchange::get(&path("members/all?query=gone&per_page=100&page=1"), &json!([member("gone", 40, "blocked")])),
+        ],
+    )
+    .await;
+    let forge = &scene.forge;
+    assert_eq!(forge.status("aaaa", "stepgate/capi").await, Ok(Some(failure.clone())));
+    forge.set_status("aaaa", &failure).await.unwrap();
+    assert_eq!(forge.approvals(7).await, Ok(vec![Review { by: "alice".to_owned(), commit: None }]));
+    assert_eq!(forge.comments(7).await, Ok(vec![Comment { id: 2, by: "alice".to_owned(), body: "hi".to_owned() }]));
+    forge.comment(7, None, "one").await.unwrap();
+    forge.comment(7, Some(3), "two").await.unwrap();
+    assert_eq!(forge.permission("al").await, Ok(Permission::Read));
+    assert_eq!(forge.permission("alice").await, Ok(Permission::Write));
+    assert_eq!(forge.permission("gone").await, Ok(Permission::None));
+    scene.replay.finish();
+}

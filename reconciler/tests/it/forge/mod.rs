@@ -1,0 +1,40 @@
+//! Forges by the documented form of their requests and answers. What Gitea itself does is shown by `tests/tests/controller/forge.rs`.
+
+mod faults;
+mod github;
+mod gitlab;
+mod replay;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use overlays::{ForgeKind, ForgePolicy};
+use stepgate::forge::{Forge, ForgeAccess, Forges};
+use stepgate::git::RepositoryLocation;
+use tempfile::TempDir;
+
+use replay::{Exchange, Replay};
+
+/// A replaying server, and the forge that Stepgate takes it for.
+struct Scene {
+    replay: Replay,
+    forge: Arc<Forge>,
+    token_file: PathBuf,
+    _folder: TempDir,
+}
+
+impl Scene {
+    async fn start(kind: ForgeKind, exchanges: Vec<Exchange>) -> Self {
+        let replay = Replay::start(exchanges).await;
+        let folder = tempfile::tempdir().unwrap();
+        let token_file = folder.path().join("token");
+        std::fs::write(&token_file, "CANARY-token\n").unwrap();
+        let access = ForgeAccess { token_file: Some(token_file.clone()), hosts: vec!["127.0.0.1".to_owned()] };
+        let policy = ForgePolicy { kind, url: replay.url.clone(), repository: "platform/fleet".to_owned() };
+        let here = RepositoryLocation::Local(folder.path().to_owned());
+        let forge = Forges::new(access).get(&policy, &here).unwrap();
+        Self { replay, forge, token_file, _folder: folder }
+    }
+}
+
+const BRANCH: &str = "stepgate/abc/capi";
