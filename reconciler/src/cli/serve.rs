@@ -37,6 +37,7 @@ pub async fn serve(
     let branches = deploy.into_iter().chain([planner.source_branch().clone()]);
     let mut watch = Watch::start(planner.repository().clone(), WatchSettings::new(branches));
     let webhooks = start_webhooks(arguments, &watch).await?;
+    let told = watch.told();
     let metrics = Arc::new(Metrics::default());
     let health = Arc::new(Health::new(Duration::from_secs(arguments.interval).saturating_add(PATIENCE)));
     let telemetry = start_telemetry(arguments, &metrics, &health).await?;
@@ -90,6 +91,7 @@ pub async fn serve(
         tokio::select! {
             () = SystemClock.sleep_until(wake) => {}
             _ = watch.changed() => {}
+            () = told.notified() => {}
             () = controller.changed() => {
                 let rest = QUIET.saturating_sub(started.elapsed());
                 tokio::select! {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rollout::CommitId;
-use tokio::sync::{mpsc, watch as state};
+use tokio::sync::{Notify, mpsc, watch as state};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -102,6 +102,7 @@ pub struct Watch {
     changes: mpsc::Receiver<HeadChanged>,
     nudge: Nudge,
     failure: state::Receiver<Option<Arc<GitError>>>,
+    told: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
@@ -119,9 +120,11 @@ impl Watch {
             RepositoryLocation::Local(_) => Some(FolderWatch::new(repository.folder(), nudge.clone())),
             RepositoryLocation::Remote(_) => None,
         };
-        let task = Looker { repository, settings, folder, known: BTreeMap::new(), changed, failed };
+        let told = Arc::new(Notify::new());
+        let task =
+            Looker { repository, settings, folder, known: BTreeMap::new(), changed, failed, told: Arc::clone(&told) };
         let task = tokio::spawn(task.run(wishes));
-        Self { changes, nudge, failure, task }
+        Self { changes, nudge, failure, told, task }
     }
 
     /// The next change, in the order in which changes were seen. None when the watch has ended.
@@ -132,6 +135,11 @@ impl Watch {
     /// A handle that makes this watch look, for example for [`webhook`].
     pub fn nudge(&self) -> Nudge {
         self.nudge.clone()
+    }
+
+    /// Notified after each look that a webhook led to, whatever it found: reviews, comments and closed pull requests move no branch.
+    pub fn told(&self) -> Arc<Notify> {
+        Arc::clone(&self.told)
     }
 
     /// Why the last look failed, or none. Changes whenever looking begins or ceases to fail.
@@ -153,6 +161,7 @@ struct Looker {
     known: BTreeMap<BranchName, CommitId>,
     changed: mpsc::Sender<HeadChanged>,
     failed: state::Sender<Option<Arc<GitError>>>,
+    told: Arc<Notify>,
 }
 
 impl Looker {
@@ -218,6 +227,9 @@ impl Looker {
             if before != after && self.changed.send(HeadChanged { branch, before, after, noticed }).await.is_err() {
                 return Ok(false);
             }
+        }
+        if noticed == Noticed::Webhook {
+            self.told.notify_one();
         }
         Ok(true)
     }

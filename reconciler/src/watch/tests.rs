@@ -185,6 +185,15 @@ async fn a_remote_repository_is_polled_and_nudged() {
     expect(&mut nudged, "main", Some(&one), Some(&two), Noticed::Webhook).await;
 }
 
+#[tokio::test]
+async fn a_webhook_is_told_although_no_branch_has_moved() {
+    let fleet = Fleet::new();
+    let watch = fleet.watch(Duration::from_secs(3600));
+    let told = watch.told();
+    watch.nudge().look(Noticed::Webhook);
+    timeout(DEADLINE, told.notified()).await.unwrap();
+}
+
 #[test]
 fn jitter_stays_within_a_tenth() {
     for random in [0, 1, 100, 200, u64::MAX, 0x1234_5678_9abc] {
