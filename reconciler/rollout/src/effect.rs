@@ -56,6 +56,9 @@ pub struct ApprovalRequest {
     pub scope: ApprovalScope,
     /// The commit that is proposed. It is on the deploy branch once people have merged it: its ledger records the approval.
     pub commit: StageCommit,
+    /// Why it is not to be merged yet, although it may be: no maintenance window is open.
+    #[serde(default)]
+    pub not_yet: Option<String>,
 }
 
 /// What is to be done next. A list of effects is carried out in order; each may be lost to a crash, and is then decided again.

@@ -9,6 +9,7 @@ use super::error::CommandError;
 use super::output;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::sources::FetchSources;
+use crate::forge::ForgeAccess;
 use crate::git::{GitError, ListedSnapshot, Repository, RepositoryLocation};
 
 /// The repository, and the source branch as it is now.
@@ -76,7 +77,8 @@ pub fn planner(arguments: &FleetArguments) -> Result<Planner, CommandError> {
     let repository = Repository::open(&location).map_err(explain)?;
     let branch = arguments.source_branch.parse()?;
     let sources = FetchSources::new(arguments.mirrors.clone()).with_private_hosts(arguments.private_hosts.clone());
-    Ok(Planner::new(repository, branch, Arc::new(sources)))
+    let access = ForgeAccess { token_file: arguments.forge_token_file.clone(), hosts: arguments.forge_hosts.clone() };
+    Ok(Planner::new(repository, branch, Arc::new(sources)).with_forge(access))
 }
 
 /// Opens the repository and reads both branches.

@@ -79,6 +79,12 @@ pub struct FleetArguments {
     /// A host under `fetch.allow` that may have a loopback, link-local or private address. May be given several times.
     #[arg(long = "private-host", env = "STEPGATE_PRIVATE_HOSTS", value_delimiter = ',', value_name = "HOST")]
     private_hosts: Vec<String>,
+    /// File with the token for the forge that `stepgate.yaml` names; it is read for each request.
+    #[arg(long, env = "STEPGATE_FORGE_TOKEN_FILE", value_name = "FILE")]
+    forge_token_file: Option<PathBuf>,
+    /// A host that may see that token, besides the fleet repository's. May be given several times.
+    #[arg(long = "forge-host", env = "STEPGATE_FORGE_HOSTS", value_delimiter = ',', value_name = "HOST")]
+    forge_hosts: Vec<String>,
 }
 
 /// What a verb takes that reports on the clusters of a fleet.

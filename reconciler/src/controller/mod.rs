@@ -39,6 +39,7 @@ use clock::Clock;
 use deployed::DirectoryIds;
 use inputs::Inputs;
 use planner::{ClusterView, FleetReading, Planner};
+use proposal::{Mergers, Shown};
 use standing::Standing;
 
 use crate::cluster::kubernetes::Changes;
@@ -54,6 +55,10 @@ struct Memory {
     done: Option<StateKey>,
     /// The directory that was last applied without Flux.
     applied: Option<DirectoryIds>,
+    /// Who merged what, as the forge said.
+    mergers: Mergers,
+    /// What people were last shown on the forge, or why they could not be.
+    shown: Shown,
 }
 
 /// What git says of a cluster, by digests: while it stays, a cluster that is done is done, and its plan is the same.

@@ -12,7 +12,7 @@ use super::commit::{self, Signature, StaleDecision};
 use super::direct;
 use super::directory::ClusterDirectory;
 use super::planner::{ClusterView, FleetReading, Planner};
-use super::proposal;
+use super::proposal::{self, Asking, Mergers, Told};
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
 use super::standing::{self, Standing};
 use super::{Controller, Memory, Settled};
@@ -139,10 +139,11 @@ impl Controller {
         for _ in 0..EFFECTS_PER_PASS {
             let view = self.current_view(&reading, cluster)?;
             let now = self.clock.now();
-            let world = self.world(&reading, &view, now)?;
+            let askings = self.askings(&reading, &view).await?;
+            let world = self.world(&reading, &view, &askings, now).await;
             let effects = rollout::step(&world, now);
             if asks_people(&view) {
-                self.withdraw_void(&view, &effects)?;
+                self.withdraw_void(&reading, &view, &askings, &effects).await?;
             }
             if !effects.iter().any(writes) {
                 drop(turn.take());
@@ -157,7 +158,7 @@ impl Controller {
             let mut again = false;
             (pass.next, pass.proposed) = (None, None);
             for effect in effects {
-                match self.perform(&reading, &view, &world, effect, pass).await? {
+                match self.perform(&reading, &view, &world, &askings, effect, pass).await? {
                     Performed::Nothing => {}
                     Performed::Again => again = true,
                     Performed::Pushed => {
@@ -184,16 +185,28 @@ impl Controller {
         Ok(())
     }
 
-    fn world(&self, reading: &FleetReading, view: &ClusterView, now: jiff::Timestamp) -> Result<World, GitError> {
+    async fn world(
+        &self,
+        reading: &FleetReading,
+        view: &ClusterView,
+        askings: &[Asking],
+        now: jiff::Timestamp,
+    ) -> World {
         let prerequisite = {
             let standings = self.standings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             standing::prerequisite(&reading.fleet, &view.cluster, &standings)
         };
-        let approvals = proposal::records(self.planner.repository(), view)?;
-        let mut world = world(reading, view, self.memory(&view.name), prerequisite.into_iter().collect(), approvals);
+        let memory = self.memory(&view.name);
+        let mut mergers = memory.mergers.clone();
+        let approvals = askings.iter().filter_map(Asking::record).collect();
+        let mut world = world(reading, view, memory, prerequisite.into_iter().collect(), approvals);
+        proposal::name_mergers(&self.planner, reading, view, &mut world.deploy, &mut mergers).await;
         world.history = rollout::record(&world, now);
-        self.remember(&view.name, |memory| memory.history = world.history.clone());
-        Ok(world)
+        self.remember(&view.name, |memory| {
+            memory.history = world.history.clone();
+            memory.mergers = mergers;
+        });
+        world
     }
 
     async fn perform(
@@ -201,6 +214,7 @@ impl Controller {
         reading: &FleetReading,
         view: &Arc<ClusterView>,
         world: &World,
+        askings: &[Asking],
         effect: Effect,
         pass: &mut ClusterPass,
     ) -> Result<Performed, anyhow::Error> {
@@ -239,9 +253,19 @@ impl Controller {
             }
             Effect::RequestApproval(request) => {
                 let (branch, is_new) = self.propose(reading, view, &request)?;
+                let asking = askings.iter().find(|asking| asking.branch == branch);
                 pass.proposed = Some(branch);
                 // Decided once more, the wait says where people are asked.
-                Ok(if is_new { Performed::Again } else { Performed::Nothing })
+                let told = match asking {
+                    Some(asking) if !is_new => self.show(reading, view, &request, asking).await,
+                    Some(_) | None if is_new => Told::New,
+                    Some(_) | None => Told::Nothing,
+                };
+                Ok(match told {
+                    Told::Nothing => Performed::Nothing,
+                    Told::New => Performed::Again,
+                    Told::Landed => Performed::Moved,
+                })
             }
             Effect::Wait { stage, reason, until } => {
                 if let Some(until) = until {
@@ -414,8 +438,10 @@ impl Controller {
         clusters: &dyn Clusters,
         now: jiff::Timestamp,
     ) -> Result<ClusterOutcome, GitError> {
-        let approvals = proposal::records(planner.repository(), view)?;
+        let askings = proposal::askings(planner, reading, view).await?;
+        let approvals = askings.iter().filter_map(Asking::record).collect();
         let mut world = world(reading, view, Memory::default(), Vec::new(), approvals);
+        proposal::name_mergers(planner, reading, view, &mut world.deploy, &mut Mergers::default()).await;
         world.observation = Some(clusters.cluster(&view.cluster).observe(&request(view, &world, true, now)).await);
         world.history = rollout::record(&world, now);
         for effect in rollout::step(&world, now) {

@@ -18,6 +18,7 @@ use super::near::NearFiles;
 use super::parts::{self, Part};
 use super::{deploy, plan};
 use crate::cluster::FluxReference;
+use crate::forge::{Forge, ForgeAccess, ForgeError, Forges};
 use crate::git::{BranchName, DeployLayout, GitError, GitSnapshot, HistoryEntry, Repository};
 
 /// Where manifests and charts come from, given what the policy allows.
@@ -132,6 +133,7 @@ pub struct Planner {
     repository: Repository,
     source_branch: BranchName,
     sources: Arc<dyn Sources>,
+    forges: Arc<Forges>,
     known: Arc<Known>,
 }
 
@@ -159,7 +161,22 @@ impl Default for Known {
 impl Planner {
     /// A planner for the fleet repository, whose intent is on `source_branch`.
     pub fn new(repository: Repository, source_branch: BranchName, sources: Arc<dyn Sources>) -> Self {
-        Self { repository, source_branch, sources, known: Arc::default() }
+        Self { repository, source_branch, sources, forges: Arc::default(), known: Arc::default() }
+    }
+
+    /// The same planner, which may ask a forge.
+    #[must_use]
+    pub fn with_forge(self, access: ForgeAccess) -> Self {
+        Self { forges: Arc::new(Forges::new(access)), ..self }
+    }
+
+    /// The forge that the policy of a reading names; none where it names none.
+    ///
+    /// # Errors
+    /// [`ForgeError`] when it may not be asked.
+    pub fn forge(&self, reading: &FleetReading) -> Result<Option<Arc<Forge>>, ForgeError> {
+        let policy = reading.fleet.policy.forge.as_ref();
+        policy.map(|policy| self.forges.get(policy, self.repository.location())).transpose()
     }
 
     /// The fleet repository.

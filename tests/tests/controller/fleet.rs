@@ -18,6 +18,7 @@ use stepgate::controller::planner::Planner;
 use stepgate::controller::sources::FetchSources;
 use stepgate::controller::{ClusterOutcome, Controller, Pass};
 use stepgate::demo::{DemoSettings, FleetFiles, SimulatedFleet};
+use stepgate::forge::ForgeAccess;
 use stepgate::git::{
     BranchName, CommitDraft, CommitMessage, CommitOutcome, DeployLayout, HistoryEntry, PushOutcome, Repository, Signing,
 };
@@ -40,6 +41,8 @@ pub struct Fleet {
     pub clock: VirtualClock,
     pub simulated: Arc<SimulatedFleet>,
     pub layout: DeployLayout,
+    /// What controllers are given for a forge.
+    pub access: ForgeAccess,
     main: BranchName,
 }
 
@@ -51,14 +54,25 @@ impl Fleet {
     /// A fleet with another `stepgate.yaml`.
     pub fn with_policy(change: impl FnOnce(String) -> String) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let repository = Repository::create(&folder.path().join("fleet.git"), &"main".parse().unwrap()).unwrap();
+        Self::on(folder, repository, "2026-01-05T09:00:00Z".parse().unwrap(), ForgeAccess::default(), change)
+    }
+
+    /// A fleet in an empty repository, from this time on, with another `stepgate.yaml`.
+    pub fn on(
+        folder: TempDir,
+        repository: Repository,
+        start: Timestamp,
+        access: ForgeAccess,
+        change: impl FnOnce(String) -> String,
+    ) -> Self {
         let settings =
             DemoSettings { folder: folder.path().to_owned(), bundles: None, mirrors: Vec::new(), broken: None };
         let mut files = FleetFiles::of(&settings).unwrap();
         let policy = files.before.get_mut("stepgate.yaml").unwrap();
         *policy = change(String::from_utf8(policy.clone()).unwrap()).into_bytes();
         let main: BranchName = "main".parse().unwrap();
-        let repository = Repository::create(&folder.path().join("fleet.git"), &main).unwrap();
-        let clock = VirtualClock::new("2026-01-05T09:00:00Z".parse().unwrap());
+        let clock = VirtualClock::new(start);
         let planner = planner(&repository, &files);
         commit(&repository, &main, &additions(&files.before), clock.now());
         for cluster in CLUSTERS {
@@ -67,11 +81,11 @@ impl Fleet {
         let reading = planner.read().unwrap();
         let simulated = Arc::new(SimulatedFleet::settled(&reading, clock.now()).unwrap());
         clock.advance(SignedDuration::from_secs(60));
-        Self { _folder: folder, repository, files, clock, simulated, layout: reading.layout, main }
+        Self { _folder: folder, repository, files, clock, simulated, layout: reading.layout, access, main }
     }
 
     pub fn planner(&self) -> Planner {
-        planner(&self.repository, &self.files)
+        planner(&self.repository, &self.files).with_forge(self.access.clone())
     }
 
     /// A controller that remembers nothing: a process that has just been started.

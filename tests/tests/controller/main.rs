@@ -1,10 +1,11 @@
 //! The real controller on real bare repositories and simulated clusters: stopped at every point, run twice at once, and met by
 //! people who change both branches meanwhile.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 mod approvals;
 mod fleet;
+mod forge;
 mod people;
 mod remembering;
 mod stopped;

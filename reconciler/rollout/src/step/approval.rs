@@ -81,14 +81,14 @@ pub(super) fn ask(
         // Proposed again each time: what is proposed already stays as it is, unless the commit would be another one now.
         Some(ApprovalState::Pending) | None => {
             // A merge puts the commit on the branch at once, so people should know when that is welcome.
-            let window = match closed_windows(next, now) {
-                Some(Some(opens)) => format!("; the next maintenance window opens at {opens}"),
-                Some(None) => "; no maintenance window opens any more".to_owned(),
-                None => String::new(),
-            };
+            let not_yet = closed_windows(next, now).map(|opens| match opens {
+                Some(opens) => format!("the next maintenance window opens at {opens}"),
+                None => "no maintenance window opens any more".to_owned(),
+            });
+            let window = not_yet.as_ref().map(|window| format!("; {window}")).unwrap_or_default();
             let help = format!("merge what is proposed, or `stepgate approve {}`", plan.cluster);
             let reason = Reason::new(format!("{what} waits for approval{place}{window}")).help(help);
-            let request = ApprovalRequest { scope, commit: commit.clone() };
+            let request = ApprovalRequest { scope, commit: commit.clone(), not_yet };
             // The gate that let it be proposed goes on being watched: what it no longer allows is not to be merged.
             let at = next_reading(world, next.policy.maximum_age, None, now);
             Err(vec![

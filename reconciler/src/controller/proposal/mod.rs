@@ -6,11 +6,14 @@
 
 mod answer;
 mod body;
+mod command;
 mod open;
+mod pull_request;
 
 use rollout::{ApprovalRecord, ApprovalScope, ApprovalState, CommitId, Plan, RolloutId, approval_scope};
 
 pub use answer::{AnswerError, Approval, approve, reject};
+pub use pull_request::{Asking, Mergers, Shown, Told, askings, name_mergers};
 
 use super::directory::path;
 use super::planner::ClusterView;
@@ -74,6 +77,7 @@ impl Proposal {
         Ok(None)
     }
 
+    /// What its branch alone answers.
     fn record(&self, scope: ApprovalScope) -> ApprovalRecord {
         let edited = if self.edited { " (changed by people)" } else { "" };
         ApprovalRecord {
@@ -99,20 +103,6 @@ pub fn branch(rollout: &RolloutId, scope: &ApprovalScope) -> Result<BranchName, 
         action: "name the branch of a proposal".to_owned(),
         message: error.to_string(),
     })
-}
-
-/// What was answered to what the plans of a cluster ask for next.
-///
-/// # Errors
-/// [`GitError`] when branches cannot be read.
-pub fn records(repository: &Repository, view: &ClusterView) -> Result<Vec<ApprovalRecord>, GitError> {
-    let mut records = Vec::new();
-    for (plan, scope) in asked(view) {
-        let branch = branch(&plan.rollout_id, &scope)?;
-        repository.refresh(std::slice::from_ref(&branch))?;
-        records.extend(Proposal::read(repository, &branch)?.map(|proposal| proposal.record(scope)));
-    }
-    Ok(records)
 }
 
 /// The plans of a cluster, each with what its policy wants to be asked before its next stage.

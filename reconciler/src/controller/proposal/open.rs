@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rollout::{ApprovalRequest, Effect};
 
-use super::{PREFIX, Proposal, asked, body, body_path, branch};
+use super::{Asking, PREFIX, Proposal, asked, body, body_path, branch};
 use crate::controller::Controller;
 use crate::controller::commit::{Signature, StaleDecision, stage_draft};
 use crate::controller::directory::ClusterDirectory;
@@ -71,12 +71,15 @@ impl Controller {
 
     /// Takes back what was proposed for this cluster and is void: another plan's, a stage's that is no longer next, and one whose gate has
     /// failed since. A rejection stays as long as its plan does.
-    pub(in crate::controller) fn withdraw_void(
+    pub(in crate::controller) async fn withdraw_void(
         &self,
+        reading: &FleetReading,
         view: &ClusterView,
+        askings: &[Asking],
         effects: &[Effect],
     ) -> Result<(), anyhow::Error> {
         let repository = self.planner.repository();
+        self.tell_rejected(reading, view, askings).await;
         let held = effects.iter().any(|effect| matches!(effect, Effect::Hold { .. }));
         let asked: Vec<_> = asked(view).map(|(plan, scope)| (branch(&plan.rollout_id, &scope), plan)).collect();
         for branch in repository.branches()?.into_iter().filter(|branch| branch.as_str().starts_with(PREFIX)) {
@@ -87,7 +90,9 @@ impl Controller {
             let wanted = asked.iter().any(|(name, plan)| {
                 name.as_ref().is_ok_and(|name| *name == branch) && proposal.trailers.plan == plan.digest
             });
-            if !wanted || (held && proposal.rejected_by.is_none()) {
+            let rejected = askings.iter().any(|asking| asking.branch == branch && asking.is_rejected());
+            if !wanted || (held && !rejected) {
+                self.close(reading, view, &proposal, wanted).await;
                 repository.withdraw(&branch, &proposal.head)?;
                 tracing::info!(cluster.name = %view.name, git.branch = %branch, "withdrew `{branch}`: it proposes nothing that could be committed now");
             }

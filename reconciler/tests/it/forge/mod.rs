@@ -1,4 +1,4 @@
-//! Forges by the documented form of their requests and answers. What Gitea itself does is shown by `tests/tests/controller/forge.rs`.
+//! Forges by the documented form of their requests and answers. What Gitea itself does is shown by `tests/tests/controller/forge`.
 
 mod faults;
 mod github;
