@@ -68,6 +68,8 @@ struct State {
     interests: BTreeMap<String, Interest>,
     /// By resource, then by namespace and name: the digest of what gates read.
     seen: HashMap<String, HashMap<ObjectKey, u64>>,
+    /// Resources of which this server's events cannot be read: trying again would not help.
+    unreadable: HashSet<String>,
 }
 
 /// Namespace and name.
@@ -81,11 +83,15 @@ impl Watches {
     /// From now on `cluster` is told of changes of these objects. What is watched already goes on.
     pub(super) fn follow(&self, connection: &Connection, cluster: &str, interest: Interest) {
         let resources: Vec<ApiResource> = interest.resources().cloned().collect();
-        self.state().interests.insert(cluster.to_owned(), interest);
+        let unreadable = {
+            let mut state = self.state();
+            state.interests.insert(cluster.to_owned(), interest);
+            state.unreadable.clone()
+        };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         for resource in resources {
             let topic = topic(&resource);
-            if tasks.get(&topic).is_some_and(|task| !task.is_finished()) {
+            if unreadable.contains(&topic) || tasks.get(&topic).is_some_and(|task| !task.is_finished()) {
                 continue;
             }
             let watching = watch(connection.clone(), resource, Arc::clone(&self.state), Arc::clone(&self.changes));
@@ -162,6 +168,16 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
                     break;
                 }
                 Err(error) if is_gone(&error) => return,
+                Err(error) if is_unreadable(&error) => {
+                    tracing::warn!(
+                        kubernetes.server = connection.server(),
+                        %error,
+                        "this server does not send the events of {} as one JSON object a line, as API servers do; changes are found by readings",
+                        resource.plural
+                    );
+                    lock().unreadable.insert(topic);
+                    return;
+                }
                 Err(error) => {
                     if !std::mem::replace(&mut told, true) {
                         tracing::warn!(
@@ -181,6 +197,11 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
 /// Servers before watch-list refuse `sendInitialEvents` as invalid or forbidden by their feature gates.
 fn cannot_stream(error: &watcher::Error) -> bool {
     code(error).is_some_and(|code| matches!(code, 400 | 422))
+}
+
+/// What was sent is no event. Cluster API's servers in memory spread each over several lines.
+fn is_unreadable(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchFailed(kube::Error::SerdeError(_)))
 }
 
 /// The resource is served no more.
@@ -205,7 +226,7 @@ fn key(object: &DynamicObject) -> ObjectKey {
 
 impl State {
     fn applied(&mut self, topic: &str, resource: &ApiResource, object: &DynamicObject, changes: &Changes) {
-        let Self { interests, seen } = self;
+        let Self { interests, seen, .. } = self;
         let mut interested = interests
             .iter()
             .filter(|(_, interest)| interest.matches(resource, object))
@@ -239,5 +260,33 @@ impl State {
             let interested = self.interests.iter().filter(|(_, interest)| interest.names(resource));
             interested.for_each(|(cluster, _)| changes.note(cluster));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kind::NODE;
+    use super::super::server::{Answer, ApiServer, Script};
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_whose_events_cannot_be_read_is_asked_once() {
+        let event = "{\n \"type\": \"ADDED\",\n \"object\": {}\n}\n";
+        let script = Script::default().on("GET /api/v1/nodes?watch=true", Answer::Text(200, event));
+        let server = ApiServer::start(script).await;
+        let watches = Watches::new(Arc::default());
+        let follow = || {
+            let mut interest = Interest::default();
+            interest.add(NODE.resource("v1"), Filter::All);
+            watches.follow(&server.connection(), "prod", interest);
+            watches.tasks.lock().unwrap().drain().map(|(_, task)| task).collect::<Vec<_>>()
+        };
+        let tasks = follow();
+        assert_eq!(tasks.len(), 1);
+        for task in tasks {
+            tokio::time::timeout(Duration::from_secs(10), task).await.unwrap().unwrap();
+        }
+        assert!(follow().is_empty());
+        assert_eq!(server.asked().len(), 1);
     }
 }
