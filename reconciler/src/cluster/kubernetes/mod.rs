@@ -11,6 +11,7 @@ mod observe;
 mod probe;
 mod request;
 mod rollout_resource;
+mod specimen;
 mod watch;
 mod watched;
 mod workload;

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::connection::Connection;
 use super::error::RequestError;
-use super::kind::{MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION};
+use super::kind::{CUSTOM_RESOURCE_DEFINITION, MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION};
 use super::request::Address;
+use super::specimen::specimen;
 
 /// At most this many resources of one configuration are tried.
 const TRIES: usize = 4;
@@ -89,6 +90,12 @@ async fn probe_target(connection: &Connection, target: &Target, mutating: bool) 
         let namespace = address.namespaced.then_some(NAMESPACE);
         let created = connection.create_dry_run(&address.resource, namespace, &made_up(&address)).await;
         told = tell(created, mutating)?;
+        // What is known of a kind is not enough: its definition knows better.
+        if matches!(told, Told::Nothing(_))
+            && let Some(object) = of_definition(connection, &address).await?
+        {
+            told = tell(connection.create_dry_run(&address.resource, namespace, &object).await, mutating)?;
+        }
     }
     Ok(told)
 }
@@ -146,6 +153,23 @@ fn made_up(address: &Address) -> Value {
         _ => json!({}),
     };
     json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": PROBE}, "spec": spec})
+}
+
+/// An object with everything that the definition of its kind requires; none for kinds without a definition.
+async fn of_definition(connection: &Connection, address: &Address) -> Result<Option<Value>, RequestError> {
+    let resource = &address.resource;
+    if resource.group.is_empty() {
+        return Ok(None);
+    }
+    let name = format!("{}.{}", resource.plural, resource.group);
+    let definition = connection.get(&CUSTOM_RESOURCE_DEFINITION.resource("v1"), None, &name).await?;
+    let specimen = definition.and_then(|definition| specimen(&definition.data, &resource.version));
+    Ok(specimen.map(|mut object| {
+        object.insert("apiVersion".to_owned(), json!(resource.api_version));
+        object.insert("kind".to_owned(), json!(resource.kind));
+        object.insert("metadata".to_owned(), json!({"name": PROBE}));
+        Value::Object(object)
+    }))
 }
 
 #[cfg(test)]
