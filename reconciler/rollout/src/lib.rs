@@ -44,7 +44,7 @@ pub use observation::{
     BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition, DaemonSet, Deployment,
     EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource, Machine,
     MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod,
-    Reachability, RunningImage, Survey, VirtualAddress, WebhookOutcome, WebhookProbe, conditions,
+    Reachability, RunningImage, Survey, TakenField, VirtualAddress, WebhookOutcome, WebhookProbe, conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,

@@ -10,24 +10,75 @@ mod objects;
 pub mod recording;
 pub mod simulated;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use overlays::DataPattern;
 use rollout::{BackupReport, ClusterName, CommitId, Expectation, Observation, RolloutId};
+use serde_json::Value;
 
 /// What a reading is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ObserveRequest {
     /// What gates will ask: everything that these look at is read.
     pub expectations: Vec<Expectation>,
     /// Flux Kustomizations to read besides those that the expectations name.
     pub kustomizations: Vec<FluxReference>,
+    /// What the deploy branch says of the cluster: a field of it that somebody else has taken over is told.
+    pub deployed: Arc<DeployedObjects>,
     /// Whether a watch's cache is not good enough.
     pub confirm: bool,
     /// The time by the caller's clock, which becomes the time of the reading: nothing in it is older.
     pub at: Timestamp,
+}
+
+/// The objects that the deploy branch holds for a cluster. They are parsed when one of them is looked at first.
+#[derive(Default)]
+pub struct DeployedObjects {
+    files: Vec<Arc<[u8]>>,
+    objects: OnceLock<HashMap<DeployedKey, Value>>,
+}
+
+/// Group, kind, namespace (empty where none is named) and name.
+type DeployedKey = (String, String, String, String);
+
+impl DeployedObjects {
+    /// The objects of these YAML files.
+    pub fn new(files: impl IntoIterator<Item = Arc<[u8]>>) -> Self {
+        Self { files: files.into_iter().collect(), objects: OnceLock::new() }
+    }
+
+    /// What the deploy branch says of this object; none where it says nothing. Definitions are left out: they are large, and who owns them
+    /// tells nothing that their versions do not.
+    fn find(&self, group: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<&Value> {
+        let objects = self.objects.get_or_init(|| self.files.iter().flat_map(|file| keyed(file)).collect());
+        let of = |namespace: &str| (group.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned());
+        objects.get(&of(namespace.unwrap_or_default())).or_else(|| {
+            // Where a manifest names no namespace, the object goes to this one.
+            objects.get(&of("")).filter(|_| namespace == Some("default"))
+        })
+    }
+}
+
+impl fmt::Debug for DeployedObjects {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("DeployedObjects").field("files", &self.files.len()).finish_non_exhaustive()
+    }
+}
+
+fn keyed(file: &[u8]) -> Vec<(DeployedKey, Value)> {
+    let objects = overlays::objects_of(file);
+    let object = |node| {
+        let object = objects::from_yaml(node);
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let group = text("/apiVersion").split_once('/').map(|(group, _)| group.to_owned()).unwrap_or_default();
+        let key = (group, text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
+        (key.1 != "CustomResourceDefinition").then_some((key, object))
+    };
+    objects.iter().filter_map(object).collect()
 }
 
 /// Namespace and name of a Flux object.

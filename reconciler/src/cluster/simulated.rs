@@ -77,7 +77,13 @@ mod tests {
 
     fn request(second: i64, confirm: bool) -> ObserveRequest {
         let expectations = vec![Expectation::ClusterHealthy { cluster: None }];
-        ObserveRequest { expectations, kustomizations: Vec::new(), confirm, at: at(second) }
+        ObserveRequest {
+            expectations,
+            kustomizations: Vec::new(),
+            deployed: std::sync::Arc::default(),
+            confirm,
+            at: at(second),
+        }
     }
 
     fn simulated() -> Box<dyn Cluster> {

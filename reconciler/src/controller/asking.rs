@@ -1,5 +1,7 @@
 //! What is read of a cluster, for what is to be decided.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use rollout::{Plan, StageName, World};
 
@@ -24,5 +26,11 @@ pub fn request(view: &ClusterView, world: &World, confirm: bool, at: Timestamp) 
         .flat_map(|plan| plan.stages.iter().filter(|stage| is_asked_for(plan, &stage.stage.name)));
     let expectations =
         stages.flat_map(|stage| stage.expectations.iter().chain(&stage.deployed_expectations)).cloned().collect();
-    ObserveRequest { expectations, kustomizations: view.flux_references(), confirm, at }
+    ObserveRequest {
+        expectations,
+        kustomizations: view.flux_references(),
+        deployed: Arc::clone(&view.deployed),
+        confirm,
+        at,
+    }
 }

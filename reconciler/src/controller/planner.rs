@@ -17,7 +17,7 @@ use super::inputs::SourceReading;
 use super::near::NearFiles;
 use super::parts::{self, Part};
 use super::{deploy, plan};
-use crate::cluster::FluxReference;
+use crate::cluster::{DeployedObjects, FluxReference};
 use crate::forge::{Forge, ForgeAccess, ForgeError, Forges};
 use crate::git::{BranchName, DeployLayout, GitError, GitSnapshot, HistoryEntry, Repository};
 
@@ -86,6 +86,8 @@ pub struct ClusterView {
     pub problems: Vec<Problem>,
     /// Its Flux Kustomizations by the directory that they apply.
     pub kustomizations: BTreeMap<String, FluxReference>,
+    /// The objects of its directory.
+    pub deployed: Arc<DeployedObjects>,
 }
 
 impl ClusterView {
@@ -268,6 +270,7 @@ impl Planner {
             Context { name: &cluster_name, directory: &directory, base: base.as_deref(), deployed: &reading.deployed };
         let Planned { plan, parts, kustomizations, reaches_far } = self.plan(&context, &reading.source, cluster)?;
         let running = self.running_plan(&context, &plan)?;
+        let deployed = Arc::new(DeployedObjects::new(directory.files.files.values().cloned()));
         Ok(ClusterView {
             name: cluster_name.clone(),
             cluster: cluster.clone(),
@@ -281,6 +284,7 @@ impl Planner {
             problems,
             directory,
             kustomizations,
+            deployed,
         })
     }
 

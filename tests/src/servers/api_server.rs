@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::certificate::{Authority, Identity};
 use super::process::Process;
@@ -138,6 +138,18 @@ impl ApiServer {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// The audit log: every request, in each of its stages, as metadata.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn audit(&self) -> anyhow::Result<Vec<Value>> {
+        let path = self.folder.join("audit.log");
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        // The last line may be in the making.
+        let whole = text.rfind('\n').and_then(|end| text.get(..end)).unwrap_or_default();
+        Ok(whole.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
     }
 
     fn write_kubeconfig(&self, name: &str, identity: &Identity) -> anyhow::Result<PathBuf> {

@@ -43,6 +43,7 @@ fn a_deployment_is_read_as_it_is_and_an_outage_as_one() {
                 images: vec![image.to_owned()],
             }],
             kustomizations: Vec::new(),
+            deployed: std::sync::Arc::default(),
             confirm: true,
             at: Timestamp::now(),
         };

@@ -113,7 +113,13 @@ impl Bench {
 
     async fn kustomization(&self) -> anyhow::Result<FluxKustomization> {
         let (expectations, kustomizations) = (Vec::new(), Vec::new());
-        let request = ObserveRequest { expectations, kustomizations, confirm: true, at: Timestamp::now() };
+        let request = ObserveRequest {
+            expectations,
+            kustomizations,
+            deployed: Arc::default(),
+            confirm: true,
+            at: Timestamp::now(),
+        };
         self.cluster.observe(&request).await.flux.kustomizations.pop().context("nothing was applied")
     }
 }

@@ -83,11 +83,7 @@ async fn install(server: &ApiServer, client: &Client) -> anyhow::Result<Connecti
 
 /// What the audit log says of the installed identity's requests, each in its stages.
 fn asked(server: &ApiServer) -> anyhow::Result<Vec<Value>> {
-    let text = std::fs::read_to_string(server.folder().join("audit.log"))?;
-    // The last line may be in the making.
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let lines = whole.lines().map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>()?;
-    Ok(lines.into_iter().filter(|line| line["user"]["username"] == IDENTITY).collect())
+    Ok(server.audit()?.into_iter().filter(|line| line["user"]["username"] == IDENTITY).collect())
 }
 
 fn writes(server: &ApiServer) -> anyhow::Result<usize> {
@@ -210,6 +206,7 @@ fn the_installed_identity_may_do_what_it_has_to_and_takes_turns_by_a_lease() {
                 Expectation::Flux { namespace: "flux-system".to_owned(), kustomizations: vec!["prod-capi".to_owned()] },
             ],
             kustomizations: Vec::new(),
+            deployed: Arc::default(),
             confirm: true,
             at: Timestamp::now(),
         };

@@ -47,7 +47,15 @@ fn definition(group: &str, kind: &str, plural: &str, versions: &[(&str, bool)], 
 
 async fn observe(cluster: &KubernetesCluster, expectation: Expectation) -> Observation {
     let (expectations, kustomizations) = (vec![expectation], Vec::new());
-    cluster.observe(&ObserveRequest { expectations, kustomizations, confirm: true, at: Timestamp::now() }).await
+    cluster
+        .observe(&ObserveRequest {
+            expectations,
+            kustomizations,
+            deployed: std::sync::Arc::default(),
+            confirm: true,
+            at: Timestamp::now(),
+        })
+        .await
 }
 
 async fn start(server: &ApiServer) -> anyhow::Result<KubernetesCluster> {

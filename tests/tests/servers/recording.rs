@@ -77,6 +77,7 @@ impl Recorder {
                 let request = ObserveRequest {
                     expectations: expectations.clone(),
                     kustomizations: Vec::new(),
+                    deployed: Arc::default(),
                     confirm: true,
                     at: Timestamp::now(),
                 };

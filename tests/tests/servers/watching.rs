@@ -23,7 +23,13 @@ const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
 fn request(deployment: &str) -> ObserveRequest {
     let (namespace, name) = (String::from("default"), deployment.to_owned());
     let expectations = vec![Expectation::Deployment { namespace, name, images: Vec::new() }];
-    ObserveRequest { expectations, kustomizations: Vec::new(), confirm: true, at: Timestamp::now() }
+    ObserveRequest {
+        expectations,
+        kustomizations: Vec::new(),
+        deployed: Arc::default(),
+        confirm: true,
+        at: Timestamp::now(),
+    }
 }
 
 async fn connection(server: &ApiServer) -> anyhow::Result<Connection> {

@@ -19,6 +19,20 @@ pub(super) fn check_object(reference: &ObjectReference, observation: &Observatio
     }
 }
 
+/// Nobody else writes what the deploy branch says: two writers would undo each other for ever, and neither's state proves anything.
+pub(super) fn check_taken(observation: &Observation, findings: &mut Findings) {
+    for taken in &observation.taken {
+        let since = taken.at.map(|at| format!(", which wrote it at {at}")).unwrap_or_default();
+        let message = format!("set by the deploy branch and taken over by `{}`{since}", taken.manager);
+        let help = format!(
+            "put the change into the fleet repository, or stop `{}` and let Flux apply again; {} --show-managed-fields -o yaml",
+            taken.manager,
+            get(&taken.object)
+        );
+        findings.wait(Reason::on(taken.object.to_string(), message).field(&taken.field).help(help));
+    }
+}
+
 pub(super) fn check_absent(reference: &ObjectReference, observation: &Observation, findings: &mut Findings) {
     let Some(presence) = presence(reference, observation, findings) else { return };
     let subject = reference.to_string();

@@ -188,6 +188,7 @@ impl Gate<'_> {
                     .help("render a Flux Kustomization for the component"),
             );
         }
+        extension::check_taken(observation, &mut findings);
         for expectation in self.expectations {
             self.check(expectation, observation, &mut findings);
         }

@@ -79,3 +79,18 @@ pub struct ObjectPresence {
     #[serde(default)]
     pub deleting: bool,
 }
+
+/// A field that the deploy branch sets and somebody else has taken over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TakenField {
+    /// Of which object.
+    pub object: ObjectReference,
+    /// Where in it, such as `spec.template.spec.containers[name=manager].image`.
+    pub field: String,
+    /// The field manager that owns it now.
+    pub manager: String,
+    /// When that manager wrote the object last; none where the server does not say.
+    #[serde(default)]
+    pub at: Option<Timestamp>,
+}

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use cluster_api::{ControlPlane, EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
 pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
-pub use extension::{CustomResourceDefinition, ObjectPresence, WebhookOutcome, WebhookProbe};
+pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, WebhookOutcome, WebhookProbe};
 pub use flux::{FluxKustomization, FluxObservation, FluxSource};
 pub use node::{BackupReport, Node, Survey, VirtualAddress};
 pub use workload::{DaemonSet, Deployment, Pod, RunningImage};
@@ -55,6 +55,9 @@ pub struct Observation {
     /// Presence of single objects.
     #[serde(default)]
     pub objects: Vec<ObjectPresence>,
+    /// Fields of what was read that the deploy branch sets and a second writer has taken over.
+    #[serde(default)]
+    pub taken: Vec<TakenField>,
     /// `KubeadmControlPlanes`.
     #[serde(default)]
     pub control_planes: Vec<ControlPlane>,
@@ -108,6 +111,7 @@ impl Observation {
             custom_resource_definitions: Vec::new(),
             webhooks: Vec::new(),
             objects: Vec::new(),
+            taken: Vec::new(),
             control_planes: Vec::new(),
             machine_deployments: Vec::new(),
             machine_sets: Vec::new(),

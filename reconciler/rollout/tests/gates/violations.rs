@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use rollout::{
-    Condition, ConditionStatus, Machine, Observation, PlanDigest, Reachability, RunningImage, WebhookOutcome,
+    Condition, ConditionStatus, Machine, Observation, PlanDigest, Reachability, RunningImage, TakenField,
+    WebhookOutcome,
 };
 
 use super::healthy::*;
@@ -87,6 +88,15 @@ pub const VIOLATIONS: &[Violation] = &[
         "an old pod",
         |o| o.deployments[0].running.push(RunningImage { deleting: true, ..running("z") }),
         "still being deleted",
+    ),
+    (
+        "a second writer",
+        |o| {
+            let object = o.objects[0].reference.clone();
+            let (field, manager) = (String::from("spec.replicas"), String::from("kubectl"));
+            o.taken.push(TakenField { object, field, manager, at: None });
+        },
+        "taken over by `kubectl`",
     ),
     ("daemon set gone", |o| o.daemon_sets.clear(), "not found"),
     ("daemon set deleted", |o| o.daemon_sets[0].deleting = true, "deleted"),

@@ -171,6 +171,7 @@ impl State {
             custom_resource_definitions: self.definitions.clone(),
             webhooks: self.probe_webhooks(stamp),
             objects: self.observed_objects(),
+            taken: Vec::new(),
             control_planes: self.control_plane.iter().map(|control_plane| control_plane.observed(paused)).collect(),
             machine_deployments: self.workers.iter().map(|workers| workers.observed()).collect(),
             machine_sets: self.workers.iter().flat_map(|workers| workers.observed_sets()).cloned().collect(),

@@ -10,6 +10,7 @@ mod flux;
 mod legacy;
 mod manifest;
 mod node;
+mod ownership;
 mod selector;
 mod workload;
 
@@ -23,4 +24,5 @@ pub(crate) use fields::status;
 pub(crate) use flux::{kustomization, source};
 pub(crate) use manifest::from_yaml;
 pub(crate) use node::{node, virtual_address};
+pub(crate) use ownership::taken;
 pub(crate) use workload::{daemon_set, deployment, is_complete, is_of_application, pod};

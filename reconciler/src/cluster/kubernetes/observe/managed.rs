@@ -54,8 +54,10 @@ impl Reading<'_> {
             if self.unreachable.is_some() {
                 return;
             }
-            let found = connection.get(&EKSA_CLUSTER.resource(version), Some(namespace), name).await;
+            let resource = EKSA_CLUSTER.resource(version);
+            let found = connection.get(&resource, Some(namespace), name).await;
             let found = self.took(EKSA_CLUSTER.unread_name(), found);
+            found.iter().for_each(|object| self.compare(&resource.api_version, &resource.kind, object));
             self.observation.eksa_clusters.extend(found.iter().map(objects::eksa_cluster));
         }
     }

@@ -8,8 +8,10 @@ mod reads;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt as _};
+use kube::core::DynamicObject;
 use rollout::{
     Condition, ConditionStatus, FluxKustomization, ObjectPresence, ObjectReference, Observation, Reachability,
+    TakenField,
 };
 
 pub(super) use self::managed::source_of;
@@ -19,7 +21,7 @@ use super::error::RequestError;
 use super::kind::Kind;
 use super::request::{Address, ServedVersions};
 use super::{Applied, KubernetesCluster};
-use crate::cluster::{FluxReference, ObserveRequest};
+use crate::cluster::{DeployedObjects, FluxReference, ObserveRequest, objects};
 
 /// Requests under way at once to one server.
 const CONCURRENT: usize = 8;
@@ -28,7 +30,7 @@ const CONCURRENT: usize = 8;
 pub(super) async fn observe(cluster: &KubernetesCluster, request: &ObserveRequest) -> Observation {
     let mut observation = Observation::empty(request.at);
     let reads = Reads::of(request);
-    let mut reading = Reading { observation: &mut observation, unreachable: None };
+    let mut reading = Reading { observation: &mut observation, deployed: &request.deployed, unreachable: None };
     if reads.needs_management() {
         reading.management(&cluster.management, &reads).await;
     }
@@ -51,6 +53,7 @@ pub(super) async fn observe(cluster: &KubernetesCluster, request: &ObserveReques
 
 struct Reading<'a> {
     observation: &'a mut Observation,
+    deployed: &'a DeployedObjects,
     unreachable: Option<String>,
 }
 
@@ -67,6 +70,25 @@ impl Reading<'_> {
                 T::default()
             }
         }
+    }
+
+    /// Notes which fields of an object somebody else has taken over.
+    fn compare(&mut self, api_version: &str, kind: &str, object: &DynamicObject) {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let metadata = &object.metadata;
+        let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default());
+        let Some(deployed) = self.deployed.find(group, kind, namespace, name) else { return };
+        self.observation.taken.extend(objects::taken(deployed, object).into_iter().map(|taken| TakenField {
+            object: ObjectReference {
+                api_version: api_version.to_owned(),
+                kind: kind.to_owned(),
+                namespace: namespace.map(str::to_owned),
+                name: name.to_owned(),
+            },
+            field: taken.field,
+            manager: taken.manager,
+            at: taken.at,
+        }));
     }
 
     /// A kind that is served only in versions of the future is unknown, not absent.
@@ -88,11 +110,17 @@ impl Reading<'_> {
             }
             kinds.insert(api_version, connection.kinds(api_version).await);
         }
-        let requests: Vec<_> = wanted.into_iter().map(|reference| presence(connection, &kinds, reference)).collect();
+        let requests: Vec<_> = wanted.into_iter().map(|reference| found(connection, &kinds, reference)).collect();
         let found = stream::iter(requests).buffered(CONCURRENT).collect::<Vec<_>>();
-        for (kind, found) in found.await {
-            let found = self.took(kind, found.map(Some));
-            self.observation.objects.extend(found);
+        for (reference, found) in found.await {
+            let is_known = found.is_ok();
+            let object = self.took(&reference.kind, found);
+            if let Some(object) = &object {
+                self.compare(&reference.api_version, &reference.kind, object);
+            }
+            if is_known {
+                self.observation.objects.push(presence(reference, object.as_ref()));
+            }
         }
     }
 }
@@ -101,11 +129,11 @@ impl Reading<'_> {
 type Kinds<'a> = BTreeMap<&'a str, Result<Vec<Address>, RequestError>>;
 
 /// An object of a kind that is not served is not there.
-async fn presence<'a>(
+async fn found<'a>(
     connection: &Connection,
     kinds: &Kinds<'_>,
     reference: &'a ObjectReference,
-) -> (&'a str, Result<ObjectPresence, RequestError>) {
+) -> (&'a ObjectReference, Result<Option<DynamicObject>, RequestError>) {
     let found = match kinds.get(reference.api_version.as_str()) {
         Some(Err(error)) => Err(error.clone()),
         Some(Ok(kinds)) => match kinds.iter().find(|known| known.resource.kind == reference.kind) {
@@ -117,13 +145,16 @@ async fn presence<'a>(
         },
         None => Ok(None),
     };
-    let presence = found.map(|object| ObjectPresence {
+    (reference, found)
+}
+
+fn presence(reference: &ObjectReference, object: Option<&DynamicObject>) -> ObjectPresence {
+    ObjectPresence {
         reference: reference.clone(),
         present: object.is_some(),
-        generation: object.as_ref().and_then(|object| object.metadata.generation),
+        generation: object.and_then(|object| object.metadata.generation),
         deleting: object.is_some_and(|object| object.metadata.deletion_timestamp.is_some()),
-    });
-    (&reference.kind, presence)
+    }
 }
 
 /// What was applied without Flux stands in the place of its Kustomization.

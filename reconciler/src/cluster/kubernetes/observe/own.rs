@@ -79,6 +79,7 @@ impl Reading<'_> {
             }
             let found = connection.get(&DEPLOYMENT.resource("v1"), Some(namespace), name).await;
             let found = self.took(DEPLOYMENT.kind, found);
+            found.iter().for_each(|object| self.compare(APPS, DEPLOYMENT.kind, object));
             self.observation
                 .deployments
                 .extend(found.iter().map(|object| objects::deployment(object, pods_of(namespace))));
@@ -89,6 +90,7 @@ impl Reading<'_> {
             }
             let found = connection.get(&DAEMON_SET.resource("v1"), Some(namespace), name).await;
             let found = self.took(DAEMON_SET.kind, found);
+            found.iter().for_each(|object| self.compare(APPS, DAEMON_SET.kind, object));
             self.observation
                 .daemon_sets
                 .extend(found.iter().map(|object| objects::daemon_set(object, pods_of(namespace))));

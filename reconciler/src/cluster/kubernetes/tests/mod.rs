@@ -96,6 +96,7 @@ fn request(expectations: Vec<Expectation>) -> ObserveRequest {
     ObserveRequest {
         expectations,
         kustomizations: Vec::new(),
+        deployed: std::sync::Arc::default(),
         confirm: true,
         at: "2026-03-01T12:00:00Z".parse().unwrap(),
     }

@@ -1,6 +1,7 @@
 //! What is read, and what becomes of reads that fail.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,7 +14,7 @@ use rollout::{
 use super::super::server::Answer;
 use super::super::{Connection, ConnectionSource};
 use super::*;
-use crate::cluster::FluxReference;
+use crate::cluster::{DeployedObjects, FluxReference};
 
 #[tokio::test]
 async fn a_cluster_at_rest_passes_its_gates_as_read_from_the_api_server() {
@@ -415,4 +416,29 @@ async fn machines_whose_infrastructure_cannot_be_read_are_not_read() {
         .list("/api/v1/nodes", &[]);
     let (observation, _server) = observe(script, vec![Expectation::ControlPlane(control_plane())]).await;
     assert!(observation.unread["Machine"].contains("could not list devmachines"), "{:?}", observation.unread);
+}
+
+#[tokio::test]
+async fn a_second_writer_is_seen_on_whatever_the_deploy_branch_holds() {
+    let owned = |fields: &Value| {
+        let entry =
+            |manager: &str, fields: &Value| json!({"manager": manager, "operation": "Apply", "fieldsV1": fields});
+        let ours = entry("kustomize-controller", &json!({"f:metadata": {"f:labels": {"f:a": {}}}}));
+        json!({"metadata": {"name": "capi-controller-manager", "namespace": "capi-system", "generation": 1,
+            "managedFields": [ours, entry("kubectl", fields)]}})
+    };
+    let path = "/apis/apps/v1/namespaces/capi-system/deployments/capi-controller-manager";
+    let read = async |fields: Value| {
+        let script = served().list("/api/v1/namespaces/capi-system/pods", &[]).object(path, owned(&fields));
+        let server = ApiServer::start(script).await;
+        let cluster = KubernetesCluster::management(server.connection(), PathBuf::from("/nonexistent"));
+        let manifest = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: capi-controller-manager, namespace: capi-system}, spec: {replicas: 1}}";
+        let deployed = Arc::new(DeployedObjects::new([Arc::from(manifest.as_bytes())]));
+        cluster.observe(&ObserveRequest { deployed, ..request(vec![deployment()]) }).await.taken
+    };
+    let taken = read(json!({"f:spec": {"f:replicas": {}}})).await;
+    let [taken] = taken.as_slice() else { panic!("{taken:?}") };
+    assert_eq!(taken.object.to_string(), "Deployment capi-system/capi-controller-manager");
+    assert_eq!((taken.field.as_str(), taken.manager.as_str()), ("spec.replicas", "kubectl"));
+    assert_eq!(read(json!({"f:spec": {"f:paused": {}}})).await, []);
 }

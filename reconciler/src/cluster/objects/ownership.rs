@@ -1,0 +1,183 @@
+//! Which fields that the deploy branch sets were taken over by somebody else: read off `metadata.managedFields`.
+//!
+//! Whoever applies with `--force-conflicts` becomes the only owner of what differs, so a field of ours that is owned, and not by us, says that
+//! there is a second writer. Fields that others add beside ours are none of our business.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::core::DynamicObject;
+use serde_json::Value;
+
+/// The field managers that write what the deploy branch says: Flux, and this program where there is no Flux.
+const OURS: [&str; 2] = ["kustomize-controller", "stepgate"];
+
+/// By these Flux is told to leave an object as it is.
+const LEFT_ALONE: [(&str, &[&str]); 2] = [
+    ("kustomize.toolkit.fluxcd.io/ssa", &["Ignore", "IfNotPresent"]),
+    ("kustomize.toolkit.fluxcd.io/reconcile", &["disabled"]),
+];
+
+/// A field that the deploy branch sets and somebody else owns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// Where it is, such as `spec.template.spec.containers[name=manager].image`.
+    pub(crate) field: String,
+    /// The name under which it was written.
+    pub(crate) manager: String,
+    /// When that manager wrote the object last.
+    pub(crate) at: Option<Timestamp>,
+}
+
+/// The fields of `deployed` that somebody else has taken over in `object`. None before it was applied at all.
+pub(crate) fn taken(deployed: &Value, object: &DynamicObject) -> Vec<Taken> {
+    let annotation = |key: &str| deployed.get("metadata")?.get("annotations")?.get(key)?.as_str();
+    if LEFT_ALONE.iter().any(|(key, values)| annotation(key).is_some_and(|value| values.contains(&value))) {
+        return Vec::new();
+    }
+    let entries = object.metadata.managed_fields.as_deref().unwrap_or_default();
+    let is_ours = |entry: &&ManagedFieldsEntry| {
+        entry.manager.as_deref().is_some_and(|manager| OURS.contains(&manager)) && !is_of_subresource(entry)
+    };
+    let ours: Vec<&Value> = entries.iter().filter(is_ours).filter_map(fields).collect();
+    if ours.is_empty() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for entry in entries.iter().filter(|entry| !is_ours(entry) && !is_of_subresource(entry)) {
+        let mut paths = Vec::new();
+        if let Some(fields) = fields(entry) {
+            compare(fields, deployed, &ours, "", &mut paths);
+        }
+        // The rules of a ClusterRole that aggregates others are Kubernetes' own to write, whatever a manifest says.
+        if deployed.get("aggregationRule").is_some() {
+            paths.retain(|path| path != "rules");
+        }
+        found.extend(paths.into_iter().map(|field| Taken {
+            field,
+            manager: entry.manager.clone().unwrap_or_default(),
+            at: entry.time.as_ref().and_then(|time| time.0.to_string().parse().ok()),
+        }));
+    }
+    found
+}
+
+/// Autoscalers and controllers write through subresources what nobody else is to write.
+fn is_of_subresource(entry: &ManagedFieldsEntry) -> bool {
+    entry.subresource.as_deref().is_some_and(|name| !name.is_empty())
+}
+
+fn fields(entry: &ManagedFieldsEntry) -> Option<&Value> {
+    entry.fields_v1.as_ref().map(|fields| &fields.0)
+}
+
+/// Collects the leaves of `owned` that `deployed` sets and none of `ours` holds.
+fn compare(owned: &Value, deployed: &Value, ours: &[&Value], path: &str, found: &mut Vec<String>) {
+    for (key, below) in owned.as_object().into_iter().flatten() {
+        let Some((segment, deployed)) = descend(key, deployed) else { continue };
+        let ours: Vec<&Value> = ours.iter().filter_map(|fields| fields.get(key)).collect();
+        let path =
+            if path.is_empty() { segment.trim_start_matches('.').to_owned() } else { format!("{path}{segment}") };
+        let is_leaf = below.as_object().is_none_or(|below| below.keys().all(|key| key == "."));
+        if !is_leaf {
+            compare(below, deployed, &ours, &path, found);
+        } else if ours.is_empty() {
+            found.push(path);
+        }
+    }
+}
+
+/// The part of the manifest that a key of `fieldsV1` names (`f:field`, `k:{"name":"x"}`, `v:"element"`), with its place as a path says it.
+fn descend<'a>(key: &str, deployed: &'a Value) -> Option<(String, &'a Value)> {
+    let (kind, rest) = key.split_once(':')?;
+    match kind {
+        "f" => Some((format!(".{rest}"), deployed.get(rest).filter(|value| !value.is_null())?)),
+        "k" => {
+            let keys: Value = serde_json::from_str(rest).ok()?;
+            let keys = keys.as_object()?;
+            // A key that has a default may be left out of the manifest, as the protocol of a port.
+            let is_it = |item: &&Value| {
+                keys.iter().all(|(name, value)| item.get(name).is_none_or(|known| known == value))
+                    && keys.iter().any(|(name, _)| item.get(name).is_some())
+            };
+            let item = deployed.as_array()?.iter().find(is_it)?;
+            let shown: Vec<String> = keys.iter().map(|(name, value)| format!("{name}={}", plain(value))).collect();
+            Some((format!("[{}]", shown.join(",")), item))
+        }
+        "v" => {
+            let value: Value = serde_json::from_str(rest).ok()?;
+            let item = deployed.as_array()?.iter().find(|item| **item == value)?;
+            Some((format!("[{}]", plain(&value)), item))
+        }
+        _ => None,
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn deployed() -> Value {
+        json!({"metadata": {"name": "a", "labels": {"app": "a"}}, "spec": {"replicas": 2, "paused": null, "template": {"spec": {
+            "containers": [{"name": "manager", "image": "a:v2", "args": ["--x"]}]}}}})
+    }
+
+    fn entry(manager: &str, subresource: &str, fields: &Value) -> Value {
+        json!({"manager": manager, "operation": "Apply", "subresource": subresource, "time": "2026-01-02T00:00:00Z", "fieldsV1": fields})
+    }
+
+    fn image(below: &Value) -> Value {
+        json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"manager\"}": below}}}}})
+    }
+
+    #[track_caller]
+    fn check(deployed: &Value, entries: &[Value], expected: &[(&str, &str)]) {
+        let object = serde_json::from_value(json!({"metadata": {"name": "a", "managedFields": entries}})).unwrap();
+        let found = taken(deployed, &object);
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|taken| (taken.field.as_str(), taken.manager.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_is_forced_away_from_us_is_named_with_its_place_and_its_owner() {
+        let ours = entry("kustomize-controller", "", &image(&json!({".": {}, "f:name": {}, "f:args": {}})));
+        let theirs = entry("kubectl", "", &image(&json!({".": {}, "f:name": {}, "f:image": {}})));
+        let path = "spec.template.spec.containers[name=manager].image";
+        check(&deployed(), &[ours.clone(), theirs.clone()], &[(path, "kubectl")]);
+        // Before we have applied anything, nothing can have been taken.
+        check(&deployed(), std::slice::from_ref(&theirs), &[]);
+        let mut left_alone = deployed();
+        left_alone["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"});
+        check(&left_alone, &[ours, theirs], &[]);
+    }
+
+    #[test]
+    fn what_is_shared_added_or_scaled_by_others_is_not_taken() {
+        let ours = entry("stepgate", "", &json!({"f:metadata": {"f:labels": {"f:app": {}}}}));
+        for theirs in [
+            entry("kubectl", "", &json!({"f:metadata": {"f:labels": {"f:app": {}, "f:tier": {}}}})),
+            entry("autoscaler", "scale", &json!({"f:spec": {"f:replicas": {}}})),
+            entry("controller", "status", &json!({"f:status": {"f:replicas": {}}})),
+            entry("person", "", &json!({"f:spec": {"f:paused": {}, "f:strategy": {"f:type": {}}}})),
+            entry("person", "", &image(&json!({"f:env": {"k:{\"name\":\"A\"}": {".": {}, "f:name": {}}}}))),
+        ] {
+            check(&deployed(), &[ours.clone(), theirs], &[]);
+        }
+        let mut aggregated = deployed();
+        (aggregated["aggregationRule"], aggregated["rules"]) = (json!({}), json!([]));
+        let aggregator = entry("clusterrole-aggregation-controller", "", &json!({"f:rules": {}}));
+        check(&aggregated, &[ours.clone(), aggregator], &[]);
+        let taken = entry(
+            "kubectl-edit",
+            "",
+            &json!({"f:spec": {"f:replicas": {}}, "f:metadata": {"f:finalizers": {"v:\"a\"": {}}}}),
+        );
+        check(&deployed(), &[ours, taken], &[("spec.replicas", "kubectl-edit")]);
+    }
+}
