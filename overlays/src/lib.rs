@@ -43,7 +43,7 @@ pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary
 pub use path::{RepoPath, RepoPathError};
 pub use policy::{
     Apply, Approval, BundleSelection, DataPattern, ForgeKind, ForgePolicy, OnFailure, Policy, SigningFormat,
-    StagePolicy, Wave, Week, Window, WindowDay, commented_policy, read_policy,
+    StagePolicy, Wave, Week, Window, WindowDay, commented_policy, parse_duration, read_policy,
 };
 pub use problem::{Problem, ProblemCode, Scope, Severity};
 pub use remembered::Remembered;

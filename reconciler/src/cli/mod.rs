@@ -15,6 +15,7 @@ mod exit;
 mod fleet;
 mod gate;
 mod history;
+mod hold;
 mod init;
 mod install;
 mod kustomize;
@@ -22,6 +23,7 @@ mod output;
 mod plan;
 mod reject;
 mod render;
+mod resume;
 mod run;
 mod serve;
 mod status;
@@ -184,6 +186,10 @@ enum Verb {
     Approve(approve::Arguments),
     /// Say no to what is proposed for a cluster: it is held until its plan is another one.
     Reject(reject::Arguments),
+    /// Stop a cluster for a while: what Flux applies of it is paused, until a time that stands on each object.
+    Hold(hold::Arguments),
+    /// End what `hold` began, before its time.
+    Resume(resume::Arguments),
     /// Run a whole upgrade on a simulated fleet in a temporary folder.
     Demo(demo::Arguments),
     /// Write a commented `stepgate.yaml` into a folder.
@@ -235,6 +241,8 @@ fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
         Verb::Adopt(arguments) => adopt::run(&arguments),
         Verb::Approve(arguments) => approve::run(&arguments),
         Verb::Reject(arguments) => reject::run(&arguments),
+        Verb::Hold(arguments) => hold::run(&arguments),
+        Verb::Resume(arguments) => resume::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),
         Verb::Init(arguments) => init::run(&arguments),
         Verb::Install(arguments) => install::run(&arguments),

@@ -13,7 +13,7 @@ use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
 use super::serve::serve;
 use super::{ClusterArguments, FleetArguments, fleet};
-use crate::cluster::kubernetes::{Lease, Projection, SYSTEM_NAMESPACE};
+use crate::cluster::kubernetes::{Connection, Lease, Projection, SYSTEM_NAMESPACE};
 use crate::controller::clock::SystemClock;
 use crate::controller::{ClusterPass, Controller, Pass};
 
@@ -74,6 +74,11 @@ impl Arguments {
         let identity = self.identity.clone().unwrap_or_else(|| format!("{}_{}", host(), std::process::id()));
         let duration = Duration::from_secs(self.lease_duration.max(1));
         Ok(Some(Lease::new(connection, &self.namespace, LEASE, &identity, duration)))
+    }
+
+    /// Where pauses are ended whose time is over, if there is a management cluster.
+    fn pauses(&self) -> Result<Option<Connection>, CommandError> {
+        Ok(self.access.connect()?.ok())
     }
 
     /// Where clusters are shown as `Rollout` objects, if there is a management cluster.
@@ -207,7 +212,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     }
     let lease = arguments.lease()?;
     let projection = arguments.projection()?;
-    runtime.block_on(serve(arguments, &controller, lease, projection))
+    let pauses = arguments.pauses()?;
+    runtime.block_on(serve(arguments, &controller, lease, projection, pauses))
 }
 
 fn exit(pass: &Pass) -> Exit {

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::run::Arguments;
-use crate::cluster::kubernetes::{Holder, Lease, Projection, RolloutView};
+use crate::cluster::kubernetes::{Connection, Holder, Lease, Projection, RolloutView, end_expired};
 use crate::controller::clock::{Clock as _, SystemClock};
 use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
 use crate::telemetry::{Health, Metrics, router};
@@ -20,6 +20,9 @@ use crate::watch::{Watch, WatchSettings, WebhookSecret, WebhookSettings, webhook
 
 /// The shortest time from the start of one pass to the start of the next: what changes without a pause is read once in it.
 const QUIET: Duration = Duration::from_secs(1);
+
+/// The longest time between two looks at pauses of Flux.
+const LOOK_AT_PAUSES: SignedDuration = SignedDuration::from_secs(10);
 
 /// How long a pass may take, beyond the interval, before the process counts as dead.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
@@ -30,6 +33,7 @@ pub async fn serve(
     controller: &Controller,
     lease: Option<Lease>,
     projection: Option<Projection>,
+    pauses: Option<Connection>,
 ) -> Result<Exit, CommandError> {
     let planner = controller.planner();
     // People move the deploy branch too: by merging what is proposed.
@@ -43,6 +47,7 @@ pub async fn serve(
     let telemetry = start_telemetry(arguments, &metrics, &health).await?;
     let (election, mut leads) = elect(lease);
     let (shown, showing) = show(projection);
+    let pausing = pauses.map(|connection| tokio::spawn(end_pauses(connection)));
     let mut stop = Stop { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? };
     tracing::info!(git.branch = %planner.source_branch(), "watching {:?}", planner.repository());
     let mut last = Arc::new(Pass::default());
@@ -105,7 +110,7 @@ pub async fn serve(
     }
     // A commit is pushed or not: there is nothing to be finished.
     tracing::info!("stopped");
-    for task in webhooks.into_iter().chain(telemetry).chain(showing) {
+    for task in webhooks.into_iter().chain(telemetry).chain(showing).chain(pausing) {
         task.abort();
     }
     if let Some(election) = election {
@@ -214,6 +219,30 @@ fn show(projection: Option<Projection>) -> (Sender<Arc<Pass>>, Option<JoinHandle
         })
     });
     (sender, task)
+}
+
+/// Ends pauses when their time is over, whoever made them, and whether this process leads or not: a pause must not outlive its end because
+/// of an election.
+async fn end_pauses(connection: Connection) {
+    let mut told = false;
+    loop {
+        let now = SystemClock.now();
+        let next = match end_expired(&connection, now).await {
+            Ok(next) => {
+                told = false;
+                next
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut told, true) {
+                    tracing::warn!(%error, "pauses of Flux could not be looked at; those whose time is over last until it works again");
+                }
+                None
+            }
+        };
+        // A pause that is made meanwhile lasts longer than this, or is ended a little late.
+        let latest = now.checked_add(LOOK_AT_PAUSES).unwrap_or(now);
+        SystemClock.sleep_until(next.map_or(latest, |next| next.min(latest))).await;
+    }
 }
 
 fn view(cluster: &ClusterPass) -> RolloutView {

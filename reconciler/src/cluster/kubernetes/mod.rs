@@ -8,6 +8,7 @@ mod kind;
 mod lease;
 mod limit;
 mod observe;
+mod pause;
 mod probe;
 mod request;
 mod rollout_resource;
@@ -35,6 +36,7 @@ pub use backup::{BackupError, read_backup};
 pub use connection::{Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT, REQUESTS_PER_SECOND};
 pub use error::{FieldConflict, RequestError};
 pub use lease::{Holder, Lease};
+pub use pause::{Paused, end_expired, pause, resume};
 pub use rollout_resource::{Projection, RolloutView, rollout_definition};
 pub use watch::Changes;
 pub use watched::ManagementWatches;
@@ -42,6 +44,7 @@ pub use watched::ManagementWatches;
 use self::kind::{GIT_REPOSITORY, KUSTOMIZATION, OCI_REPOSITORY};
 use self::watched::Watched;
 use self::workload::Own;
+pub use super::objects::PauseLease;
 use super::{ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster, ClusterError, FluxReference, ObserveRequest};
 
 /// The annotation by which Flux is asked to reconcile at once.

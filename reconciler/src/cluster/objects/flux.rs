@@ -5,7 +5,8 @@ use kube::core::DynamicObject;
 use rollout::{CommitId, FluxKustomization, FluxSource};
 use serde_json::Value;
 
-use super::fields::{annotation, at, conditions, flag, generation, list, name, namespace, number, text, time};
+use super::fields::{annotation, conditions, flag, generation, list, name, namespace, number, text, time};
+use super::pause::suspended_by;
 
 /// A `GitRepository` or `OCIRepository`.
 pub(crate) fn source(object: &DynamicObject) -> FluxSource {
@@ -44,18 +45,6 @@ pub(crate) fn kustomization(object: &DynamicObject) -> FluxKustomization {
             .find(|condition| text(condition, &["type"]).as_deref() == Some("Ready"))
             .and_then(|condition| time(condition, &["lastTransitionTime"])),
     }
-}
-
-/// Who owns the field `spec.suspend`: the newest field manager that says so.
-fn suspended_by(object: &DynamicObject) -> Option<String> {
-    let managers = object.metadata.managed_fields.as_deref().unwrap_or_default();
-    managers
-        .iter()
-        .filter(|entry| {
-            entry.fields_v1.as_ref().is_some_and(|fields| at(&fields.0, &["f:spec", "f:suspend"]).is_some())
-        })
-        .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))
-        .and_then(|entry| entry.manager.clone())
 }
 
 /// The commit of a source's artifact. An OCI artifact names its commit in the annotation that `flux push artifact` writes.

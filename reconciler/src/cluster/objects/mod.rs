@@ -11,6 +11,7 @@ mod legacy;
 mod manifest;
 mod node;
 mod ownership;
+mod pause;
 mod selector;
 mod workload;
 
@@ -25,4 +26,6 @@ pub(crate) use flux::{kustomization, source};
 pub(crate) use manifest::from_yaml;
 pub(crate) use node::{node, virtual_address};
 pub(crate) use ownership::taken;
+pub use pause::PauseLease;
+pub(crate) use pause::{PAUSE, pause_lease, suspenders};
 pub(crate) use workload::{daemon_set, deployment, is_complete, is_of_application, pod};

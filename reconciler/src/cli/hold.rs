@@ -1,0 +1,58 @@
+//! `stepgate hold`: stops a cluster for a while, by pausing what Flux applies of it.
+
+use clap::Args;
+use jiff::Timestamp;
+
+use super::approve::PersonArguments;
+use super::error::CommandError;
+use super::exit::Exit;
+use super::{ClusterArguments, FleetArguments, fleet, output};
+use crate::cluster::kubernetes::{PauseLease, Paused, pause};
+
+/// Arguments of `stepgate hold`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    fleet: FleetArguments,
+    #[command(flatten)]
+    access: ClusterArguments,
+    #[command(flatten)]
+    person: PersonArguments,
+    /// The cluster.
+    cluster: String,
+    /// Why, for those who ask.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// How long, such as 30m or 4h. It ends by itself then; holding again gives it another end.
+    #[arg(long = "for", value_name = "DURATION", default_value = "1h", value_parser = overlays::parse_duration)]
+    duration: std::time::Duration,
+}
+
+/// Holds it, or says what would be held.
+pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    let opened = fleet::open(&arguments.fleet)?;
+    opened.clusters(Some(&arguments.cluster))?;
+    let by = arguments.person.identity(opened.planner.repository())?;
+    let view = opened.view(&arguments.cluster)?;
+    let until = Timestamp::now().checked_add(arguments.duration)?;
+    let references = view.flux_references();
+    let Some(by) = by else {
+        let names: Vec<&str> = references.iter().map(|reference| reference.name.as_str()).collect();
+        let text = format!("{}: would be held until {until}: {}; `--yes` does it\n", view.name, names.join(", "));
+        output::print_text(&text)?;
+        return Ok(Exit::Success);
+    };
+    let connection = arguments.access.connect()??;
+    let lease = PauseLease { owner: by.name().to_owned(), reason: arguments.reason.clone(), until, before: None };
+    let outcomes = super::run::runtime()?.block_on(pause(&connection, &references, &lease))?;
+    for (reference, outcome) in outcomes {
+        let object = format!("Kustomization {}/{}", reference.namespace, reference.name);
+        output::print_text(&match outcome {
+            Paused::Ours => format!("{object}: held until {until}\n"),
+            Paused::Theirs { by: Some(by) } => format!("{object}: suspended by {by} already, and left so\n"),
+            Paused::Theirs { by: None } => format!("{object}: suspended already, and left so\n"),
+            Paused::Absent => format!("{object}: not there\n"),
+        })?;
+    }
+    Ok(Exit::Success)
+}
