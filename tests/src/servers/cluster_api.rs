@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::api_server::ApiServer;
+use super::certificate::Authority;
 use super::manifests::{apply, by_kind, define, kustomized};
 use super::process::{Process, answers};
 use super::programs::Programs;
@@ -82,24 +83,9 @@ impl ClusterApi {
         let client = server.client().await?;
         let certificates = server.folder().join("cluster-api");
         server.authority().server()?.write(&certificates, "tls")?;
-        let bundle = STANDARD.encode(server.authority().certificate());
-        let mut definitions = Vec::new();
-        let mut namespaces = Vec::new();
-        let mut webhooks = Vec::new();
-        for component in [CORE, BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE] {
-            let module = programs.module(component.module.0, component.module.1)?;
-            for (kind, objects) in by_kind(kustomized(&module, component.manifests)?) {
-                let objects = objects.into_iter().map(|object| local(object, component.webhook, &bundle));
-                match kind.as_str() {
-                    "CustomResourceDefinition" => definitions.extend(objects),
-                    "Namespace" => namespaces.extend(objects),
-                    "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => webhooks.extend(objects),
-                    _ => {}
-                }
-            }
-        }
-        apply(&client, &namespaces).await?;
-        define(&client, &definitions).await?;
+        let manifests = Manifests::read(programs, server.authority())?;
+        apply(&client, &manifests.namespaces).await?;
+        define(&client, &manifests.definitions).await?;
         let mut started = Self {
             core: start(programs, server, &certificates, &CORE)?,
             bootstrap: start(programs, server, &certificates, &BOOTSTRAP)?,
@@ -107,8 +93,16 @@ impl ClusterApi {
             infrastructure: start(programs, server, &certificates, &INFRASTRUCTURE)?,
         };
         started.wait_until_ready().await?;
-        apply(&client, &webhooks).await?;
+        apply(&client, &manifests.webhooks).await?;
         Ok(started)
+    }
+
+    /// Defines Cluster API's kinds on a server without its managers.
+    ///
+    /// # Errors
+    /// When a definition is refused.
+    pub async fn define(programs: &Programs, server: &ApiServer) -> anyhow::Result<()> {
+        define(&server.client().await?, &Manifests::read(programs, server.authority())?.definitions).await
     }
 
     /// Waits until all managers say that they are ready.
@@ -125,6 +119,34 @@ impl ClusterApi {
             process.wait_until(READY, || answers(health(&component), "/readyz")).await?;
         }
         Ok(())
+    }
+}
+
+/// What the managers' modules want in the API server, but for what runs the managers themselves.
+#[derive(Default)]
+struct Manifests {
+    definitions: Vec<Value>,
+    namespaces: Vec<Value>,
+    webhooks: Vec<Value>,
+}
+
+impl Manifests {
+    fn read(programs: &Programs, authority: &Authority) -> anyhow::Result<Self> {
+        let bundle = STANDARD.encode(authority.certificate());
+        let mut manifests = Self::default();
+        for component in [CORE, BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE] {
+            let module = programs.module(component.module.0, component.module.1)?;
+            for (kind, objects) in by_kind(kustomized(&module, component.manifests)?) {
+                let wanted = match kind.as_str() {
+                    "CustomResourceDefinition" => &mut manifests.definitions,
+                    "Namespace" => &mut manifests.namespaces,
+                    "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => &mut manifests.webhooks,
+                    _ => continue,
+                };
+                wanted.extend(objects.into_iter().map(|object| local(object, component.webhook, &bundle)));
+            }
+        }
+        Ok(manifests)
     }
 }
 

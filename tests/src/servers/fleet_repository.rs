@@ -58,20 +58,35 @@ impl FleetRepository {
             }
             std::fs::write(&path, text).with_context(|| path.display().to_string())?;
         }
-        git(&clone, &["add", "--all"])?;
-        let person = ["-c", "user.name=Person", "-c", "user.email=person@example.com"];
-        git(&clone, &[&person[..], &["commit", "--quiet", "--message", message]].concat())?;
+        commit(&clone, message)?;
         git(&clone, &["push", "--quiet", "origin", &format!("HEAD:{SOURCE}")]).map(drop)
     }
 
-    /// The stages of the deploy branch's commits, oldest first.
+    /// A person writes a file of the deploy branch, which only Stepgate should, or takes it away.
+    ///
+    /// # Errors
+    /// When git does not succeed.
+    pub fn tamper(&self, message: &str, path: &str, text: Option<&str>) -> anyhow::Result<()> {
+        let work = tempfile::tempdir_in(&self.folder)?;
+        git(&self.folder, &["clone", "--quiet", "--branch", DEPLOY, BARE, &work.path().display().to_string()])?;
+        let file = work.path().join(path);
+        match text {
+            Some(text) => std::fs::write(&file, text),
+            None => std::fs::remove_file(&file),
+        }
+        .with_context(|| file.display().to_string())?;
+        commit(work.path(), message)?;
+        git(work.path(), &["push", "--quiet", "origin", DEPLOY]).map(drop)
+    }
+
+    /// The stages of the deploy branch's commits, oldest first; commits of others have none.
     ///
     /// # Errors
     /// When git does not succeed.
     pub fn stages(&self) -> anyhow::Result<Vec<String>> {
         let format = "--format=%(trailers:key=Stepgate-Stage,valueonly,separator=)";
         let text = git(&self.bare(), &["log", "--reverse", format, DEPLOY])?;
-        Ok(text.lines().map(str::to_owned).collect())
+        Ok(text.lines().filter(|stage| !stage.is_empty()).map(str::to_owned).collect())
     }
 
     /// A file of the deploy branch.
@@ -82,6 +97,15 @@ impl FleetRepository {
         git(&self.bare(), &["show", &format!("{DEPLOY}:{path}")])
     }
 
+    /// The files of the deploy branch below a folder.
+    ///
+    /// # Errors
+    /// When git does not succeed.
+    pub fn deployed_files(&self, folder: &str) -> anyhow::Result<Vec<String>> {
+        let text = git(&self.bare(), &["ls-tree", "-r", "--name-only", DEPLOY, &format!("{folder}/")])?;
+        Ok(text.lines().map(str::to_owned).collect())
+    }
+
     /// The commit that the deploy branch holds.
     ///
     /// # Errors
@@ -89,6 +113,13 @@ impl FleetRepository {
     pub fn head(&self) -> anyhow::Result<String> {
         Ok(git(&self.bare(), &["rev-parse", DEPLOY])?.trim().to_owned())
     }
+}
+
+/// A person commits everything in a clone.
+fn commit(clone: &Path, message: &str) -> anyhow::Result<()> {
+    git(clone, &["add", "--all"])?;
+    let person = ["-c", "user.name=Person", "-c", "user.email=person@example.com"];
+    git(clone, &[&person[..], &["commit", "--quiet", "--message", message]].concat()).map(drop)
 }
 
 fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {

@@ -16,6 +16,7 @@ mod kubelet;
 pub mod manifests;
 mod process;
 mod programs;
+mod restore;
 mod webhook;
 
 pub use api_server::{ApiServer, ApiServerOptions};
@@ -31,4 +32,5 @@ pub use isolation::isolated;
 pub use kubelet::FakeKubelet;
 pub use process::Process;
 pub use programs::Programs;
+pub use restore::restore;
 pub use webhook::{Admission, Webhook};

@@ -1,8 +1,7 @@
 //! What goes wrong around a rollout: Flux is held or refused, controllers die, servers stand still, people interfere.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -42,28 +41,31 @@ fn faults_are_named_and_do_a_rollout_no_harm() {
         // Nobody knows yet that the green machines of the next version never come up.
         let files = [(FILE, machines::cluster(NEW)), (CLASS_FILE, machines::class(&programs, "24h")?)];
         scene.repository.push("Kubernetes 1.35", &files.each_ref().map(|(path, text)| (*path, text.as_str())))?;
-        why_says(&scene, &["Kustomization flux-system/machines-cluster", "suspended"]).await?;
+        scene.why_says(CLUSTER, &["Kustomization flux-system/machines-cluster", "suspended"]).await?;
         assert_eq!(scene.repository.stages()?, ["verify"]);
 
         // Committed, and not fetched.
         scene.git.hold(true);
         merge(&scene, KUSTOMIZATION, (FLUX_NAMESPACE, APPLIED), &json!({"spec": {"suspend": false}})).await?;
-        stage_is(&scene, "control-plane").await?;
+        scene.stage_is(CLUSTER, "control-plane").await?;
         let head = scene.repository.head()?;
-        why_says(&scene, &["GitRepository flux-system/flux-system", "status.artifact.revision", &head]).await?;
+        scene.why_says(CLUSTER, &["GitRepository flux-system/flux-system", "status.artifact.revision", &head]).await?;
 
         // Fetched, and not applied.
         scene.flux.kustomize.stall()?;
         scene.git.hold(false);
         let words = ["Kustomization flux-system/machines-cluster", "status.lastAppliedRevision", &head];
-        why(&scene, |reasons| words.iter().all(|word| reasons.contains(word)) && !reasons.contains("GitRepository"))
+        scene
+            .reasons_are(CLUSTER, |reasons| {
+                words.iter().all(|word| reasons.contains(word)) && !reasons.contains("GitRepository")
+            })
             .await?;
 
         // Refused: the words of the refusal are the person's.
         apply(&scene.client, &refusal()).await?;
         refuses(&scene).await?;
         scene.flux.kustomize.resume()?;
-        why_says(&scene, &["Kustomization flux-system/machines-cluster", REFUSAL]).await?;
+        scene.why_says(CLUSTER, &["Kustomization flux-system/machines-cluster", REFUSAL]).await?;
 
         // Applied, and not healthy.
         for object in refusal() {
@@ -72,18 +74,18 @@ fn faults_are_named_and_do_a_rollout_no_harm() {
         let now =
             json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": Timestamp::now().to_string()}}});
         merge(&scene, KUSTOMIZATION, (FLUX_NAMESPACE, APPLIED), &now).await?;
-        why_says(&scene, &["KubeadmControlPlane"]).await?;
+        scene.why_says(CLUSTER, &["KubeadmControlPlane"]).await?;
 
         // The control plane's manager dies and comes back.
         new_machine(&scene).await?;
         cluster_api.control_plane.kill()?;
-        why_says(&scene, &["KubeadmControlPlane"]).await?;
+        scene.why_says(CLUSTER, &["KubeadmControlPlane"]).await?;
         cluster_api.control_plane.restart()?;
         cluster_api.wait_until_ready().await?;
 
         // The API server stands still.
         scene.server.server.stall()?;
-        why_says(&scene, &["no answer within"]).await?;
+        scene.why_says(CLUSTER, &["no answer within"]).await?;
         scene.server.server.resume()?;
         scene.server.wait_until_ready().await?;
 
@@ -94,15 +96,17 @@ fn faults_are_named_and_do_a_rollout_no_harm() {
         controller.restart()?;
 
         // A person pauses the cluster in the middle of a worker group.
-        stage_is(&scene, "workers/blue").await?;
+        scene.stage_is(CLUSTER, "workers/blue").await?;
         merge(&scene, CLUSTER_KIND, (NAMESPACE, CLUSTER), &json!({"spec": {"paused": true}})).await?;
-        why_says(&scene, &["Cluster fleet/machines", "paused"]).await?;
+        scene.why_says(CLUSTER, &["Cluster fleet/machines", "paused"]).await?;
         assert_eq!(scene.repository.stages()?.last().map(String::as_str), Some("workers/blue"));
         merge(&scene, CLUSTER_KIND, (NAMESPACE, CLUSTER), &json!({"spec": {"paused": null}})).await?;
 
         // A machine never comes up: the stage is held when its time is over, with the machine's name.
-        stage_is(&scene, "workers/green").await?;
-        why_says(&scene, &["not finished 20 s after its commit", "Machine fleet/machines-green-", NEVER_UP]).await?;
+        scene.stage_is(CLUSTER, "workers/green").await?;
+        scene
+            .why_says(CLUSTER, &["not finished 20 s after its commit", "Machine fleet/machines-green-", NEVER_UP])
+            .await?;
         assert_eq!(scene.why(CLUSTER).await?["state"], "held");
         assert_eq!(scene.repository.stages()?, machines::STAGES[..4]);
 
@@ -114,37 +118,6 @@ fn faults_are_named_and_do_a_rollout_no_harm() {
         scene.folder.done();
         Ok(())
     });
-}
-
-/// Waits until the newest commit is this stage's.
-async fn stage_is(scene: &Scene, stage: &str) -> anyhow::Result<()> {
-    let is_last = async || {
-        let stages = scene.repository.stages()?;
-        Ok((stages.len() > 1 && stages.last().is_some_and(|last| last == stage)).then_some(()))
-    };
-    let waited = scene.until(&format!("commit of {stage}"), Duration::from_secs(900), is_last).await;
-    match waited {
-        Ok(()) => Ok(()),
-        Err(error) => Err(error.context(scene.why(CLUSTER).await?.to_string())),
-    }
-}
-
-/// Waits until `stepgate why` has all of these words in its reasons.
-async fn why_says(scene: &Scene, words: &[&str]) -> anyhow::Result<()> {
-    why(scene, |reasons| words.iter().all(|word| reasons.contains(word))).await.with_context(|| format!("{words:?}"))
-}
-
-/// Waits until the reasons of `stepgate why` are as they should be.
-async fn why(scene: &Scene, is_said: impl Fn(&str) -> bool) -> anyhow::Result<()> {
-    let start = Instant::now();
-    loop {
-        let report = scene.why(CLUSTER).await?;
-        if report.get("reasons").is_some_and(|reasons| is_said(&reasons.to_string())) {
-            return Ok(());
-        }
-        ensure!(start.elapsed() < Duration::from_secs(180), "said instead: {report}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
 }
 
 async fn merge(

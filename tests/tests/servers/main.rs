@@ -1,5 +1,5 @@
 //! What only real servers can show. Each test runs in namespaces of its own.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 mod api_server;
 mod direct_apply;
@@ -7,7 +7,9 @@ mod faults;
 mod installed;
 mod kubernetes_minor;
 mod machines;
+mod pausing;
 mod probing;
 mod recording;
+mod restoring;
 mod scene;
 mod watching;

@@ -1,10 +1,12 @@
 //! A management cluster with Flux, and a fleet repository that Flux and Stepgate share.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use kube::Client;
 use serde_json::{Value, json};
 use tests::servers::manifests::apply;
@@ -22,6 +24,21 @@ timeout: 30m
 flux: {interval: 1h}
 ";
 
+/// Kills the controller at random moments, each time with another process to go on. `STEPGATE_SEED` gives the moments of an earlier run
+/// again.
+pub async fn kill_at_random(controller: &mut Process, kills: usize) -> anyhow::Result<()> {
+    let given = std::env::var("STEPGATE_SEED").ok().map(|seed| seed.parse()).transpose()?;
+    let seed: u64 = given.unwrap_or_else(|| fastrand::u64(..));
+    println!("STEPGATE_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..kills {
+        tokio::time::sleep(Duration::from_millis(random.u64(..6000))).await;
+        controller.kill()?;
+        controller.restart()?;
+    }
+    Ok(())
+}
+
 /// API server, Flux, and a fleet repository served over HTTP.
 pub struct Scene {
     pub folder: Folder,
@@ -30,6 +47,8 @@ pub struct Scene {
     pub client: Client,
     pub repository: FleetRepository,
     pub git: GitServer,
+    /// What the program is told besides, by its environment.
+    pub environment: BTreeMap<&'static str, OsString>,
 }
 
 impl Scene {
@@ -42,22 +61,26 @@ impl Scene {
         let flux = Flux::start(programs, &server).await?;
         let repository = FleetRepository::create(&folder.path().join("repository"))?;
         let git = GitServer::start(repository.served().0).await?;
-        Ok(Self { folder, server, flux, client, repository, git })
+        Ok(Self { folder, server, flux, client, repository, git, environment: BTreeMap::new() })
     }
 
     /// Flux is told of the deploy branch, as by `flux bootstrap`: what is below `flux/` are Kustomizations.
     pub async fn connect_flux(&self) -> anyhow::Result<()> {
         let metadata = json!({"name": "flux-system", "namespace": FLUX_NAMESPACE});
+        // Everybody may fetch; Flux insists on a Secret that is named.
+        let credentials = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata,
+            "stringData": {"username": "flux", "password": "nobody asks for it"}});
         let source = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": metadata,
-            "spec": {"interval": "1h", "url": self.git.url(self.repository.served().1), "ref": {"branch": DEPLOY}},
+            "spec": {"interval": "1h", "url": self.git.url(self.repository.served().1), "ref": {"branch": DEPLOY},
+                "secretRef": {"name": "flux-system"}},
         });
         let root = json!({
             "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": metadata,
             "spec": {"interval": "1h", "path": "./flux", "prune": true,
                 "sourceRef": {"kind": "GitRepository", "name": "flux-system"}},
         });
-        apply(&self.client, &[source, root]).await
+        apply(&self.client, &[credentials, source, root]).await
     }
 
     /// The program with a verb and its arguments, and where the repository and the cluster are.
@@ -67,7 +90,8 @@ impl Scene {
             .args(arguments)
             .env("STEPGATE_REPO", self.repository.bare())
             .env("STEPGATE_KUBECONFIG", self.server.kubeconfig())
-            .env("STEPGATE_BACKUPS", self.folder.path().join("backups"));
+            .env("STEPGATE_BACKUPS", self.folder.path().join("backups"))
+            .envs(&self.environment);
         command
     }
 
@@ -91,6 +115,57 @@ impl Scene {
         let output = tokio::task::spawn_blocking(move || command.output()).await??;
         serde_json::from_slice(&output.stdout)
             .with_context(|| format!("stepgate why: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+
+    /// Waits until `stepgate why` has all of these words in its reasons.
+    pub async fn why_says(&self, cluster: &str, words: &[&str]) -> anyhow::Result<()> {
+        let said = self.reasons_are(cluster, |reasons| words.iter().all(|word| reasons.contains(word))).await;
+        said.with_context(|| format!("{words:?}"))
+    }
+
+    /// Waits until the reasons of `stepgate why` are as they should be.
+    pub async fn reasons_are(&self, cluster: &str, is_said: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+        let start = Instant::now();
+        loop {
+            let report = self.why(cluster).await?;
+            if report.get("reasons").is_some_and(|reasons| is_said(&reasons.to_string())) {
+                return Ok(());
+            }
+            ensure!(start.elapsed() < Duration::from_secs(180), "said instead: {report}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Waits until the newest commit of the only cluster is this stage's.
+    pub async fn stage_is(&self, cluster: &str, stage: &str) -> anyhow::Result<()> {
+        let is_last = async || {
+            let stages = self.repository.stages()?;
+            Ok((stages.len() > 1 && stages.last().is_some_and(|last| last == stage)).then_some(()))
+        };
+        match self.until(&format!("commit of {stage}"), Duration::from_secs(900), is_last).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error.context(self.why(cluster).await?.to_string())),
+        }
+    }
+
+    /// Waits until there are as many commits as `stages`, and compares.
+    pub async fn stages_are(&self, cluster: &str, stages: &[&str]) -> anyhow::Result<()> {
+        let done = async || Ok((self.repository.stages()?.len() >= stages.len()).then_some(()));
+        if let Err(error) = self.until("the rollout is closed", Duration::from_secs(1200), done).await {
+            return Err(error.context(self.why(cluster).await?.to_string()));
+        }
+        let seen = self.repository.stages()?;
+        ensure!(seen == stages, "{seen:?}, {stages:?} expected");
+        Ok(())
+    }
+
+    /// Another pass finds nothing to do, and commits nothing.
+    pub fn assert_nothing_is_left(&self) -> anyhow::Result<()> {
+        let head = self.repository.head()?;
+        let output = self.stepgate(&["run", "--once", "-o", "json"]).output()?;
+        ensure!(output.status.success(), "stepgate run --once: {}", String::from_utf8_lossy(&output.stderr));
+        ensure!(self.repository.head()? == head, "committed besides: {:?}", self.repository.stages()?);
+        Ok(())
     }
 
     /// Waits until `holds` gives a value.

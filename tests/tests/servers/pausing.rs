@@ -1,0 +1,129 @@
+//! Pauses of real Flux as leases: they end by themselves, and a person's own suspend is never undone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use kube::api::{DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
+use stepgate::cluster::{Cluster as _, FluxReference, ObserveRequest};
+use tests::servers::manifests::kind_in;
+use tests::servers::{FLUX_NAMESPACE, Flux, isolated};
+
+use super::machines::{self, CLUSTER, FILE};
+use super::scene::{POLICY, Scene};
+
+const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization");
+
+/// The Kustomization that is paused.
+const NAME: &str = "machines-cluster";
+
+/// Longer than a command takes here, even beside others.
+const SHORT: &str = "12s";
+
+async fn kustomization(scene: &Scene) -> anyhow::Result<DynamicObject> {
+    Ok(kind_in(&scene.client, KUSTOMIZATION, FLUX_NAMESPACE).await?.get(NAME).await?)
+}
+
+/// `spec.suspend`, and the lease.
+async fn state(scene: &Scene) -> anyhow::Result<(bool, Option<Value>)> {
+    let object = kustomization(scene).await?;
+    let lease = object.metadata.annotations.unwrap_or_default().remove("stepgate.dev/pause");
+    let lease = lease.map(|text| serde_json::from_str(&text)).transpose()?;
+    Ok((object.data.pointer("/spec/suspend") == Some(&json!(true)), lease))
+}
+
+/// A person writes `spec.suspend`.
+async fn suspend(scene: &Scene, person: &str, suspended: Option<bool>) -> anyhow::Result<()> {
+    let api = kind_in(&scene.client, KUSTOMIZATION, FLUX_NAMESPACE).await?;
+    let parameters = PatchParams { field_manager: Some(person.to_owned()), ..PatchParams::default() };
+    api.patch(NAME, &parameters, &Patch::Merge(json!({"spec": {"suspend": suspended}}))).await?;
+    Ok(())
+}
+
+fn hold(scene: &Scene, duration: &str) -> anyhow::Result<String> {
+    let person = ["--as", "Alice <alice@example.com>", "--yes"];
+    let arguments = ["hold", CLUSTER, "--reason", "the auditors are in the house", "--for", duration];
+    said(scene, &[&arguments[..], &person].concat())
+}
+
+fn said(scene: &Scene, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = scene.stepgate(arguments).output()?;
+    ensure!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Who suspended it, as gates are told.
+async fn suspended_by(scene: &Scene) -> anyhow::Result<String> {
+    let source = ConnectionSource::Kubeconfig { path: Some(scene.server.kubeconfig()), context: None };
+    let cluster = KubernetesCluster::management(Connection::open(&source).await?, scene.file("unused"));
+    let kustomizations = vec![FluxReference { namespace: FLUX_NAMESPACE.to_owned(), name: NAME.to_owned() }];
+    let (expectations, deployed) = (Vec::new(), Arc::default());
+    let request = ObserveRequest { expectations, kustomizations, deployed, confirm: true, at: jiff::Timestamp::now() };
+    let seen = cluster.observe(&request).await;
+    seen.flux.kustomizations.into_iter().find_map(|known| known.suspended_by).context("nobody suspended it")
+}
+
+async fn until(scene: &Scene, expected: (bool, bool)) -> anyhow::Result<()> {
+    let is_so = async || {
+        let (suspended, lease) = state(scene).await?;
+        Ok(((suspended, lease.is_some()) == expected).then_some(()))
+    };
+    scene.until(&format!("suspended, lease: {expected:?}"), Duration::from_secs(90), is_so).await
+}
+
+#[test]
+fn a_pause_ends_by_itself_after_a_kill_and_a_persons_suspend_stays() {
+    let name = "pausing::a_pause_ends_by_itself_after_a_kill_and_a_persons_suspend_stays";
+    let needed: Vec<&str> =
+        ["etcd", "kube-apiserver", "kube-controller-manager"].into_iter().chain(Flux::NEEDED).collect();
+    isolated(name, &needed, async |programs| {
+        let scene = Scene::start(&programs).await?;
+        let files = [("stepgate.yaml", POLICY), (FILE, &machines::cluster("v1.34.0"))];
+        scene.repository.push("Describe the fleet", &files)?;
+        scene.adopt()?;
+        scene.connect_flux().await?;
+        let there = async || Ok(kustomization(&scene).await.is_ok().then_some(()));
+        scene.until("Flux has made the Kustomization", Duration::from_secs(60), there).await?;
+
+        // A dry run changes nothing, and a person's suspend is left alone and named.
+        said(&scene, &["hold", CLUSTER, "--reason", "none"])?;
+        assert_eq!(state(&scene).await?, (false, None));
+        suspend(&scene, "bob", Some(true)).await?;
+        ensure!(hold(&scene, SHORT)?.contains("suspended by bob already"));
+        assert_eq!(state(&scene).await?, (true, None));
+        suspend(&scene, "bob", None).await?;
+
+        // Ours says who, why and until when; after a kill the next process ends it.
+        let mut controller = scene.controller()?;
+        hold(&scene, SHORT)?;
+        let (suspended, lease) = state(&scene).await?;
+        let lease = lease.unwrap_or_default();
+        assert_eq!((suspended, &lease["owner"], &lease["before"]), (true, &json!("Alice"), &Value::Null));
+        let told = suspended_by(&scene).await?;
+        ensure!(told.starts_with("Alice until") && told.contains("the auditors are in the house"), "{told}");
+        controller.kill()?;
+        let end: jiff::Timestamp = lease["until"].as_str().unwrap_or_default().parse()?;
+        let over = async || Ok((jiff::Timestamp::now() > end).then_some(()));
+        scene.until("its time is over", Duration::from_secs(60), over).await?;
+        ensure!(state(&scene).await?.0, "it went on by itself, without a process that ends it");
+        controller.restart()?;
+        until(&scene, (false, false)).await?;
+
+        // One that is wanted by a person as well stays, without our lease.
+        hold(&scene, SHORT)?;
+        let api = kind_in(&scene.client, KUSTOMIZATION, FLUX_NAMESPACE).await?;
+        let theirs = json!({"apiVersion": KUSTOMIZATION.0, "kind": KUSTOMIZATION.1, "metadata": {"name": NAME}, "spec": {"suspend": true}});
+        api.patch(NAME, &PatchParams::apply("bob"), &Patch::Apply(theirs)).await?;
+        until(&scene, (true, false)).await?;
+        suspend(&scene, "bob", Some(false)).await?;
+
+        // And one that is not needed any more ends before its time.
+        hold(&scene, "4h")?;
+        ensure!(said(&scene, &["resume", CLUSTER, "--yes"])?.contains("goes on"));
+        assert_eq!(state(&scene).await?, (false, None));
+        scene.folder.done();
+        Ok(())
+    });
+}
