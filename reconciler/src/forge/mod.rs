@@ -3,7 +3,7 @@
 //! Architecture Invariant: a forge shows and asks, git decides. Nothing lands because of what a forge says: the merge lands, and that is read
 //! from the deploy branch. So a forge that is away, slow or wrong delays and never misleads.
 //!
-//! A further forge is one file: the few calls of [`Interface`].
+//! A further forge is one file: the few calls of `Interface`.
 
 mod access;
 mod error;
