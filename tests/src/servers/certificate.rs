@@ -62,15 +62,27 @@ impl Authority {
     /// # Errors
     /// When the certificate cannot be made.
     pub fn server(&self) -> anyhow::Result<Identity> {
-        let mut parameters = CertificateParams::default();
-        parameters.distinguished_name = named("server", None);
-        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        parameters.subject_alt_names = vec![
+        self.serving(vec![
             SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             SanType::IpAddress(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1))),
             SanType::DnsName(Ia5String::try_from("localhost")?),
             SanType::DnsName(Ia5String::try_from("kubernetes.default.svc")?),
-        ];
+        ])
+    }
+
+    /// For a server of this name, such as `<service>.<namespace>.svc`.
+    ///
+    /// # Errors
+    /// When the certificate cannot be made.
+    pub fn server_named(&self, name: &str) -> anyhow::Result<Identity> {
+        self.serving(vec![SanType::DnsName(Ia5String::try_from(name)?)])
+    }
+
+    fn serving(&self, names: Vec<SanType>) -> anyhow::Result<Identity> {
+        let mut parameters = CertificateParams::default();
+        parameters.distinguished_name = named("server", None);
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        parameters.subject_alt_names = names;
         self.sign(&parameters)
     }
 

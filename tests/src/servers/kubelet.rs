@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, pin_mut};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -12,10 +15,13 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+/// Time between two signs of life: without them a Node counts as lost after 40 s.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
 /// Nodes without machines; ends when dropped.
 pub struct FakeKubelet {
     broken: Arc<Mutex<BTreeSet<String>>>,
-    task: JoinHandle<()>,
+    tasks: [JoinHandle<()>; 2],
 }
 
 impl FakeKubelet {
@@ -30,7 +36,18 @@ impl FakeKubelet {
         let broken: Arc<Mutex<BTreeSet<String>>> = Arc::default();
         let (client, seen) = (client.clone(), Arc::clone(&broken));
         let first = nodes.first().copied().unwrap_or("node").to_owned();
-        let task = tokio::spawn(async move {
+        let names: Vec<String> = nodes.iter().map(|name| (*name).to_owned()).collect();
+        let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
+        let heart = tokio::spawn(async move {
+            loop {
+                for name in &names {
+                    // The next beat comes in time.
+                    let _ = beat(&leases, name).await;
+                }
+                tokio::time::sleep(HEARTBEAT).await;
+            }
+        });
+        let pods = tokio::spawn(async move {
             let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default())
                 .default_backoff()
                 .applied_objects();
@@ -41,26 +58,38 @@ impl FakeKubelet {
                 let _ = tend(&client, &pod, &first, &seen).await;
             }
         });
-        Ok(Self { broken, task })
+        Ok(Self { broken, tasks: [heart, pods] })
     }
 
     /// From now on Pods with this image cannot pull it.
     pub fn lose(&self, image: &str) {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).insert(image.to_owned());
     }
+
+    /// From now on new Pods with this image can pull it.
+    pub fn find(&self, image: &str) {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).remove(image);
+    }
 }
 
 impl Drop for FakeKubelet {
     fn drop(&mut self) {
-        self.task.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
+}
+
+async fn beat(leases: &Api<Lease>, name: &str) -> Result<(), kube::Error> {
+    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now}});
+    leases.patch(name, &PatchParams::apply("tests").force(), &Patch::Apply(lease)).await.map(drop)
 }
 
 async fn register(client: &Client, name: &str, version: &str) -> anyhow::Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let node = serde_json::from_value(
-        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}}),
-    )?;
+    let labels = json!({"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}});
+    let node = serde_json::from_value(node)?;
     nodes.create(&PostParams::default(), &node).await?;
     let status = json!({"status": {
         "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],

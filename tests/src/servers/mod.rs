@@ -1,10 +1,11 @@
-//! Real servers for tests: an API server with its etcd and controllers, and a fake kubelet beside it.
+//! Real servers for tests: an API server with its etcd and controllers, and what is fake beside it: a kubelet, and the webhooks of Pods that it only says are running.
 //!
 //! A test that needs them runs [`isolated`]: in namespaces of its own, where nothing outlives it and no port is taken.
 
 mod api_server;
 mod certificate;
 mod cluster_api;
+mod fake_webhooks;
 mod fleet_repository;
 mod flux;
 mod folder;
@@ -17,11 +18,13 @@ pub mod manifests;
 mod process;
 mod programs;
 mod restore;
+mod tls;
 mod webhook;
 
 pub use api_server::{ApiServer, ApiServerOptions};
 pub use certificate::{Authority, Identity};
 pub use cluster_api::ClusterApi;
+pub use fake_webhooks::FakeWebhooks;
 pub use fleet_repository::{DEPLOY, FleetRepository};
 pub use flux::{FLUX_NAMESPACE, Flux};
 pub use folder::Folder;

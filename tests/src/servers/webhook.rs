@@ -4,18 +4,16 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
-use axum::serve::Listener;
 use axum::{Json, Router};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 use super::certificate::Authority;
+use super::tls::TlsListener;
 
 /// What the webhook says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +50,7 @@ impl Webhook {
             .with_single_cert(vec![certificate], key)?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let listener = TlsListener { listener, acceptor: TlsAcceptor::from(Arc::new(config)) };
+        let listener = TlsListener::new(listener, config);
         let says = Arc::new(Mutex::new(Admission::Allow));
         let asked: Arc<Mutex<Vec<Value>>> = Arc::default();
         let (answers, seen) = (Arc::clone(&says), Arc::clone(&asked));
@@ -102,29 +100,4 @@ async fn answer(says: Admission, review: Value) -> Json<Value> {
         Admission::Deny => json!({"uid": uid, "allowed": false, "status": {"message": "not today"}}),
     };
     Json(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
-}
-
-struct TlsListener {
-    listener: TcpListener,
-    acceptor: TlsAcceptor,
-}
-
-impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            // A connection that comes to nothing is the other side's affair.
-            if let Ok((stream, address)) = self.listener.accept().await
-                && let Ok(stream) = self.acceptor.accept(stream).await
-            {
-                return (stream, address);
-            }
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        self.listener.local_addr()
-    }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 mod api_server;
+mod components;
 mod direct_apply;
 mod faults;
 mod installed;
@@ -12,4 +13,5 @@ mod probing;
 mod recording;
 mod restoring;
 mod scene;
+mod settled;
 mod watching;

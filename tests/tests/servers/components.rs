@@ -1,0 +1,233 @@
+//! A bump of every component of a management cluster, with published manifests, applied by Flux to a real API server.
+//!
+//! What is not real are Pods: a fake kubelet says that they run, and Services answer for the webhooks in them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use tests::servers::manifests::{define, kind, kind_in, list, objects};
+use tests::servers::{FLUX_NAMESPACE, FakeKubelet, FakeWebhooks, Flux, isolated};
+
+use super::scene::{POLICY, Scene};
+use super::settled::{self, CLUSTER, EKSA_CLUSTER, FakeEksAnywhere, NODES};
+
+const KUBERNETES: &str = "1.34";
+
+/// The commits of the deploy branch: recorded, each component, closed.
+const STAGES: [&str; 9] =
+    ["verify", "bundle", "cert-manager", "capi", "eks-a", "cilium-preflight", "cilium", "flux", "verify"];
+
+/// An image of the next release.
+const LOST: &str = "public.ecr.aws/release-container-registry/kubernetes-sigs/cluster-api/kubeadm-control-plane-controller\
+    :v1.13.2-eks-a-v0.0.0-dev-build.1@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization");
+
+/// The shared data, looked for upwards from this package.
+fn shared() -> Option<PathBuf> {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .map(|folder| folder.join("shared/data"))
+        .find(|path| path.exists())
+}
+
+#[test]
+fn published_manifests_are_rolled_out_stage_by_stage() {
+    let Some(data) = shared() else {
+        println!("skipped: shared data not present");
+        return;
+    };
+    let needed: Vec<&str> =
+        ["etcd", "kube-apiserver", "kube-controller-manager", "helm"].into_iter().chain(Flux::NEEDED).collect();
+    let name = "components::published_manifests_are_rolled_out_stage_by_stage";
+    isolated(name, &needed, async |programs| {
+        let mut scene = Scene::start(&programs).await?;
+        let mirror = data.join("mirror");
+        scene.environment.insert("STEPGATE_HELM", programs.path("helm").into());
+        scene.environment.insert("STEPGATE_MIRROR", std::env::join_paths([&mirror, &mirror.join("substitutes")])?);
+        let kubelet = FakeKubelet::start(&scene.client, &NODES, &format!("v{KUBERNETES}.2")).await?;
+        let _webhooks = FakeWebhooks::start(&scene.client).await?;
+        let bundles = |release: &str| {
+            let path = data.join(format!("eks-anywhere/bundles/release-{release}.yaml"));
+            let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            // The stored 0.25 names the components of 0.24, under whose definition its own Bundles are invalid.
+            anyhow::Ok(text.replace("cluster-controller/v0.24.4/", "cluster-controller/v0.25.2/"))
+        };
+        let cluster = include_str!("../../../fixtures/demo/published/clusters/mgmt/cluster.yaml");
+        let cluster = cluster.replace("KUBERNETES_VERSION", KUBERNETES);
+        let policy = format!("{POLICY}variables: {{VSPHERE_SERVER: vcenter.example.com}}\n");
+        let files = [
+            ("stepgate.yaml", policy.as_str()),
+            ("clusters/mgmt/cluster.yaml", &cluster),
+            ("bundles/bundles.yaml", &bundles("0.25")?),
+        ];
+        define(&scene.client, &[release_definition()]).await?;
+        scene.repository.push("Describe the fleet", &files)?;
+        scene.adopt()?;
+        scene.connect_flux().await?;
+        applied(&scene).await?;
+        settled::create(&scene.client, &format!("v{KUBERNETES}.2")).await?;
+        let _eks_anywhere = FakeEksAnywhere::start(&scene.client);
+
+        let _controller = scene.controller()?;
+        kubelet.lose(LOST);
+        scene.repository.push("Take release 0.26", &[("bundles/bundles.yaml", &bundles("0.26")?)])?;
+
+        // An image that cannot be pulled stops its stage, and is named.
+        scene.stage_is(CLUSTER, "capi").await?;
+        scene.why_says(CLUSTER, &["Deployment capi-kubeadm-control-plane-system/", "ImagePullBackOff"]).await?;
+        assert_eq!(scene.repository.stages()?, STAGES[..4]);
+        others_write(&scene).await?;
+        kubelet.find(LOST);
+        let pods: Api<Pod> = Api::namespaced(scene.client.clone(), "capi-kubeadm-control-plane-system");
+        pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+
+        // Flux upgrades itself: its own controllers are replaced while they apply the manifests that say so.
+        let sync = sync_objects(&scene).await?;
+        scene.stage_is(CLUSTER, "flux").await?;
+        restart_flux(&mut scene).await?;
+        scene.stages_are(CLUSTER, &STAGES).await?;
+        assert_eq!(sync_objects(&scene).await?, sync);
+        assert_eq!(deleted_of_flux(&scene)?, Vec::<String>::new());
+        scene.assert_nothing_is_left()?;
+        assert_runs_what_is_deployed(&scene).await?;
+        scene.folder.done();
+        Ok(())
+    });
+}
+
+/// The kind of EKS Distro's releases, which EKS Anywhere's CLI installs with a management cluster.
+fn release_definition() -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "releases.distro.eks.amazonaws.com"},
+        "spec": {"group": "distro.eks.amazonaws.com", "scope": "Namespaced",
+            "names": {"kind": "Release", "plural": "releases", "singular": "release", "listKind": "ReleaseList"},
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": schema}]}})
+}
+
+/// Waits until Flux has applied everything and EKS Anywhere's `Cluster` is there.
+async fn applied(scene: &Scene) -> anyhow::Result<()> {
+    let ready = async || {
+        let found = list(&scene.client, KUSTOMIZATION, FLUX_NAMESPACE).await?;
+        let all = found.len() > 5 && found.iter().all(|known| super::machines::is_true(known, "Ready"));
+        let clusters = list(&scene.client, EKSA_CLUSTER, "default").await.unwrap_or_default();
+        Ok((all && !clusters.is_empty()).then_some(()))
+    };
+    let waited = scene.until("Flux has applied what was recorded", Duration::from_secs(900), ready).await;
+    match waited {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            let found = list(&scene.client, KUSTOMIZATION, FLUX_NAMESPACE).await?;
+            let told: Vec<_> = found
+                .iter()
+                .map(|known| json!([known.metadata.name, known.data.pointer("/status/conditions")]))
+                .collect();
+            Err(error.context(json!(told).to_string()))
+        }
+    }
+}
+
+/// Somebody else writes to the same objects, then to the deploy branch: both are named, and nothing is committed meanwhile.
+async fn others_write(scene: &Scene) -> anyhow::Result<()> {
+    let (namespace, name) = ("cert-manager", "cert-manager");
+    let deployments = kind_in(&scene.client, ("apps/v1", "Deployment"), namespace).await?;
+    let theirs = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {"template": {"spec": {"containers": [{"name": "cert-manager-controller", "image": "example.com/other:v1"}]}}}});
+    deployments.patch(name, &PatchParams::apply("somebody").force(), &Patch::Apply(theirs)).await?;
+    let words = [
+        "Deployment cert-manager/cert-manager",
+        "containers[name=cert-manager-controller].image",
+        "taken over by `somebody`",
+    ];
+    scene.why_says(CLUSTER, &words).await?;
+    // Flux takes back what is its own, when it applies again.
+    let now = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": Timestamp::now().to_string()}}});
+    let kustomizations = kind_in(&scene.client, KUSTOMIZATION, FLUX_NAMESPACE).await?;
+    kustomizations.patch("mgmt-cert-manager", &PatchParams::default(), &Patch::Merge(now)).await?;
+    scene.reasons_are(CLUSTER, |reasons| !reasons.contains("somebody") && reasons.contains("ImagePullBackOff")).await?;
+
+    let note = "clusters/mgmt/bundle/note.txt";
+    scene.repository.tamper("Leave a note", note, Some("I was here.\n"))?;
+    scene.why_says(CLUSTER, &["Stepgate did not make that commit", "Person", note]).await?;
+    scene.repository.tamper("Take the note away", note, None)?;
+    scene.why_says(CLUSTER, &["ImagePullBackOff"]).await?;
+    Ok(())
+}
+
+/// What Flux fetches and applies by, with uid and generation: whoever takes one away and brings it back makes another.
+async fn sync_objects(scene: &Scene) -> anyhow::Result<Vec<(&'static str, Option<String>, Option<i64>)>> {
+    let mut found = Vec::new();
+    for kind in [("source.toolkit.fluxcd.io/v1", "GitRepository"), KUSTOMIZATION, ("v1", "Secret")] {
+        let object = kind_in(&scene.client, kind, FLUX_NAMESPACE).await?.get("flux-system").await?;
+        found.push((kind.1, object.metadata.uid, object.metadata.generation));
+    }
+    Ok(found)
+}
+
+/// What a kubelet does once the Deployments of Flux have another image: the processes end, and others begin.
+async fn restart_flux(scene: &mut Scene) -> anyhow::Result<()> {
+    for name in ["source-controller", "kustomize-controller"] {
+        let deployment = "clusters/mgmt/flux-system/gotk-components.yaml";
+        let wanted = objects(&scene.repository.deployed(deployment)?)?;
+        let is_it =
+            |object: &&Value| kind(object) == "Deployment" && object.pointer("/metadata/name") == Some(&json!(name));
+        let wanted = wanted.iter().find(is_it).with_context(|| format!("no Deployment {name} in {deployment}"))?;
+        let api = kind_in(&scene.client, ("apps/v1", "Deployment"), FLUX_NAMESPACE).await?;
+        let replaced = async || Ok((images(&api.get(name).await?.data) == images(wanted)).then_some(()));
+        scene.until(&format!("{name} is replaced"), Duration::from_secs(300), replaced).await?;
+    }
+    for process in [&mut scene.flux.source, &mut scene.flux.kustomize] {
+        process.kill()?;
+        process.restart()?;
+    }
+    Ok(())
+}
+
+/// Deletions, at any time, of what Flux needs in order to go on: its sync objects, their kinds, their namespace.
+fn deleted_of_flux(scene: &Scene) -> anyhow::Result<Vec<String>> {
+    let is_needed = |line: &Value| {
+        let text = |path: &str| line.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let (resource, name) = (text("/objectRef/resource"), text("/objectRef/name"));
+        let sync = ["gitrepositories", "kustomizations", "secrets"].contains(&resource)
+            && text("/objectRef/namespace") == FLUX_NAMESPACE
+            && ["", "flux-system"].contains(&name);
+        let kinds = resource == "customresourcedefinitions" && (name.is_empty() || name.ends_with("toolkit.fluxcd.io"));
+        let namespace = resource == "namespaces" && name == FLUX_NAMESPACE;
+        text("/verb").starts_with("delete") && (sync || kinds || namespace)
+    };
+    Ok(scene.server.audit()?.iter().filter(|line| is_needed(line)).map(|line| line["requestURI"].to_string()).collect())
+}
+
+/// Every workload of the deploy branch runs, with the images that it has there.
+async fn assert_runs_what_is_deployed(scene: &Scene) -> anyhow::Result<()> {
+    let mut seen = 0;
+    for path in scene.repository.deployed_files("clusters/mgmt")? {
+        for object in objects(&scene.repository.deployed(&path)?)? {
+            if !matches!(kind(&object), "Deployment" | "DaemonSet") {
+                continue;
+            }
+            let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+            let api = kind_in(&scene.client, ("apps/v1", kind(&object)), text("/metadata/namespace")).await?;
+            let found = api.get(text("/metadata/name")).await?;
+            let name = text("/metadata/name");
+            assert_eq!(images(&found.data), images(&object), "{name}");
+            let ready = ["/status/readyReplicas", "/status/numberReady"];
+            ensure!(ready.iter().any(|path| found.data.pointer(path).is_some()), "{name} is not ready");
+            seen += 1;
+        }
+    }
+    ensure!(seen > 10, "{seen} workloads on the deploy branch");
+    Ok(())
+}
+
+fn images(workload: &Value) -> Vec<&Value> {
+    let containers = workload.pointer("/spec/template/spec/containers").and_then(Value::as_array);
+    containers.into_iter().flatten().filter_map(|container| container.get("image")).collect()
+}

@@ -1,0 +1,182 @@
+//! The machines of EKS Anywhere's management cluster, as its controllers leave them when nothing changes. Nobody acts on these objects: a
+//! bump of components replaces no machine.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
+use tests::servers::manifests::{apply, kind_in, list};
+use tokio::task::JoinHandle;
+
+/// The management cluster.
+pub const CLUSTER: &str = "mgmt";
+
+/// Where EKS Anywhere keeps Cluster API's objects.
+const NAMESPACE: &str = "eksa-system";
+
+/// Its nodes, named as their machines.
+pub const NODES: [&str; 5] = ["mgmt-cp-0", "mgmt-cp-1", "mgmt-cp-2", "mgmt-md-0", "mgmt-md-1"];
+
+const CORE: &str = "cluster.x-k8s.io/v1beta2";
+const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io/v1beta2";
+const EKSA: &str = "anywhere.eks.amazonaws.com/v1alpha1";
+
+/// EKS Anywhere's `Cluster`.
+pub const EKSA_CLUSTER: (&str, &str) = (EKSA, "Cluster");
+
+/// Writes what Cluster API would have written of a cluster that runs this version.
+pub async fn create(client: &Client, version: &str) -> anyhow::Result<()> {
+    let cluster = object(
+        (CORE, "Cluster"),
+        CLUSTER,
+        &json!({}),
+        &json!({
+            "controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": CLUSTER},
+            "infrastructureRef": infrastructure("VSphereCluster", CLUSTER),
+        }),
+    );
+    let control_plane = object(
+        (CONTROL_PLANE, "KubeadmControlPlane"),
+        CLUSTER,
+        &json!({}),
+        &json!({
+            "replicas": 3, "version": version, "kubeadmConfigSpec": {"clusterConfiguration": {"etcd": {"local": {"imageTag": "v3.5.21"}}}},
+            "machineTemplate": {"spec": {"infrastructureRef": infrastructure("VSphereMachineTemplate", "mgmt-control-plane-1")}},
+        }),
+    );
+    let template = json!({
+        "metadata": {"labels": {"cluster.x-k8s.io/cluster-name": CLUSTER, "cluster.x-k8s.io/deployment-name": "mgmt-md-0"}},
+        "spec": machine(version, "VSphereMachineTemplate", "mgmt-md-0-1"),
+    });
+    let selector = json!({"matchLabels": {"cluster.x-k8s.io/deployment-name": "mgmt-md-0"}});
+    let workers = json!({"clusterName": CLUSTER, "replicas": 2, "selector": selector, "template": template});
+    let deployment = object((CORE, "MachineDeployment"), "mgmt-md-0", &json!({}), &workers);
+    let labels = json!({"cluster.x-k8s.io/deployment-name": "mgmt-md-0"});
+    let set = object((CORE, "MachineSet"), "mgmt-md-0-1", &labels, &workers);
+    let owners = [cluster, control_plane, deployment, set];
+    apply(client, &owners).await?;
+    let mut machines = Vec::new();
+    for name in NODES {
+        let (labels, owner) = if name.starts_with("mgmt-cp") {
+            (json!({"cluster.x-k8s.io/control-plane": ""}), ((CONTROL_PLANE, "KubeadmControlPlane"), CLUSTER))
+        } else {
+            (labels.clone(), ((CORE, "MachineSet"), "mgmt-md-0-1"))
+        };
+        let ((api_version, kind), owner) = owner;
+        let uid = kind_in(client, (api_version, kind), NAMESPACE).await?.get(owner).await?.uid();
+        let mut object = object((CORE, "Machine"), name, &labels, &machine(version, "VSphereMachine", name));
+        object["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": api_version, "kind": kind, "name": owner, "uid": uid, "controller": true}]);
+        machines.push(object);
+    }
+    apply(client, &machines).await?;
+    for object in owners.iter().chain(&machines) {
+        settle(client, object, version).await?;
+    }
+    Ok(())
+}
+
+fn object((api_version, kind): (&str, &str), name: &str, labels: &Value, spec: &Value) -> Value {
+    let mut labels = labels.clone();
+    labels["cluster.x-k8s.io/cluster-name"] = json!(CLUSTER);
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels}, "spec": spec})
+}
+
+fn infrastructure(kind: &str, name: &str) -> Value {
+    json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": kind, "name": name})
+}
+
+fn machine(version: &str, kind: &str, name: &str) -> Value {
+    json!({"clusterName": CLUSTER, "version": version, "bootstrap": {"dataSecretName": name}, "infrastructureRef": infrastructure(kind, name)})
+}
+
+/// The status of an object in which nothing is left to do.
+async fn settle(client: &Client, object: &Value, version: &str) -> anyhow::Result<()> {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
+    let api = kind_in(client, (api_version, kind), NAMESPACE).await?;
+    let generation = api.get(name).await?.metadata.generation;
+    let condition = |(kind, holds): (&str, bool)| {
+        json!({"type": kind, "status": if holds { "True" } else { "False" }, "reason": "Settled", "message": "",
+            "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let never = ["RollingOut", "ScalingUp", "ScalingDown", "Remediating", "Deleting", "Updating", "Paused"]
+        .map(|name| (name, false));
+    let always = [
+        "MachinesUpToDate",
+        "MachinesReady",
+        "Available",
+        "UpToDate",
+        "NodeHealthy",
+        "Ready",
+        "ControlPlaneComponentsHealthy",
+        "CertificatesAvailable",
+        "EtcdClusterHealthy",
+        "EtcdMemberHealthy",
+    ]
+    .map(|name| (name, true));
+    let conditions: Vec<Value> = never.into_iter().chain(always).map(condition).collect();
+    let mut status = json!({"observedGeneration": generation, "conditions": conditions});
+    match kind {
+        "Machine" => {
+            status["nodeRef"] = json!({"name": name});
+            status["phase"] = json!("Running");
+        }
+        "Cluster" => {}
+        _ => {
+            let replicas = object.pointer("/spec/replicas").cloned().unwrap_or_default();
+            for count in ["replicas", "readyReplicas", "availableReplicas", "upToDateReplicas"] {
+                status[count] = replicas.clone();
+            }
+            if kind == "KubeadmControlPlane" {
+                status["version"] = json!(version);
+            }
+        }
+    }
+    api.patch_status(name, &PatchParams::default(), &Patch::Merge(json!({"status": status})))
+        .await
+        .with_context(|| format!("status of {kind} {name}"))?;
+    Ok(())
+}
+
+/// Says of each specification that it was carried out, in the place of EKS Anywhere's controller; ends when dropped.
+pub struct FakeEksAnywhere(JoinHandle<()>);
+
+impl FakeEksAnywhere {
+    pub fn start(client: &Client) -> Self {
+        let client = client.clone();
+        Self(tokio::spawn(async move {
+            loop {
+                // What could not be told is told the next time.
+                let _ = carry_out(&client).await;
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        }))
+    }
+}
+
+impl Drop for FakeEksAnywhere {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn carry_out(client: &Client) -> anyhow::Result<()> {
+    let mut children = 0;
+    for kind in ["VSphereDatacenterConfig", "VSphereMachineConfig", "DockerDatacenterConfig"] {
+        // A fleet has one provider.
+        let found = list(client, (EKSA, kind), "default").await.unwrap_or_default();
+        children += found.iter().filter_map(|child| child.metadata.generation).sum::<i64>();
+    }
+    let api = kind_in(client, EKSA_CLUSTER, "default").await?;
+    let cluster: DynamicObject = api.get(CLUSTER).await?;
+    let generation = json!(cluster.metadata.generation);
+    let status = json!({"observedGeneration": generation, "reconciledGeneration": generation, "childrenReconciledGeneration": children});
+    let told = |field: &str| cluster.data.pointer(&format!("/status/{field}")) == status.get(field);
+    if !["reconciledGeneration", "childrenReconciledGeneration"].into_iter().all(told) {
+        api.patch_status(CLUSTER, &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await?;
+    }
+    Ok(())
+}
