@@ -32,6 +32,7 @@ pub async fn kill_at_random(controller: &mut Process, kills: usize) -> anyhow::R
     println!("STEPGATE_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..kills {
+        // A kill may come at any moment, so nothing is waited for.
         tokio::time::sleep(Duration::from_millis(random.u64(..6000))).await;
         controller.kill()?;
         controller.restart()?;
