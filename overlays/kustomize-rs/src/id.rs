@@ -20,7 +20,7 @@ pub struct Gvk {
 impl Gvk {
     /// Splits `apiVersion` at its first slash.
     pub fn new(api_version: &str, kind: &str) -> Self {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let (group, version) = split_api_version(api_version);
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
@@ -29,11 +29,21 @@ impl Gvk {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
+    /// Says whether an object with these fields is of this kind.
+    pub(crate) fn is_written(&self, api_version: &str, kind: &str) -> bool {
+        self.kind == kind && (&*self.group, &*self.version) == split_api_version(api_version)
+    }
+
     /// Says whether every part that `selector` gives is equal.
     pub fn is_selected(&self, selector: &Gvk) -> bool {
         let fits = |part: &str, wanted: &str| wanted.is_empty() || part == wanted;
         fits(&self.kind, &selector.kind) && fits(&self.group, &selector.group) && fits(&self.version, &selector.version)
     }
+}
+
+/// Group and version.
+fn split_api_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
 }
 
 impl fmt::Display for Gvk {

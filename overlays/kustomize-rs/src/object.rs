@@ -12,11 +12,13 @@ use crate::yaml::{Node, Text};
 pub(crate) struct Object {
     node: Node,
     id: OnceLock<Arc<ResourceId>>,
+    /// The name before the last change: most changes leave most of it as it is.
+    before: Option<Arc<ResourceId>>,
 }
 
 impl From<Node> for Object {
     fn from(node: Node) -> Self {
-        Self { node, id: OnceLock::new() }
+        Self { node, ..Self::default() }
     }
 }
 
@@ -30,7 +32,9 @@ impl Deref for Object {
 /// Whoever changes the tree may change its name, which is read anew then.
 impl DerefMut for Object {
     fn deref_mut(&mut self) -> &mut Node {
-        self.id.take();
+        if let Some(id) = self.id.take() {
+            self.before = Some(id);
+        }
         &mut self.node
     }
 }
@@ -59,10 +63,20 @@ impl Object {
     /// Its name, cluster-scoped if the built-in schema says so.
     pub(crate) fn name(&self) -> &Arc<ResourceId> {
         self.id.get_or_init(|| {
-            let gvk = Gvk::new(&self.text(&["apiVersion"]), &self.text(&["kind"]));
-            let cluster_scoped = Schema::builtin().is_cluster_scoped(&gvk);
-            let (name, namespace) = (self.text(&["metadata", "name"]), self.text(&["metadata", "namespace"]));
-            Arc::new(ResourceId { gvk, name, namespace, cluster_scoped })
+            let [api_version, kind] = ["apiVersion", "kind"].map(|field| self.text(&[field]));
+            let [name, namespace] = ["name", "namespace"].map(|field| self.text(&["metadata", field]));
+            match self.before.as_ref().filter(|before| before.gvk.is_written(&api_version, &kind)) {
+                Some(before) if before.name == name && before.namespace == namespace => Arc::clone(before),
+                Some(before) => {
+                    let (gvk, cluster_scoped) = (before.gvk.clone(), before.cluster_scoped);
+                    Arc::new(ResourceId { gvk, name, namespace, cluster_scoped })
+                }
+                None => {
+                    let gvk = Gvk::new(&api_version, &kind);
+                    let cluster_scoped = Schema::builtin().is_cluster_scoped(&gvk);
+                    Arc::new(ResourceId { gvk, name, namespace, cluster_scoped })
+                }
+            }
         })
     }
 
@@ -98,5 +112,11 @@ mod tests {
         let copy = object.clone();
         object.as_mapping_mut().unwrap().insert("kind", "Node");
         assert_eq!((object.name().gvk.kind.as_str(), copy.name().gvk.kind.as_str()), ("Node", "Pod"));
+        object.as_mapping_mut().unwrap().insert("apiVersion", "v1");
+        assert!(object.name().cluster_scoped && object.name().gvk.version == "v1");
+        object.as_mapping_mut().unwrap().insert("apiVersion", "example.com/v1");
+        assert!(!object.name().cluster_scoped && object.name().gvk.group == "example.com");
+        object.as_mapping_mut().unwrap().insert("metadata", Mapping::from_iter([("name", Node::from("one"))]));
+        assert_eq!(object.name().to_string(), "Node.v1.example.com/one.[noNs]");
     }
 }
