@@ -199,7 +199,7 @@ fn read_versions_bundles(path: &str, root: &Node, spec: &Node) -> Result<Vec<Ver
     for item in items {
         let versions_bundle = VersionsBundle::read(path, item)?;
         let version = &versions_bundle.kubernetes_version;
-        if let Some(first) = lines.insert(version.minor(), item.span.line) {
+        if let Some(first) = lines.insert(version.minor(), item.span.line()) {
             let message =
                 format!("Kubernetes version {version} has a second versionsBundle, after the one in line {first}");
             return Err(BundleError::new(

@@ -11,7 +11,7 @@ pub(crate) fn text(node: &Node) -> Option<String> {
 
 /// Line and column of a node.
 pub(crate) fn position(node: &Node) -> (usize, usize) {
-    (node.span.line, node.span.column)
+    (node.span.line(), node.span.column())
 }
 
 /// `metadata.name`.

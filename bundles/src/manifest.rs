@@ -55,7 +55,7 @@ pub fn parse_bundles(path: &str, text: &[u8]) -> Result<Bundles, BundleError> {
         if let Manifest::Bundles(bundles) = manifest {
             if let Some(first) = &found {
                 let message =
-                    format!("the file holds a second Bundles object, after the one in line {}", first.node.span.line);
+                    format!("the file holds a second Bundles object, after the one in line {}", first.node.span.line());
                 return Err(BundleError::new(
                     path,
                     position(&bundles.node),

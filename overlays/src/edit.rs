@@ -51,21 +51,21 @@ fn parse(source: &str) -> Result<Vec<Node>, EditError> {
 /// [`EditError::NotScalar`] for block scalars, scalars over several lines and scalars with a tag or an anchor,
 /// [`EditError::Value`] for text that would need more than one line.
 pub fn replace_scalar(source: &str, span: Span, value: &str) -> Result<String, EditError> {
-    let not_scalar = || EditError::NotScalar(format!("at line {}", span.line));
-    let old = source.get(span.start..span.end).ok_or_else(not_scalar)?;
+    let not_scalar = || EditError::NotScalar(format!("at line {}", span.line()));
+    let old = source.get(span.range()).ok_or_else(not_scalar)?;
     if has_property(source, span) {
         return Err(not_scalar());
     }
     let new = styled(old, value).ok_or_else(|| {
         if value.chars().any(char::is_control) { EditError::Value(value.to_owned()) } else { not_scalar() }
     })?;
-    Ok(splice(source, span.start..span.end, &new))
+    Ok(splice(source, span.range(), &new))
 }
 
 /// Whether a tag or an anchor stands before the scalar at `span`: another text may not fit the tag, and would be read
 /// wherever the anchor is used.
 fn has_property(source: &str, span: Span) -> bool {
-    let before = source.get(..span.start).unwrap_or_default().trim_end();
+    let before = source.get(..span.start()).unwrap_or_default().trim_end();
     let word = before.rsplit([' ', '\t', '\r', '\n', ',', '[', '{']).next().unwrap_or_default();
     word.starts_with(['!', '&']) && !word.ends_with(':')
 }
@@ -80,7 +80,7 @@ pub fn set(source: &str, index: usize, path: &[&str], value: &str) -> Result<Str
     let name = || path.join(".");
     let root = documents.get(index).ok_or_else(|| EditError::NoField(name()))?;
     let node = field(root, path).ok_or_else(|| EditError::NoField(name()))?;
-    if !node.is_scalar() || !(root.span.start..=source.len()).contains(&node.span.start) {
+    if !node.is_scalar() || !(root.span.start()..=source.len()).contains(&node.span.start()) {
         return Err(EditError::NotScalar(name()));
     }
     replace_scalar(source, node.span, value)
@@ -190,14 +190,14 @@ pub fn insert_namespace(source: &str, namespace: &str) -> Result<String, EditErr
 /// Writes the entry `text` after the entry with that key and scalar value: on a line of its own in block style, behind a
 /// comma in flow style.
 pub(crate) fn insert_after(source: &str, key: Span, value: Span, text: &str) -> String {
-    let line_start = source.get(..key.start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
-    let before = source.get(line_start..key.start).unwrap_or_default();
+    let line_start = source.get(..key.start()).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+    let before = source.get(line_start..key.start()).unwrap_or_default();
     let is_block = before.chars().all(|character| matches!(character, ' ' | '-'));
     if !is_block {
-        return splice(source, value.end..value.end, &format!(", {text}"));
+        return splice(source, value.end()..value.end(), &format!(", {text}"));
     }
-    let rest = source.get(value.end..).unwrap_or_default();
-    let line_end = rest.find('\n').map_or(source.len(), |at| value.end + at + 1);
+    let rest = source.get(value.end()..).unwrap_or_default();
+    let line_end = rest.find('\n').map_or(source.len(), |at| value.end() + at + 1);
     let end_of_line = if source.get(..line_end).is_some_and(|text| text.ends_with("\r\n")) { "\r\n" } else { "\n" };
     let indent = " ".repeat(before.chars().count());
     let missing = if source.get(..line_end).is_some_and(|text| text.ends_with('\n')) { "" } else { end_of_line };
@@ -241,10 +241,10 @@ impl<'a> Edits<'a> {
             }
             Value::String(text) => {
                 if let Some(new) = change(path, text)
-                    && let Some(old) = self.source.get(node.span.start..node.span.end)
+                    && let Some(old) = self.source.get(node.span.range())
                     && let Some(new) = styled(old, &new)
                 {
-                    self.changes.push((node.span.start..node.span.end, new));
+                    self.changes.push((node.span.range(), new));
                 }
             }
             _ => {}
@@ -275,7 +275,7 @@ pub(crate) fn documents(source: &str) -> Result<Vec<(Range<usize>, Node)>, EditE
     for root in parse(source)? {
         let range = ranges
             .iter()
-            .find(|document| document.range.contains(&root.span.start))
+            .find(|document| document.range.contains(&root.span.start()))
             .map(|document| document.range.clone())
             .ok_or(EditError::Unsafe)?;
         found.push((range, root));

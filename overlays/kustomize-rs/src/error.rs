@@ -86,8 +86,8 @@ impl BuildError {
     pub(crate) fn at(mut self, file: &str, span: Span) -> Self {
         if self.file.is_none() {
             self.file = Some(file.to_owned());
-            self.line = span.line;
-            self.column = span.column;
+            self.line = span.line();
+            self.column = span.column();
         }
         self
     }

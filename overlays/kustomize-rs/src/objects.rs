@@ -47,7 +47,7 @@ pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Vec<Reso
                 }
             }
             _ => {
-                let origin = Origin { file: Arc::clone(&name), line: node.span.line, annotation: None };
+                let origin = Origin { file: Arc::clone(&name), line: node.span.line(), annotation: None };
                 resources.push(Resource { origin, ..Resource::new(node) });
             }
         }

@@ -74,7 +74,8 @@ pub(crate) struct Context<'a, 'b> {
 pub(crate) fn unchanged(after: &Resource, before: &Resource) -> bool {
     const VALIDATED_BY: &str = "validated-by";
     // A name that was written anew counts as changed, even to what it was.
-    let name = |resource: &Resource| resource.node.at(&["metadata", "name"]).map(|name| (name.style(), name.span.line));
+    let name =
+        |resource: &Resource| resource.node.at(&["metadata", "name"]).map(|name| (name.style(), name.span.line()));
     if name(after) != name(before) {
         return false;
     }
@@ -109,7 +110,7 @@ fn is_written_anew(labels: &Node) -> bool {
             && node.style() == Style::Plain
             && node.as_str().is_some_and(|text| !text.is_empty())
     };
-    labels.span.line != 0
+    labels.span.line() != 0
         || !is_sorted
         || mapping.into_iter().flatten().any(|entry| !from_label_transformer(&entry.value))
 }

@@ -61,11 +61,11 @@ fn check_file(path: &Path, count: &mut Count) {
     roots.iter().for_each(|root| scalars(root, &mut before));
     // Several nodes have one place where an alias stands for a scalar.
     let spans: BTreeMap<usize, Span> =
-        before.iter().filter_map(|(span, _)| *span).map(|span| (span.start, span)).collect();
+        before.iter().filter_map(|(span, _)| *span).map(|span| (span.start(), span)).collect();
     // Copying a megabyte for each of ten thousand scalars takes its time too: a scalar's document is enough.
     let documents = document::split(&source);
     let document = |span: Span| {
-        let found = documents.iter().find(|document| document.range.contains(&span.start));
+        let found = documents.iter().find(|document| document.range.contains(&span.start()));
         found.map_or(0..source.len(), |document| document.range.clone())
     };
     let written: BTreeMap<usize, (Range<usize>, String, String)> = spans
@@ -74,9 +74,9 @@ fn check_file(path: &Path, count: &mut Count) {
         .filter_map(|(index, span)| {
             let value = value(index);
             let range = document(*span);
-            let moved = Span { start: span.start - range.start, end: span.end - range.start, ..*span };
+            let moved = Span::new(span.start() - range.start, span.end() - range.start, span.line(), span.column());
             let written = replaced_alone(&source[range], moved, &value, path)?;
-            Some((span.start, (span.start..span.end, written, value)))
+            Some((span.start(), (span.range(), written, value)))
         })
         .collect();
     count.replaced += written.len();
@@ -90,7 +90,7 @@ fn check_file(path: &Path, count: &mut Count) {
         roots.iter().for_each(|root| scalars(root, &mut after));
         assert_eq!(before.len(), after.len(), "{}", path.display());
         for ((span, old), (_, new)) in before.iter().zip(&after) {
-            let edit = span.and_then(|span| chosen.get(&span.start));
+            let edit = span.and_then(|span| chosen.get(&span.start()));
             assert_eq!(new, edit.map_or(old, |(_, _, value)| value), "{}: {span:?}", path.display());
         }
     }
@@ -108,17 +108,21 @@ fn value(index: usize) -> String {
 /// Replaces one scalar, compares all other bytes, and returns what stands in its place. `None` where it is refused, which
 /// only happens to what is not plain or quoted text on one line, or has a tag or an anchor.
 fn replaced_alone(source: &str, span: Span, value: &str, path: &Path) -> Option<String> {
-    let old = &source[span.start..span.end];
+    let old = &source[span.range()];
     match replace_scalar(source, span, value) {
         Ok(edited) => {
-            let end = edited.len() - (source.len() - span.end);
-            assert!(edited.as_bytes()[..span.start] == source.as_bytes()[..span.start], "{}: {span:?}", path.display());
-            assert!(edited.as_bytes()[end..] == source.as_bytes()[span.end..], "{}: {span:?}", path.display());
-            Some(edited[span.start..end].to_owned())
+            let end = edited.len() - (source.len() - span.end());
+            assert!(
+                edited.as_bytes()[..span.start()] == source.as_bytes()[..span.start()],
+                "{}: {span:?}",
+                path.display()
+            );
+            assert!(edited.as_bytes()[end..] == source.as_bytes()[span.end()..], "{}: {span:?}", path.display());
+            Some(edited[span.start()..end].to_owned())
         }
         Err(error) => {
             let special = old.is_empty() || old.contains('\n') || old.starts_with(['|', '>', '*', '&', '!']);
-            assert!(special || has_property(source, span), "{}:{}: {error}: {old:?}", path.display(), span.line);
+            assert!(special || has_property(source, span), "{}:{}: {error}: {old:?}", path.display(), span.line());
             None
         }
     }

@@ -201,7 +201,7 @@ fn check_bundles(fleet: &mut Fleet) {
         let [first, rest @ ..] = files.as_slice() else { continue };
         for file in rest {
             let (line, column) =
-                file.bundles.node.at(&["spec", "number"]).map_or((1, 1), |node| (node.span.line, node.span.column));
+                file.bundles.node.at(&["spec", "number"]).map_or((1, 1), |node| (node.span.line(), node.span.column()));
             let message = format!("bundle number {number} is also that of {}", first.path);
             let problem = Problem::new(ProblemCode::DuplicateBundle, message).path(&file.path).at(line, column);
             fleet.problems.push(problem.hint("keep one of the two files, or give the newer bundle its own number"));

@@ -43,7 +43,7 @@ impl FoundObject {
     }
 
     pub fn place(&self, span: Span) -> Place {
-        Place { path: self.path.clone(), line: span.line.max(1), column: span.column.max(1) }
+        Place { path: self.path.clone(), line: span.line().max(1), column: span.column().max(1) }
     }
 
     /// The place of the field at `path`, or of the object.
@@ -133,8 +133,9 @@ fn cut(member: &FoundObject, members: &[&FoundObject]) -> Arc<[u8]> {
     let Ok(text) = kustomize_rs::yaml::decode(&member.bytes) else { return Arc::clone(&member.bytes) };
     let mut kept = String::new();
     for document in crate::document::split(&text) {
-        let wanted =
-            members.iter().any(|object| object.path == member.path && document.range.contains(&object.node.span.start));
+        let wanted = members
+            .iter()
+            .any(|object| object.path == member.path && document.range.contains(&object.node.span.start()));
         if wanted {
             if !kept.is_empty() {
                 kept.push_str("---\n");
@@ -157,7 +158,7 @@ pub(super) fn flux_versions(objects: &[Arc<FoundObject>]) -> Vec<FluxVersionInUs
             version: object.version.clone(),
             kind: object.kind.clone(),
             path: object.path.clone(),
-            line: object.node.span.line,
+            line: object.node.span.line(),
         });
     }
     uses.into_iter().collect()

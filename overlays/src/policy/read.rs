@@ -61,7 +61,7 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(super) fn problem(&mut self, span: Span, message: impl Into<String>, hint: Option<String>) {
-        let mut problem = Problem::new(ProblemCode::BadPolicy, message).path(self.path).at(span.line, span.column);
+        let mut problem = Problem::new(ProblemCode::BadPolicy, message).path(self.path).at(span.line(), span.column());
         if let Some(hint) = hint {
             problem = problem.hint(hint);
         }

@@ -66,7 +66,7 @@ fn eksd_signature(bundles: &bundles::Bundles, name: &str, text: &str) -> Option<
 fn own_document(text: &str, node: &Node) -> String {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let ranges = document::split(text);
-    let own = ranges.into_iter().find(|document| document.range.contains(&node.span.start));
+    let own = ranges.into_iter().find(|document| document.range.contains(&node.span.start()));
     own.and_then(|document| text.get(document.range)).unwrap_or(text).to_owned()
 }
 

@@ -78,7 +78,7 @@ fn hold(movement: &Move, text: &str, path: &[&str], name: &str, staged: bool, mo
     if item.get("metadata").is_some() {
         return None;
     }
-    let column = entry.key_span.column.saturating_sub(1);
+    let column = entry.key_span.column().saturating_sub(1);
     let indent = |levels: usize| " ".repeat(column + 2 * levels);
     let lines = format!("metadata:\n{}annotations:\n{}{DEFER}: \"\"", indent(1), indent(2));
     Some(insert_after(text, entry.key_span, entry.value.span, &lines))
@@ -95,7 +95,7 @@ fn with_entry(base: &str, other: &str, key: &str) -> Option<String> {
         (Some((span, value)), taken) => {
             let range = lines_of(base, span, &value)?;
             let text = match taken {
-                Some(taken) => indented(other.get(taken?)?, span.column),
+                Some(taken) => indented(other.get(taken?)?, span.column()),
                 None => String::new(),
             };
             Some(splice(base, range, &text))
@@ -103,7 +103,7 @@ fn with_entry(base: &str, other: &str, key: &str) -> Option<String> {
         (None, Some(taken)) => {
             let last = root.get("spec")?.as_mapping()?.iter().last()?;
             let range = lines_of(base, last.key_span, &last.value)?;
-            let text = indented(other.get(taken?)?, last.key_span.column);
+            let text = indented(other.get(taken?)?, last.key_span.column());
             Some(splice(base, range.end..range.end, &text))
         }
     }
@@ -112,12 +112,12 @@ fn with_entry(base: &str, other: &str, key: &str) -> Option<String> {
 /// The whole lines of an entry or item that begins at `start` and holds `value`; `None` when the first line holds
 /// something else before it, or the last line something after it, as in flow style.
 fn lines_of(text: &str, start: Span, value: &Node) -> Option<Range<usize>> {
-    let line_start = text.get(..start.start)?.rfind('\n').map_or(0, |at| at + 1);
-    let before = text.get(line_start..start.start)?;
+    let line_start = text.get(..start.start())?.rfind('\n').map_or(0, |at| at + 1);
+    let before = text.get(line_start..start.start())?;
     if !before.chars().all(|character| matches!(character, ' ' | '-')) {
         return None;
     }
-    let end = end_of(value).max(start.end);
+    let end = end_of(value).max(start.end());
     let last = text.get(..end)?;
     if last.ends_with('\n') {
         return Some(line_start..end);
@@ -131,11 +131,11 @@ fn lines_of(text: &str, start: Span, value: &Node) -> Option<Range<usize>> {
 fn end_of(node: &Node) -> usize {
     match &node.value {
         Value::Mapping(mapping) if !mapping.is_empty() => {
-            let ends = mapping.iter().map(|entry| end_of(&entry.value).max(entry.key_span.end));
-            ends.max().unwrap_or(node.span.end)
+            let ends = mapping.iter().map(|entry| end_of(&entry.value).max(entry.key_span.end()));
+            ends.max().unwrap_or(node.span.end())
         }
-        Value::Sequence(items) if !items.is_empty() => items.iter().map(end_of).max().unwrap_or(node.span.end),
-        _ => node.span.end,
+        Value::Sequence(items) if !items.is_empty() => items.iter().map(end_of).max().unwrap_or(node.span.end()),
+        _ => node.span.end(),
     }
 }
 

@@ -60,7 +60,7 @@ impl Build {
             };
             for resource in &mut made {
                 loader.budget.copy(&resource.node)?;
-                let line = resource.node.span.line;
+                let line = resource.node.span.line();
                 let annotation = by.as_ref().map(Configured::text);
                 resource.origin = Origin { file: Arc::from(kustomization.file.as_str()), line, annotation };
             }

@@ -136,7 +136,7 @@ impl Source<'_> {
                 })
                 .collect();
             for (key, span) in document.iter().flat_map(|document| &document.duplicates) {
-                let place = format!("{file}:{}:{}", span.line, span.column);
+                let place = format!("{file}:{}:{}", span.line(), span.column());
                 warnings.push(format!("# Warning: {place}: `{key}` is given again below, this one is lost."));
             }
             let span = document.map(|document| document.root.span).unwrap_or_default();

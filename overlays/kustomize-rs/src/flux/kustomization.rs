@@ -217,7 +217,7 @@ impl Kustomization {
 
 fn wrong(message: String, node: &Node) -> BuildError {
     let mut error = BuildError::syntax(message);
-    (error.line, error.column) = (node.span.line, node.span.column);
+    (error.line, error.column) = (node.span.line(), node.span.column());
     error
 }
 

@@ -108,7 +108,7 @@ fn objects_keep_their_places_through_a_substitution() {
     let resources = built(&[("web.yaml", MAP)], spec, &Options::default()).unwrap();
     let resource = resources.iter().next().unwrap();
     assert_eq!((&*resource.origin().file, resource.origin().line), ("web.yaml", 1));
-    let line = |path: &[&str]| resource.node().at(path).unwrap().span.line;
+    let line = |path: &[&str]| resource.node().at(path).unwrap().span.line();
     assert_eq!((line(&["metadata", "name"]), line(&["data", "a"]), line(&["data", "b"])), (4, 6, 7));
     assert_eq!(line(&["data", "a", "c"]), 0);
 }

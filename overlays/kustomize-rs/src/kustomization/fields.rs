@@ -16,7 +16,7 @@ pub(crate) struct Fields<'n> {
 
 fn error_at(message: String, span: Span) -> BuildError {
     let mut error = BuildError::syntax(message);
-    (error.line, error.column) = (span.line, span.column);
+    (error.line, error.column) = (span.line(), span.column());
     error
 }
 

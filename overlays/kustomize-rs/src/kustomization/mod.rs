@@ -71,7 +71,7 @@ impl Kustomization {
         };
         let mut result = Self::from_node(&document.root, file).map_err(|error| error.in_file(file))?;
         for (key, span) in &document.duplicates {
-            let place = format!("{file}:{}:{}", span.line, span.column);
+            let place = format!("{file}:{}:{}", span.line(), span.column());
             result.warnings.push(format!("# Warning: {place}: `{key}` is given again below, this one is lost."));
         }
         Ok(result)

@@ -53,14 +53,14 @@ fn is_canonical(node: &Node, source: &str) -> bool {
     match &node.value {
         Value::Sequence(items) => items.iter().all(|item| is_canonical(item, source)),
         Value::Mapping(mapping) => mapping.iter().all(|entry| is_canonical(&entry.value, source)),
-        _ => source.get(node.span.start..node.span.end).is_none_or(|text| text == to_json(node)),
+        _ => source.get(node.span.range()).is_none_or(|text| text == to_json(node)),
     }
 }
 
 fn operation(item: &Node, source: Option<&str>) -> Result<Operation, BuildError> {
     let fail = |message: String| {
         let mut error = BuildError::syntax(message);
-        (error.line, error.column) = (item.span.line, item.span.column);
+        (error.line, error.column) = (item.span.line(), item.span.column());
         error
     };
     let text = |key: &str| item.get(key).and_then(Node::as_str);
@@ -111,7 +111,7 @@ pub(crate) fn apply(
         budget.spend(10 + size / 16)?;
         let locate = |mut error: BuildError| {
             if error.line == 0 {
-                (error.line, error.column) = (operation.span.line, operation.span.column);
+                (error.line, error.column) = (operation.span.line(), operation.span.column());
             }
             error.context(format_args!("at /{}", operation.path.join("/")))
         };

@@ -195,7 +195,7 @@ pub(super) fn append_items(front: &mut Vec<Node>, dest: Vec<Node>, keys: &[Strin
         }
         if item.as_mapping().is_none() && !item.is_null() {
             let mut error = BuildError::transform("a list of maps with merge keys holds something else");
-            (error.line, error.column) = (item.span.line, item.span.column);
+            (error.line, error.column) = (item.span.line(), item.span.column());
             return Err(error);
         }
         let mut values = Vec::new();

@@ -191,7 +191,7 @@ impl<'s> Merger<'s> {
         {
             let mut error = BuildError::transform(format!("the patch has a {right} where the object has a {left}"));
             if let Some(node) = &patch {
-                (error.line, error.column) = (node.span.line, node.span.column);
+                (error.line, error.column) = (node.span.line(), node.span.column());
             }
             return Err(error);
         }

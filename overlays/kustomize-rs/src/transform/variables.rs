@@ -114,7 +114,7 @@ fn value_of(variable: &Variable, resources: &[Resource]) -> Result<Value, BuildE
             let message =
                 format!("the field `{}` of the variable `{}` is `{text}`", variable.field_path, variable.name);
             let mut error = BuildError::transform(message).hint("write numbers in decimal digits, or in quotes");
-            (error.line, error.column) = (node.span.line, node.span.column);
+            (error.line, error.column) = (node.span.line(), node.span.column());
             error
         }),
         None => {

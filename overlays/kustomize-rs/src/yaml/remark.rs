@@ -25,15 +25,15 @@ pub(super) fn may_be_in(source: &str) -> bool {
 /// Finds the comment about a list or map with this key.
 pub(super) fn find<'s>(source: &'s str, key: Span, value: &Node) -> Option<(Holder, &'s str)> {
     let behind = |at: usize| source.get(at..)?.lines().next();
-    if value.span.line == key.line {
-        let comment = behind(value.span.end)?.trim();
+    if value.span.line() == key.line() {
+        let comment = behind(value.span.end())?.trim();
         return object(comment).map(|text| (Holder::Value, text));
     }
-    let rest = behind(key.end)?.trim_start().strip_prefix(':')?.trim();
+    let rest = behind(key.end())?.trim_start().strip_prefix(':')?.trim();
     if !rest.is_empty() {
         return object(rest).map(|text| (Holder::Key, text));
     }
-    let (above, line) = source.get(..key.start)?.rsplit_once('\n')?;
+    let (above, line) = source.get(..key.start())?.rsplit_once('\n')?;
     if !line.bytes().all(|byte| byte == b' ') {
         return None;
     }

@@ -117,7 +117,7 @@ fn documents(path: &Path) -> Result<Vec<(usize, Value)>, DumpError> {
     };
     let text = yaml::decode(&bytes).map_err(syntax)?;
     let documents = yaml::parse(&text, &Limits::default()).map_err(syntax)?;
-    Ok(documents.into_iter().map(|document| (document.root.span.line, objects::from_yaml(&document.root))).collect())
+    Ok(documents.into_iter().map(|document| (document.root.span.line(), objects::from_yaml(&document.root))).collect())
 }
 
 fn json_documents(path: &Path, bytes: &[u8]) -> Result<Vec<(usize, Value)>, DumpError> {

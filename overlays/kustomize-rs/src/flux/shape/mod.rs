@@ -24,7 +24,7 @@ pub(super) fn kustomization(root: &Node, lost: &mut Vec<Lost>) -> Result<Mapping
 
 fn wrong(place: &str, expected: &str, node: &Node) -> BuildError {
     let mut error = BuildError::syntax(format!("`{place}` must be {expected}"));
-    (error.line, error.column) = (node.span.line, node.span.column);
+    (error.line, error.column) = (node.span.line(), node.span.column());
     error
 }
 
@@ -92,7 +92,7 @@ fn object(node: &Node, fields: &[Field], place: &str, lost: &mut Vec<Lost>) -> R
     };
     let known = |key: &str| fields.iter().any(|field| field.name.eq_ignore_ascii_case(key));
     for entry in given.iter().filter(|entry| !known(&entry.key)) {
-        let (line, column) = (entry.key_span.line, entry.key_span.column);
+        let (line, column) = (entry.key_span.line(), entry.key_span.column());
         lost.push(Lost { name: entry.key.clone(), line, column });
     }
     let mut entries = Vec::new();

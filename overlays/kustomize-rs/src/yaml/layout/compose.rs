@@ -244,7 +244,7 @@ impl<'s> Composer<'s> {
             let key = if is_end(&self.peek()?) { self.empty() } else { self.node(true, true)? };
             // A comment below the value before, further to the left, has only been seen now.
             if let Some(before) = entries.last() {
-                self.move_foot(key.span.start, before.key_span.start);
+                self.move_foot(key.span.start(), before.key_span.start());
             }
             let value = if self.peek()? == TokenType::Value {
                 self.skip();
@@ -259,7 +259,7 @@ impl<'s> Composer<'s> {
         let mut comments = Comments { head, ..end };
         if let (Some(last), false) = (entries.last(), comments.foot.is_empty()) {
             let foot = std::mem::take(&mut comments.foot);
-            if let Some(key) = self.layout.nodes.get_mut(last.key_span.start) {
+            if let Some(key) = self.layout.nodes.get_mut(last.key_span.start()) {
                 key.comments.foot = foot;
             }
         }
@@ -285,7 +285,7 @@ impl<'s> Composer<'s> {
             _ => return self.odd_key(key, value),
         };
         if self.layout.written(key.span)?.comments.foot.is_empty() {
-            self.move_foot(value.span.start, key.span.start);
+            self.move_foot(value.span.start(), key.span.start());
         }
         Some(Entry { key: key_text, key_span: key.span, value })
     }
@@ -293,7 +293,7 @@ impl<'s> Composer<'s> {
     /// A key that is an alias, a list or a map.
     fn odd_key(&mut self, key: Node, value: Node) -> Option<Entry> {
         let key_span = key.span;
-        let written = self.layout.nodes.get_mut(key_span.start)?;
+        let written = self.layout.nodes.get_mut(key_span.start())?;
         written.odd_key = Some(key);
         // go-yaml finds an alias by its name.
         let text = written.alias.clone().unwrap_or_default();

@@ -63,16 +63,16 @@ pub(crate) struct Layout {
 }
 
 /// In the place of a column, says that a node belongs to a layout.
-const LAID_OUT: usize = usize::MAX;
+const LAID_OUT: usize = u32::MAX as usize;
 
 impl Layout {
     fn add(&mut self, written: Written) -> Span {
         self.nodes.push(written);
-        Span { start: self.nodes.len() - 1, column: LAID_OUT, ..Span::default() }
+        Span::new(self.nodes.len() - 1, 0, 0, LAID_OUT)
     }
 
     fn written(&self, span: Span) -> Option<&Written> {
-        if span.column == LAID_OUT { self.nodes.get(span.start) } else { None }
+        if span.column() == LAID_OUT { self.nodes.get(span.start()) } else { None }
     }
 
     /// Says whether a node is an alias: it looks like an empty list.

@@ -1,25 +1,14 @@
 //! The typed tree that everything else works on.
 
 mod mapping;
+mod span;
 mod style;
 
 use super::shared::{Sequence, Text};
 
 pub use mapping::{Entry, Mapping};
+pub use span::Span;
 pub(crate) use style::Style;
-
-/// A place in the decoded source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub struct Span {
-    /// First byte.
-    pub start: usize,
-    /// Byte after the last one.
-    pub end: usize,
-    /// 1-based line; 0 for a node that has no source.
-    pub line: usize,
-    /// 1-based column in characters; 0 for a node that has no source.
-    pub column: usize,
-}
 
 /// A value with its place. Two nodes are equal if their values are.
 #[derive(Debug, Clone, Default)]
@@ -212,7 +201,7 @@ impl Node {
 
     /// Returns the raw source slice of a scalar, `1.30` for an unquoted version; empty if `source` is another text.
     pub fn text<'a>(&self, source: &'a str) -> &'a str {
-        source.get(self.span.start..self.span.end).unwrap_or_default()
+        source.get(self.span.range()).unwrap_or_default()
     }
 
     /// Returns a scalar as written, without quotes: what kustomize works on where it treats a value as text.

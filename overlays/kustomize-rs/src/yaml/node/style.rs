@@ -174,16 +174,16 @@ impl Node {
             };
             let key = &entry.key;
             let mut error = BuildError::syntax(match earlier {
-                Some(earlier) => format!("the key `{key}` is already on line {}", earlier.line),
+                Some(earlier) => format!("the key `{key}` is already on line {}", earlier.line()),
                 None => format!("the key `{key}` is no text; put it in quotes"),
             });
-            (error.line, error.column) = (entry.key_span.line, entry.key_span.column);
+            (error.line, error.column) = (entry.key_span.line(), entry.key_span.column());
             return Err(error);
         }
         let text = node.scalar_text().unwrap_or_default();
         let mut error = BuildError::transform(format!("`{text}` does not fit the type that its place had before"))
             .hint("put the value of the target in quotes to make it a text");
-        (error.line, error.column) = (node.span.line, node.span.column);
+        (error.line, error.column) = (node.span.line(), node.span.column());
         Err(error)
     }
 

@@ -138,18 +138,18 @@ impl<'l> Builder<'l> {
         let (value, last) = match frame.content {
             Content::Sequence(mut items) => {
                 items.shrink_to_fit();
-                let last = items.last().map(|item| item.span.end);
+                let last = items.last().map(|item| item.span.end());
                 (Value::Sequence(items.into()), last)
             }
             Content::Mapping(mut mapping) => {
                 mapping.entries.shrink_to_fit();
-                let last = mapping.entries.last().map(|entry| entry.value.span.end.max(entry.key_span.end));
+                let last = mapping.entries.last().map(|entry| entry.value.span.end().max(entry.key_span.end()));
                 (Value::Mapping(self.merge(mapping)?), last)
             }
         };
         // The end of a block collection is reported where the next token begins: its last child is closer.
-        let end = if end.end > end.start { end.end } else { last.unwrap_or(end.end) };
-        let mut node = Node::with_span(value, Span { end: end.max(frame.span.start), ..frame.span });
+        let end = if end.end() > end.start() { end.end() } else { last.unwrap_or(end.end()) };
+        let mut node = Node::with_span(value, frame.span.until(end.max(frame.span.start())));
         if frame.is_flow {
             node.set_style(Style::Flow);
         }
@@ -174,7 +174,7 @@ impl<'l> Builder<'l> {
         span: Span,
     ) -> Result<(), YamlError> {
         // Long texts count too: a thousand aliases of one are a thousand copies.
-        let count = count.saturating_add(node.span.end.saturating_sub(node.span.start) / BYTES_OF_A_NODE);
+        let count = count.saturating_add(node.span.end().saturating_sub(node.span.start()) / BYTES_OF_A_NODE);
         self.count(count, span)?;
         self.anchors.insert(anchor, Anchor { node: node.clone(), count, depth });
         Ok(())
@@ -217,7 +217,7 @@ impl<'l> Builder<'l> {
         span: Span,
     ) -> Result<(), YamlError> {
         // The event parser writes a value that is not there as `~`.
-        let text = if style == ScalarStyle::Plain && span.start == span.end { Cow::Borrowed("") } else { text };
+        let text = if style == ScalarStyle::Plain && span.start() == span.end() { Cow::Borrowed("") } else { text };
         self.refuse_what_libyaml_refuses(&text, style, span)?;
         let text = self.unended_block(text, style, span);
         if self.awaits_key() {
@@ -265,7 +265,7 @@ impl<'l> Builder<'l> {
                 Some(Key::Repeated(key, span)) => {
                     let earlier = mapping.entries.iter().find(|entry| entry.key == key);
                     if let Some(earlier) = earlier.filter(|entry| entry.value != node) {
-                        let line = earlier.key_span.line;
+                        let line = earlier.key_span.line();
                         let message = format!("the key `{key}` is already on line {line}, with another value");
                         return Err(error_at(YamlErrorKind::DuplicateKey, message, span));
                     }

@@ -65,7 +65,7 @@ impl Builder<'_> {
                         mapping.key = Some(key);
                         return Ok(());
                     }
-                    let message = format!("the key `{text}` is already on line {}", earlier.line);
+                    let message = format!("the key `{text}` is already on line {}", earlier.line());
                     return Err(error_at(YamlErrorKind::DuplicateKey, message, span));
                 }
             }
@@ -101,8 +101,8 @@ impl Builder<'_> {
 impl MappingFrame {
     /// kustomize removes the first key that reads `<<`, also one in quotes that merges nothing.
     fn drop_quoted_merge_key(&mut self) {
-        let merged_at = self.merges.first().map(|(_, span)| span.start);
-        let is_first = |entry: &Entry| merged_at.is_none_or(|start| entry.key_span.start < start);
+        let merged_at = self.merges.first().map(|(_, span)| span.start());
+        let is_first = |entry: &Entry| merged_at.is_none_or(|start| entry.key_span.start() < start);
         if let Some(at) = self.entries.iter().position(|entry| entry.key == "<<" && is_first(entry)) {
             self.entries.remove(at);
         }

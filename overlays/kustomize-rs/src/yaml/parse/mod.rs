@@ -137,7 +137,7 @@ fn read_events(
         match event {
             Ok((event, span)) => {
                 let span = convert(&span);
-                after = after.max(span.end);
+                after = after.max(span.end());
                 builder.event(event, span)?;
             }
             Err(error) => return Ok(Some((error, after))),
@@ -162,11 +162,11 @@ fn yaml_error(error: &ScanError, limits: &Limits) -> YamlError {
 
 fn convert(span: &granit_parser::Span) -> Span {
     let range = span.byte_range().unwrap_or_default();
-    Span { start: range.start, end: range.end, line: span.start.line(), column: span.start.col() + 1 }
+    Span::new(range.start, range.end, span.start.line(), span.start.col() + 1)
 }
 
 fn error_at(kind: YamlErrorKind, message: impl Into<String>, span: Span) -> YamlError {
-    YamlError::new(kind, message, span.line, span.column)
+    YamlError::new(kind, message, span.line(), span.column())
 }
 
 #[cfg(test)]

@@ -129,15 +129,15 @@ impl Repaired {
     }
 
     pub(super) fn restore_span(&self, span: &mut Span) {
-        let line = self.text.get(..span.start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
-        let mut column = span.column;
+        let line = self.text.get(..span.start()).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+        let mut column = span.column();
         let moved = |place: usize| {
             let before = self.changes.iter().filter(|change| change.at <= place);
             before.fold(place, |place, change| (place + change.removed).saturating_sub(change.inserted))
         };
-        for change in self.changes.iter().filter(|change| (line..span.start).contains(&change.at)) {
+        for change in self.changes.iter().filter(|change| (line..span.start()).contains(&change.at)) {
             column = column.saturating_sub(change.inserted);
         }
-        (span.start, span.end, span.column) = (moved(span.start), moved(span.end), column);
+        *span = Span::new(moved(span.start()), moved(span.end()), span.line(), column);
     }
 }

@@ -28,7 +28,7 @@ impl Builder<'_> {
             return fail("a line break of YAML 1.1 inside of unquoted text");
         }
         if style == ScalarStyle::DoubleQuoted && text.chars().any(|character| character > '\u{FFFF}') {
-            let source = self.source.get(span.start..span.end).unwrap_or_default();
+            let source = self.source.get(span.range()).unwrap_or_default();
             let mut escapes = source.match_indices("\\u").filter_map(|(at, _)| source.get(at + 2..at + 6));
             if escapes.any(|digits| {
                 digits.starts_with(['d', 'D']) && u16::from_str_radix(digits, 16).is_ok_and(|code| code >= 0xD800)
@@ -43,7 +43,7 @@ impl Builder<'_> {
     pub(super) fn unended_block<'t>(&self, text: Cow<'t, str>, style: ScalarStyle, span: Span) -> Cow<'t, str> {
         let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
         let last = self.source.rsplit('\n').next().unwrap_or_default();
-        if !is_block || last.trim().is_empty() || span.end + last.len() < self.source.len() {
+        if !is_block || last.trim().is_empty() || span.end() + last.len() < self.source.len() {
             return text;
         }
         let ends_here = text.ends_with('\n') && text.trim_end_matches('\n').ends_with(last.trim_start());

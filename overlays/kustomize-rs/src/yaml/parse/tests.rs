@@ -31,13 +31,13 @@ fn spans_point_into_the_text() {
     let node = one(source);
     let version = node.get("a").unwrap();
     assert_eq!(version.text(source), "1.30");
-    assert_eq!((version.span.line, version.span.column), (1, 4));
+    assert_eq!((version.span.line(), version.span.column()), (1, 4));
     let items = node.get("é").and_then(Node::as_sequence).unwrap();
     assert_eq!(items[0].text(source), "\"x\"");
     assert_eq!(items[1].text(source), "1");
-    assert_eq!((items[1].span.line, items[1].span.column), (4, 7));
+    assert_eq!((items[1].span.line(), items[1].span.column()), (4, 7));
     let key = node.as_mapping().and_then(|mapping| mapping.entry("é")).unwrap().key_span;
-    assert_eq!(&source[key.start..key.end], "é");
+    assert_eq!(&source[key.range()], "é");
 }
 
 #[test]

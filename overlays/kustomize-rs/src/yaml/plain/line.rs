@@ -19,7 +19,7 @@ impl Line<'_> {
     /// The place of `text`, which begins `offset` bytes into the text of the line.
     pub(super) fn span(&self, offset: usize, length: usize) -> Span {
         let start = self.start + offset;
-        Span { start, end: start + length, line: self.number, column: self.indent + offset + 1 }
+        Span::new(start, start + length, self.number, self.indent + offset + 1)
     }
 
     /// The same line from `offset` on, as if the text before it were blanks: what follows `- `.

@@ -45,7 +45,7 @@ impl Reader<'_, '_> {
                 break (before, depth);
             }
             let indent = *indent.get_or_insert_with(|| {
-                span = Span { start: before.position() + depth, end: 0, line: before.number() + 1, column: depth + 1 };
+                span = Span::new(before.position() + depth, 0, before.number() + 1, depth + 1);
                 depth
             });
             if depth < indent {
@@ -64,7 +64,7 @@ impl Reader<'_, '_> {
             Chomping::Clip => text.push('\n'),
             Chomping::Keep => text.extend(std::iter::repeat_n('\n', breaks)),
         }
-        span.end = end.position() + blanks;
+        span = span.until(end.position() + blanks);
         self.lines = end;
         self.advance();
         Some(styled(Value::String(text.into()), span, Style::Literal))

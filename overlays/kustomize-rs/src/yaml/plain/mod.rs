@@ -138,10 +138,10 @@ impl<'s> Reader<'s, '_> {
             self.items.push(node);
         }
         let items = self.items.split_off(before);
-        let end = items.last()?.span.end;
+        let end = items.last()?.span.end();
         // The parser says that a list beside its key begins with its first item.
         let start = if beside { items.first()?.span } else { first.span(0, 0) };
-        Some(Node::with_span(Value::Sequence(items.into()), Span { end, ..start }))
+        Some(Node::with_span(Value::Sequence(items.into()), start.until(end)))
     }
 
     /// A mapping whose first entry is `first`; the others stand at the same indent.
@@ -178,9 +178,9 @@ impl<'s> Reader<'s, '_> {
                 _ => break,
             }
         }
-        let end = self.entries.last()?.value.span.end;
+        let end = self.entries.last()?.value.span.end();
         let mapping = Mapping::from_entries(self.entries.split_off(start));
-        Some(Node::with_span(Value::Mapping(mapping), Span { end, ..first.span(0, 0) }))
+        Some(Node::with_span(Value::Mapping(mapping), first.span(0, 0).until(end)))
     }
 
     /// A value that begins at `value`, in the line of its key or `-`, which stands at `parent`.
@@ -250,7 +250,7 @@ impl<'s> Reader<'s, '_> {
             }
             folded.push(' ');
             folded.push_str(line.text);
-            span.end = line.start + line.text.len();
+            span = span.until(line.start + line.text.len());
             adjacent = self.advance();
             match self.current.filter(deeper) {
                 Some(next) => line = next,

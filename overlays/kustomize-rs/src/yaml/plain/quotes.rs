@@ -9,13 +9,13 @@ impl Reader<'_, '_> {
     /// The text in quotes at `first`, whose key or `-` stands at `parent`. What follows it may only be a remark.
     pub(super) fn quotes(&mut self, first: Line<'_>, parent: usize) -> Option<Node> {
         let quote = first.text.chars().next()?;
-        let mut span = first.span(0, 0);
+        let span = first.span(0, 0);
         let (mut line, mut start) = (first.text.get(1..)?, first.start + 1);
         let mut text = String::new();
         loop {
             let ends = unquote(line, quote, &mut text)?;
             if let Ends::Text(length) = ends {
-                span.end = start + length;
+                let span = span.until(start + length);
                 let after = line.get(length..)?;
                 let is_remark = after.starts_with(' ') && after.trim_start_matches(' ').starts_with('#');
                 return (after.is_empty() || is_remark)
