@@ -26,6 +26,10 @@ use anyhow::{Context as _, bail};
 
 use report::Report;
 
+/// As `stepgate` itself has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Where benchmarks keep what they build, and how often they measure.
 struct Environment {
     /// A folder that goes away at the end.
