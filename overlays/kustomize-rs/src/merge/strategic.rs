@@ -7,13 +7,12 @@ use std::cell::Cell;
 
 use foldhash::HashSet;
 
-use super::merge_keys::{
-    Index, append_items, asks_for_replacement, find_element, set_element, unify, used_keys, valid, values_of,
-};
+use super::merge_keys::Index;
+use super::odd::{Lists, merge_odd};
 use crate::error::{BuildError, BuildErrorKind};
 use crate::id::Gvk;
 use crate::schema::{Place, Schema};
-use crate::yaml::{Holder, Mapping, Node, Sequence, Style, Value};
+use crate::yaml::{Entry, Holder, Mapping, Node, Sequence, Span, Style, Value};
 
 /// Merges `patch` into `object`; `None` if the patch deletes it.
 pub(crate) fn merge(object: Node, patch: Node, schema: &Schema) -> Result<Option<Node>, BuildError> {
@@ -21,8 +20,8 @@ pub(crate) fn merge(object: Node, patch: Node, schema: &Schema) -> Result<Option
     Merger { schema, copies: &copies }.walk(Some(object), Some(patch), None)
 }
 
-struct Merger<'s> {
-    schema: &'s Schema,
+pub(super) struct Merger<'s> {
+    pub(super) schema: &'s Schema,
     /// How often comments had it copied.
     copies: &'s Cell<usize>,
 }
@@ -32,13 +31,13 @@ const MOST_COPIES: usize = 200;
 
 /// What `$patch` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Directive {
+pub(super) enum Directive {
     Merge,
     Replace,
     Delete,
 }
 
-fn directive(text: &str) -> Result<Directive, BuildError> {
+pub(super) fn directive(text: &str) -> Result<Directive, BuildError> {
     match text {
         "merge" => Ok(Directive::Merge),
         "replace" => Ok(Directive::Replace),
@@ -77,15 +76,27 @@ fn take_list_directive(patch: &mut Vec<Node>) -> Result<Directive, BuildError> {
     }
     let text = first.get("$patch").and_then(Node::scalar_text).unwrap_or_default().into_owned();
     let found = directive(&text)?;
-    set_element(patch, None, &["$patch".to_owned()], &[text]);
+    let is_directive =
+        |item: &Node| item.get("$patch").is_some_and(|value| value.scalar_text().unwrap_or_default() == text);
+    patch.retain(|item| {
+        !is_nothing(Some(item)) && !item.as_mapping().is_some_and(Mapping::is_empty) && !is_directive(item)
+    });
     Ok(found)
 }
 
 /// More items than this without distinct keys are refused: the careful way costs their square.
 const LONGEST_ODD_LIST: usize = 10_000;
 
-fn value_mut(node: &mut Option<Node>) -> Option<&mut Value> {
-    node.as_mut().map(|node| &mut node.value)
+/// The refusal of a patch that has another shape than the object.
+pub(super) fn other_shape(own: &str, given: &str, span: Span) -> BuildError {
+    let mut error = BuildError::transform(format!("the patch has a {given} where the object has a {own}"));
+    (error.line, error.column) = (span.line(), span.column());
+    error
+}
+
+/// An item of a list that is not there any more.
+fn is_gone(item: &Node) -> bool {
+    item.is_null() || item.as_mapping().is_some_and(Mapping::is_empty)
 }
 
 impl<'s> Merger<'s> {
@@ -98,14 +109,18 @@ impl<'s> Merger<'s> {
     ) -> Result<Vec<Node>, BuildError> {
         let mut dest: Vec<Option<Node>> = dest.into_iter().map(Some).collect();
         let mut result = Vec::with_capacity(dest.len() + patch.len());
-        let kept = |node: &Node| !node.is_null() && !node.as_mapping().is_some_and(Mapping::is_empty);
         for (item, partner) in patch.iter().zip(&index.partners) {
             let slot = partner.and_then(|at| dest.get_mut(at));
             let Some(slot) = slot else {
-                result.extend(self.walk(None, Some(item.clone()), place)?.filter(kept));
+                result.extend(self.walk(None, Some(item.clone()), place)?.filter(|item| !is_gone(item)));
                 continue;
             };
-            let merged = self.walk(slot.take(), Some(item.clone()), place)?.filter(kept);
+            let merged = match slot.take() {
+                // Of two scalars that are the same, that of the object is put back.
+                Some(own) if own.is_scalar() => Some(own),
+                own => self.walk(own, Some(item.clone()), place)?,
+            };
+            let merged = merged.filter(|item| !is_gone(item));
             if index.keep_places {
                 *slot = merged;
             } else {
@@ -116,7 +131,7 @@ impl<'s> Merger<'s> {
         for (at, item) in dest.into_iter().enumerate() {
             match item {
                 Some(item) if met.contains(&at) => result.push(item),
-                Some(item) => result.extend(self.walk(Some(item), None, place)?.filter(kept)),
+                Some(item) => result.extend(self.walk(Some(item), None, place)?.filter(|item| !is_gone(item))),
                 None => {}
             }
         }
@@ -130,46 +145,58 @@ impl<'s> Merger<'s> {
         nodes.into_iter().flatten().find_map(|node| {
             let kind = node.get("kind")?.as_str()?;
             let api_version = node.get("apiVersion")?.as_str()?;
-            self.schema.root(&Gvk::new(api_version, kind))
+            self.root(api_version, kind)
         })
     }
 
-    /// Walks by what a comment says instead of what is known, if there is one that says something.
     fn walk(
         &self,
         dest: Option<Node>,
         patch: Option<Node>,
         place: Option<Place<'s>>,
     ) -> Result<Option<Node>, BuildError> {
-        let remark =
-            |node: &Option<Node>| node.as_ref().and_then(Node::remark).map(|(holder, text)| (holder, text.to_owned()));
-        let (own, given) = (remark(&dest), remark(&patch));
+        let (own, given) = (remark(dest.as_ref()), remark(patch.as_ref()));
+        self.by_remark(own, given, place, |merger, place| merger.walk_known(dest, patch, place))
+    }
+
+    /// Walks what a patch adds: it is on both sides.
+    fn add(&self, node: Node, place: Option<Place<'s>>) -> Result<Option<Node>, BuildError> {
+        let own = remark(Some(&node));
+        self.by_remark(own.clone(), own, place, |merger, place| merger.add_known(node, place))
+    }
+
+    /// Walks by what a comment says instead of what is known, if there is one that says something.
+    fn by_remark(
+        &self,
+        own: Option<(Holder, String)>,
+        given: Option<(Holder, String)>,
+        place: Option<Place<'s>>,
+        walk: impl for<'t> FnOnce(&Merger<'t>, Option<Place<'t>>) -> Result<Option<Node>, BuildError>,
+    ) -> Result<Option<Node>, BuildError> {
         let Some((_, text)) = own.as_ref().or(given.as_ref()) else {
-            return self.walk_known(dest, patch, place);
+            return walk(self, place);
         };
         let Some((schema, property)) = self.schema.with_remark(text) else {
-            return self.walk_known(dest, patch, place);
+            return walk(self, place);
         };
-        self.copies.set(self.copies.get() + usize::from(schema.is_some()));
-        if self.copies.get() > MOST_COPIES {
-            let message = format!("more than {MOST_COPIES} comments hold schemas of objects");
-            return Err(BuildError::new(BuildErrorKind::Limit, message));
-        }
-        let merger = Merger { schema: schema.as_ref().unwrap_or(self.schema), copies: self.copies };
-        let mut merged = merger.walk_known(dest, patch, Some(Place::Property(&property)))?;
-        // Keys keep their comments. The comment of a value goes from the patch to the object, but a list with merge keys
-        // is made anew.
-        let last = match own {
-            Some(own @ (Holder::Key, _)) => Some(own),
-            own => given.filter(|(holder, _)| *holder == Holder::Value).or(own),
-        };
+        let mut merged = walk(&self.with_schema(schema.as_ref())?, Some(Place::Property(&property)))?;
         let is_new = |merged: &Node| merged.as_sequence().is_some() && property.merges();
-        match (&mut merged, last) {
+        match (&mut merged, last_remark(own, given)) {
             (Some(merged), Some((Holder::Value, _))) if is_new(merged) => merged.drop_remark(),
             (Some(merged), Some((holder, text))) if !merged.is_scalar() => merged.set_remark(holder, &text),
             _ => {}
         }
         Ok(merged)
+    }
+
+    /// The same with the schema of a comment, if it has one of its own.
+    pub(super) fn with_schema<'t>(&'t self, schema: Option<&'t Schema>) -> Result<Merger<'t>, BuildError> {
+        self.copies.set(self.copies.get() + usize::from(schema.is_some()));
+        if self.copies.get() > MOST_COPIES {
+            let message = format!("more than {MOST_COPIES} comments hold schemas of objects");
+            return Err(BuildError::new(BuildErrorKind::Limit, message));
+        }
+        Ok(Merger { schema: schema.unwrap_or(self.schema), copies: self.copies })
     }
 
     fn walk_known(
@@ -189,11 +216,7 @@ impl<'s> Merger<'s> {
         if let (Some(left), Some(right)) = (dest_shape, patch_shape)
             && left != right
         {
-            let mut error = BuildError::transform(format!("the patch has a {right} where the object has a {left}"));
-            if let Some(node) = &patch {
-                (error.line, error.column) = (node.span.line(), node.span.column());
-            }
-            return Err(error);
+            return Err(other_shape(left, right, patch.map_or_else(Span::default, |node| node.span)));
         }
         match dest_shape.or(patch_shape) {
             // A null of the patch clears.
@@ -217,41 +240,31 @@ impl<'s> Merger<'s> {
 
     fn walk_map(
         &self,
-        mut dest: Option<Node>,
+        dest: Option<Node>,
         mut patch: Option<Node>,
         place: Option<Place<'s>>,
     ) -> Result<Option<Node>, BuildError> {
         let base = if is_nothing(dest.as_ref()) {
-            if let Some(Node { value: Value::Mapping(mapping), .. }) = &mut patch
-                && take_map_directive(mapping).is_ok_and(|directive| directive == Directive::Delete)
-            {
+            let Some(mut patch) = patch else {
+                // A null that is spelled out stays, an empty value goes.
+                return Ok(dest.filter(|dest| dest.scalar_text().is_some_and(|text| !text.is_empty())));
+            };
+            // A null of the patch where nothing was: it clears the field.
+            let Value::Mapping(mapping) = &mut patch.value else {
+                return Ok(None);
+            };
+            if take_map_directive(mapping).is_ok_and(|directive| directive == Directive::Delete) {
                 return Ok(None);
             }
-            match (dest, &patch) {
-                (Some(dest), None) => {
-                    // A null that is spelled out stays, an empty value goes.
-                    let keep = dest.scalar_text().is_some_and(|text| !text.is_empty());
-                    return Ok(keep.then_some(dest));
-                }
-                (_, patch) => patch.clone(),
-            }
+            return self.add_fields(patch, place).map(Some);
         } else {
             match &mut patch {
                 Some(node) if is_null(node) => return Ok(None),
-                Some(Node { value: Value::Mapping(mapping), .. }) => {
-                    let has_directive = mapping.contains_key("$patch");
-                    match take_map_directive(mapping)? {
-                        Directive::Delete => return Ok(None),
-                        Directive::Replace => patch.clone(),
-                        Directive::Merge => {
-                            // Below a field that the patch adds, both sides are the patch.
-                            if let (true, Some(Value::Mapping(dest))) = (has_directive, value_mut(&mut dest)) {
-                                dest.remove("$patch");
-                            }
-                            dest
-                        }
-                    }
-                }
+                Some(Node { value: Value::Mapping(mapping), .. }) => match take_map_directive(mapping)? {
+                    Directive::Delete => return Ok(None),
+                    Directive::Replace => return patch.map(|patch| self.add_fields(patch, place)).transpose(),
+                    Directive::Merge => dest,
+                },
                 _ => dest,
             }
         };
@@ -260,7 +273,6 @@ impl<'s> Merger<'s> {
         };
         let mut base_style = base.style();
         let Value::Mapping(mapping) = &mut base.value else {
-            // A null of the patch where nothing was: it clears the field.
             return Ok(None);
         };
         let fields = std::mem::take(mapping);
@@ -279,7 +291,7 @@ impl<'s> Merger<'s> {
             let below = place.and_then(|place| self.schema.field(place, &entry.key));
             let with = patch_fields.remove(&entry.key);
             if let Some(value) = self.walk(Some(entry.value), with, below)? {
-                mapping.push_entry(crate::yaml::Entry { value, ..entry });
+                mapping.push_entry(Entry { value, ..entry });
             }
         }
         // kustomize goes along the fields by name, so new ones come in that order.
@@ -289,7 +301,7 @@ impl<'s> Merger<'s> {
             let below = place.and_then(|place| self.schema.field(place, &entry.key));
             if let Some(mut value) = self.walk(None, Some(entry.value), below)? {
                 value.drop_key_remark();
-                mapping.push_entry(crate::yaml::Entry { value, ..entry });
+                mapping.push_entry(Entry { value, ..entry });
             }
         }
         base.set_style(base_style);
@@ -298,116 +310,120 @@ impl<'s> Merger<'s> {
 
     fn walk_keyed_list(
         &self,
-        mut dest: Option<Node>,
+        dest: Option<Node>,
         mut patch: Option<Node>,
         place: Option<Place<'s>>,
         keys: &[String],
     ) -> Result<Option<Node>, BuildError> {
-        let base = if is_nothing(dest.as_ref()) {
-            patch.clone()
-        } else {
-            match &mut patch {
-                Some(Node { value: Value::Null, .. }) => return Ok(None),
-                Some(Node { value: Value::Sequence(items), .. }) => {
-                    let count = items.len();
-                    match take_list_directive(items)? {
-                        Directive::Delete => return Ok(None),
-                        Directive::Replace => patch.clone(),
-                        Directive::Merge => {
-                            // Below a field that the patch adds, both sides are the patch.
-                            if let (true, Some(Value::Sequence(dest))) = (items.len() < count, value_mut(&mut dest)) {
-                                take_list_directive(dest)?;
-                            }
-                            dest
-                        }
-                    }
-                }
-                _ => dest,
-            }
-        };
-        let Some(mut base) = base else {
+        if is_nothing(dest.as_ref()) {
+            return patch.map(|patch| self.add_items(patch, place, keys)).transpose();
+        }
+        match &mut patch {
+            Some(Node { value: Value::Null, .. }) => return Ok(None),
+            Some(Node { value: Value::Sequence(items), .. }) => match take_list_directive(items)? {
+                Directive::Delete => return Ok(None),
+                Directive::Replace => return patch.map(|patch| self.add_items(patch, place, keys)).transpose(),
+                Directive::Merge => {}
+            },
+            _ => {}
+        }
+        let Some(mut base) = dest else {
             return Ok(None);
         };
         let Value::Sequence(items) = &mut base.value else {
             return Ok(Some(base));
         };
-        let patch_items = match patch {
+        let patch = match patch {
             Some(Node { value: Value::Sequence(items), .. }) => items,
             _ => Sequence::default(),
         };
-        let merged = self.merge_items(std::mem::take(items).into_iter().collect(), &patch_items, place, keys)?;
-        *items = merged.into();
+        let dest: Vec<Node> = std::mem::take(items).into_iter().collect();
+        let below = place.and_then(|place| self.schema.items(place));
+        *items = match Index::of(&dest, &patch, keys) {
+            Some(index) => self.merge_indexed(dest, &patch, below, &index)?.into(),
+            None => {
+                refuse_longest(dest.len() + patch.len())?;
+                merge_odd(self, Lists::Both(dest, patch.into_iter().collect()), below, keys)?.into()
+            }
+        };
         Ok(Some(base))
     }
 
-    fn merge_items(
-        &self,
-        mut dest: Vec<Node>,
-        patch: &[Node],
-        place: Option<Place<'s>>,
-        keys: &[String],
-    ) -> Result<Vec<Node>, BuildError> {
-        let items_place = place.and_then(|place| self.schema.items(place));
-        if let Some(index) = Index::of(&dest, patch, keys) {
-            return self.merge_indexed(dest, patch, items_place, &index);
+    fn add_known(&self, mut node: Node, place: Option<Place<'s>>) -> Result<Option<Node>, BuildError> {
+        let place = self.place(place, [Some(&node), None]);
+        match &mut node.value {
+            Value::Mapping(mapping) => match take_map_directive(mapping)? {
+                Directive::Delete => Ok(None),
+                _ => self.add_fields(node, place).map(Some),
+            },
+            Value::Sequence(items) => match place.as_ref().and_then(Place::merge_keys).map(<[String]>::to_vec) {
+                None => Ok(Some(node)),
+                Some(keys) => match take_list_directive(items)? {
+                    Directive::Delete => Ok(None),
+                    _ => self.add_items(node, place, &keys).map(Some),
+                },
+            },
+            _ => Ok(Some(node).filter(|node| !is_null(node))),
         }
-        if dest.len() + patch.len() > LONGEST_ODD_LIST {
-            let message =
-                format!("a list of {} items without distinct merge keys is too long", dest.len() + patch.len());
-            return Err(BuildError::new(BuildErrorKind::Limit, message));
-        }
-        let no_keys = [String::new()];
-        let keys = if keys.is_empty() { &no_keys[..] } else { keys };
-        let mut wanted = values_of(patch, &dest, keys);
-        if keys.len() > 1 {
-            unify(&mut wanted);
-        }
-        let mut front: Vec<Node> = Vec::new();
-        let used = used_keys(&wanted, keys);
-        for values in &wanted {
-            let (valid_keys, valid_values) = valid(&used, values, keys);
-            let (own_keys, own_values) = {
-                let alone = used_keys(std::slice::from_ref(&valid_values), &valid_keys);
-                valid(&alone, &valid_values, &valid_keys)
-            };
-            let at = find_element(&dest, &own_keys, &own_values);
-            let old = at.and_then(|at| dest.get(at)).cloned();
-            let new = find_element(patch, &own_keys, &own_values).and_then(|at| patch.get(at)).cloned();
-            // kustomize puts the old item back over one that asks to be replaced.
-            let replaced = old.is_some() && new.as_ref().is_some_and(asks_for_replacement);
-            let has_directive = new.as_ref().is_some_and(|new| new.get("$patch").is_some());
-            let merged = self.walk(old, new, items_place)?;
-            // Below a field that the patch adds, both sides are the patch.
-            let slot = at.and_then(|at| dest.get_mut(at)).and_then(Node::as_mapping_mut);
-            if let (true, Some(slot)) = (has_directive, slot) {
-                slot.remove("$patch");
-            }
-            let gone =
-                merged.as_ref().is_none_or(|node| node.is_null() || node.as_mapping().is_some_and(Mapping::is_empty));
-            if gone {
-                set_element(&mut dest, None, &valid_keys, &valid_values);
-                continue;
-            }
-            let Some(mut merged) = merged else {
-                continue;
-            };
-            if let Some(mapping) = merged.as_mapping_mut() {
-                for (key, value) in valid_keys.iter().zip(&valid_values) {
-                    if !value.is_empty() && !mapping.contains_key(key) {
-                        mapping.insert(key.clone(), crate::transform::plain_scalar(value));
-                    }
-                }
-            }
-            if let Some(slot) = at.and_then(|at| dest.get_mut(at)).filter(|_| !replaced) {
-                *slot = merged.clone();
-            }
-            set_element(&mut front, Some(merged), &valid_keys, &valid_values);
-        }
-        let Some(last) = wanted.last() else {
-            return Ok(dest);
+    }
+
+    fn add_fields(&self, mut node: Node, place: Option<Place<'s>>) -> Result<Node, BuildError> {
+        let Value::Mapping(mapping) = &mut node.value else {
+            return Ok(node);
         };
-        let (valid_keys, _) = valid(&used, last, keys);
-        append_items(&mut front, dest, &valid_keys)?;
-        Ok(front)
+        let mut added = Vec::with_capacity(mapping.len());
+        for entry in std::mem::take(mapping) {
+            let below = place.and_then(|place| self.schema.field(place, &entry.key));
+            if let Some(value) = self.add(entry.value, below)? {
+                added.push(Entry { value, ..entry });
+            }
+        }
+        *mapping = Mapping::from_entries(added);
+        Ok(node)
+    }
+
+    fn add_items(&self, mut node: Node, place: Option<Place<'s>>, keys: &[String]) -> Result<Node, BuildError> {
+        let Value::Sequence(items) = &mut node.value else {
+            return Ok(node);
+        };
+        let below = place.and_then(|place| self.schema.items(place));
+        if Index::of(&[], items, keys).is_none() {
+            refuse_longest(items.len())?;
+            let list = std::mem::take(items).into_iter().collect();
+            *items = merge_odd(self, Lists::Same(list), below, keys)?.into();
+            return Ok(node);
+        }
+        let mut added = Vec::with_capacity(items.len());
+        for item in std::mem::take(items) {
+            added.extend(self.add(item, below)?.filter(|item| !is_gone(item)));
+        }
+        *items = added.into();
+        Ok(node)
+    }
+
+    /// Where an object of this kind begins.
+    pub(super) fn root(&self, api_version: &str, kind: &str) -> Option<Place<'s>> {
+        self.schema.root(&Gvk::new(api_version, kind))
+    }
+}
+
+fn refuse_longest(length: usize) -> Result<(), BuildError> {
+    if length <= LONGEST_ODD_LIST {
+        return Ok(());
+    }
+    let message = format!("a list of {length} items without distinct merge keys is too long");
+    Err(BuildError::new(BuildErrorKind::Limit, message))
+}
+
+fn remark(node: Option<&Node>) -> Option<(Holder, String)> {
+    node.and_then(Node::remark).map(|(holder, text)| (holder, text.to_owned()))
+}
+
+/// Keys keep their comments. The comment of a value goes from the patch to the object, but a list with merge keys is
+/// made anew.
+pub(super) fn last_remark(own: Option<(Holder, String)>, given: Option<(Holder, String)>) -> Option<(Holder, String)> {
+    match own {
+        Some(own @ (Holder::Key, _)) => Some(own),
+        own => given.filter(|(holder, _)| *holder == Holder::Value).or(own),
     }
 }
