@@ -1,5 +1,6 @@
 //! The reconciler: everything with input and output.
 
+mod answer;
 pub mod cli;
 pub mod cluster;
 pub mod controller;

@@ -193,12 +193,10 @@ fn landing(
     if !was_proposed {
         return Ok((Landing::Pushed, None));
     }
-    for commit in later {
-        if let Some((by, at)) = repository.merged_by(commit, &entry.commit)? {
-            return Ok((Landing::Merged(by), Some(at)));
-        }
-    }
-    Ok((Landing::Unknown, None))
+    Ok(match repository.merged_by(later, &entry.commit)? {
+        Some((by, at)) => (Landing::Merged(by), Some(at)),
+        None => (Landing::Unknown, None),
+    })
 }
 
 /// Whether somebody else wrote to the cluster's directory: its digest is not the one that the ledger records.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use overlays::FetchError;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{Client, Response, Url, redirect};
+use reqwest::{Client, Url, redirect};
 
 use super::mirror::MAXIMUM_BYTES;
 use super::network::{AllowList, is_public};
@@ -82,22 +82,6 @@ impl Http {
         let inner = literal.filter(|address| !is_public(*address))?;
         (!private_allowed(&self.options.private_hosts, &authority(url))).then(|| refused_address(inner))
     }
-
-    /// The body of an answer of at most `maximum` bytes.
-    pub async fn body(&self, mut response: Response, maximum: u64) -> Result<Vec<u8>, String> {
-        let too_large = || format!("it has more than {maximum} bytes");
-        if response.content_length().is_some_and(|length| length > maximum) {
-            return Err(too_large());
-        }
-        let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(chain)? {
-            if (bytes.len() + chunk.len()) as u64 > maximum {
-                return Err(too_large());
-            }
-            bytes.extend_from_slice(&chunk);
-        }
-        Ok(bytes)
-    }
 }
 
 /// Runs `future` to its end on a thread of its own: callers may be on a thread of the controller's runtime, where waiting
@@ -120,19 +104,6 @@ pub(super) fn wait_for<T: Send>(
 pub(super) fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-/// An error with its causes, which reqwest's own texts leave out, and without its address: that of a redirect may hold a
-/// signature.
-pub(super) fn chain(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(&error);
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }
 
 /// `host` with or without port.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use overlays::{FetchError, Manifests};
 use reqwest::{StatusCode, Url, redirect};
 
-use super::http::{FetchOptions, Http, MAXIMUM_REDIRECTS, authority, chain, wait_for};
+use super::http::{FetchOptions, Http, MAXIMUM_REDIRECTS, authority, wait_for};
 use super::network::AllowList;
+use crate::answer::{body, chain};
 
 /// Fetches manifests over HTTPS.
 #[derive(Clone, Debug)]
@@ -53,7 +54,7 @@ impl Https {
             }
             status => return Err(failed(format!("the server says {status}"))),
         }
-        self.0.body(response, self.0.options.maximum_bytes).await.map(Arc::from).map_err(failed)
+        body(response, self.0.options.maximum_bytes).await.map(Arc::from).map_err(failed)
     }
 }
 

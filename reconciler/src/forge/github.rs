@@ -1,86 +1,21 @@
 //! GitHub and GitHub Enterprise (REST, version 2022-11-28).
 
-use std::collections::BTreeMap;
-
-use jiff::Timestamp;
-use reqwest::{Method, Url};
+use reqwest::Url;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::error::ForgeError;
+use super::hub::{Hub, Pull, User};
 use super::wire::{Call, Wire};
 use super::{
     Comment, CommitStatus, Edit, Interface, NewPullRequest, Permission, PullRequest, PullRequestState, Review,
-    StatusState,
 };
 
 /// A repository on GitHub.
-pub struct GitHub {
-    wire: Wire,
-    /// Path of the interface below the address of the wire.
-    root: &'static [&'static str],
-    owner: String,
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct User {
-    login: String,
-}
-
-#[derive(Deserialize)]
-struct Branch {
-    sha: String,
-}
-
-#[derive(Deserialize)]
-struct Pull {
-    number: u64,
-    html_url: String,
-    title: String,
-    body: Option<String>,
-    state: String,
-    merged_at: Option<Timestamp>,
-    merged_by: Option<User>,
-    updated_at: Option<Timestamp>,
-    user: Option<User>,
-    head: Branch,
-}
+pub struct GitHub(Hub);
 
 #[derive(Deserialize)]
 struct Issue {
     closed_by: Option<User>,
-}
-
-#[derive(Deserialize)]
-struct Statuses {
-    statuses: Vec<Status>,
-}
-
-#[derive(Deserialize)]
-struct Status {
-    state: String,
-    context: String,
-    description: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Reviewed {
-    user: Option<User>,
-    state: String,
-    commit_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Commented {
-    id: u64,
-    user: Option<User>,
-    body: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Granted {
-    permission: String,
 }
 
 impl GitHub {
@@ -95,53 +30,36 @@ impl GitHub {
     }
 
     pub(super) fn new(wire: Wire, root: &'static [&'static str], repository: &str) -> Self {
-        let (owner, name) = repository.split_once('/').unwrap_or((repository, ""));
-        Self { wire, root, owner: owner.to_owned(), name: name.to_owned() }
+        Self(Hub::new(wire, root, repository, ("per_page", "100")))
     }
 
-    fn path<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
-        let own = ["repos", &self.owner, &self.name];
-        self.root.iter().copied().chain(own).chain(rest.iter().copied()).collect()
-    }
-
-    fn doing(&self, what: &str) -> String {
-        format!("{what} in {}/{}", self.owner, self.name)
-    }
-
-    async fn pull(&self, pull: Pull) -> Result<PullRequest, ForgeError> {
+    /// The same with who merged or closed it, which lists do not tell.
+    async fn by_whom(&self, pull: PullRequest) -> Result<PullRequest, ForgeError> {
         let number = pull.number.to_string();
-        let state = if pull.state == "open" {
-            PullRequestState::Open
-        } else if pull.merged_at.is_some() {
-            // Lists do not tell by whom.
-            let path = self.path(&["pulls", &number]);
-            let whole: Option<Pull> =
-                self.wire.get(&Call::get(&path, self.doing(&format!("read who merged #{number}")))).await?;
-            let by = whole.and_then(|whole| whole.merged_by).map(|user| user.login);
-            PullRequestState::Merged { by, at: pull.merged_at }
-        } else {
-            let path = self.path(&["issues", &number]);
-            let issue: Option<Issue> =
-                self.wire.get(&Call::get(&path, self.doing(&format!("read who closed #{number}")))).await?;
-            PullRequestState::Closed { by: issue.and_then(|issue| issue.closed_by).map(|user| user.login) }
+        let state = match pull.state {
+            PullRequestState::Open => PullRequestState::Open,
+            PullRequestState::Merged { at, .. } => {
+                let action = self.0.doing(&format!("read who merged #{number}"));
+                let whole: Option<Pull> =
+                    self.0.wire.get(&Call::get(&self.0.path(&["pulls", &number]), action)).await?;
+                let by = whole.and_then(|whole| whole.merged_by).map(|user| user.login);
+                PullRequestState::Merged { by, at }
+            }
+            PullRequestState::Closed { .. } => {
+                let action = self.0.doing(&format!("read who closed #{number}"));
+                let issue: Option<Issue> =
+                    self.0.wire.get(&Call::get(&self.0.path(&["issues", &number]), action)).await?;
+                PullRequestState::Closed { by: issue.and_then(|issue| issue.closed_by).map(|user| user.login) }
+            }
         };
-        Ok(PullRequest {
-            number: pull.number,
-            url: pull.html_url,
-            title: pull.title,
-            body: pull.body.unwrap_or_default(),
-            head: pull.head.sha,
-            author: pull.user.map(|user| user.login).unwrap_or_default(),
-            updated: pull.updated_at,
-            state,
-        })
+        Ok(PullRequest { state, ..pull })
     }
 }
 
 impl Interface for GitHub {
     async fn find(&self, base: &str, head: &str) -> Result<Option<PullRequest>, ForgeError> {
-        let path = self.path(&["pulls"]);
-        let from = format!("{}:{head}", self.owner);
+        let path = self.0.path(&["pulls"]);
+        let from = format!("{}:{head}", self.0.owner());
         let query = [
             ("state", "all"),
             ("head", from.as_str()),
@@ -150,110 +68,58 @@ impl Interface for GitHub {
             ("direction", "desc"),
             ("per_page", "1"),
         ];
-        let action = self.doing(&format!("look for the pull request of {head}"));
+        let action = self.0.doing(&format!("look for the pull request of {head}"));
         let call = Call { query: &query, ..Call::get(&path, action.clone()) };
-        let found: Option<Vec<Pull>> = self.wire.get(&call).await?;
-        match found.ok_or(ForgeError::NotFound { action })?.into_iter().next() {
-            Some(pull) => self.pull(pull).await.map(Some),
+        let found: Option<Vec<Pull>> = self.0.wire.get(&call).await?;
+        let newest = found.ok_or(ForgeError::NotFound { action })?.into_iter().next();
+        match newest.and_then(|pull| self.0.pull(pull)) {
+            Some(pull) => self.by_whom(pull).await.map(Some),
             None => Ok(None),
         }
     }
 
+    async fn recent_ones(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
+        let query = [("state", "closed"), ("base", base), ("sort", "updated"), ("direction", "desc")];
+        self.0.first_pulls(&query, self.0.doing("list the merged pull requests")).await
+    }
+
+    async fn pull(&self, number: u64) -> Result<Option<PullRequest>, ForgeError> {
+        let action = self.0.doing(&format!("read pull request #{number}"));
+        match self.0.whole(&number.to_string(), action).await? {
+            Some(pull) if matches!(pull.state, PullRequestState::Closed { .. }) => self.by_whom(pull).await.map(Some),
+            pull => Ok(pull),
+        }
+    }
+
     async fn open(&self, new: &NewPullRequest<'_>) -> Result<PullRequest, ForgeError> {
-        let path = self.path(&["pulls"]);
-        let body = json!({"base": new.base, "head": new.head, "title": new.title, "body": new.body});
-        let action = self.doing(&format!("open a pull request for {}", new.head));
-        let opened: Pull = self.wire.send(&Call::send(Method::POST, &path, body, action)).await?;
-        self.pull(opened).await
+        self.0.open(new).await
     }
 
     async fn edit(&self, number: u64, edit: &Edit<'_>) -> Result<(), ForgeError> {
-        let text = number.to_string();
-        let path = self.path(&["pulls", &text]);
-        let mut body = serde_json::Map::new();
-        body.extend(edit.title.map(|title| ("title".to_owned(), Value::from(title))));
-        body.extend(edit.body.map(|text| ("body".to_owned(), Value::from(text))));
-        body.extend(edit.close.then(|| ("state".to_owned(), Value::from("closed"))));
-        let action = self.doing(&format!("{} pull request #{number}", if edit.close { "close" } else { "update" }));
-        self.wire.send::<Value>(&Call::send(Method::PATCH, &path, body.into(), action)).await.map(drop)
+        self.0.edit(number, edit).await
     }
 
     async fn status(&self, commit: &str, context: &str) -> Result<Option<CommitStatus>, ForgeError> {
-        let path = self.path(&["commits", commit, "status"]);
-        let action = self.doing(&format!("read the status of {commit}"));
-        let call = Call { query: &[("per_page", "100")], ..Call::get(&path, action) };
-        let found: Option<Statuses> = self.wire.get(&call).await?;
-        let own = found.into_iter().flat_map(|found| found.statuses).find(|status| status.context == context);
-        Ok(own.map(|own| CommitStatus {
-            state: match own.state.as_str() {
-                "success" => StatusState::Success,
-                "pending" => StatusState::Pending,
-                _ => StatusState::Failure,
-            },
-            context: own.context,
-            description: own.description.unwrap_or_default(),
-        }))
+        self.0.status(commit, context).await
     }
 
     async fn set_status(&self, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
-        let path = self.path(&["statuses", commit]);
-        let body = json!({"state": status.state.word(), "context": status.context, "description": status.description});
-        let action = self.doing(&format!("set the status {} of {commit}", status.context));
-        self.wire.send::<Value>(&Call::send(Method::POST, &path, body, action)).await.map(drop)
+        self.0.set_status(commit, status).await
     }
 
     async fn approvals(&self, number: u64) -> Result<Vec<Review>, ForgeError> {
-        let text = number.to_string();
-        let path = self.path(&["pulls", &text, "reviews"]);
-        let action = self.doing(&format!("read the reviews of #{number}"));
-        let call = Call { query: &[("per_page", "100")], ..Call::get(&path, action) };
-        let reviews: Vec<Reviewed> = self.wire.list(&call).await?;
-        let mut last: BTreeMap<String, Reviewed> = BTreeMap::new();
-        for review in reviews {
-            // A comment takes nothing back.
-            if let (Some(user), "APPROVED" | "CHANGES_REQUESTED" | "DISMISSED") = (&review.user, review.state.as_str())
-            {
-                last.insert(user.login.clone(), review);
-            }
-        }
-        let approved = last.into_iter().filter(|(_, review)| review.state == "APPROVED");
-        Ok(approved.map(|(by, review)| Review { by, commit: review.commit_id }).collect())
+        self.0.approvals(number).await
     }
 
     async fn comments(&self, number: u64) -> Result<Vec<Comment>, ForgeError> {
-        let text = number.to_string();
-        let path = self.path(&["issues", &text, "comments"]);
-        let action = self.doing(&format!("read the comments of #{number}"));
-        let call = Call { query: &[("per_page", "100")], ..Call::get(&path, action) };
-        let comments: Vec<Commented> = self.wire.list(&call).await?;
-        Ok(comments
-            .into_iter()
-            .map(|comment| Comment {
-                id: comment.id,
-                by: comment.user.map(|user| user.login).unwrap_or_default(),
-                body: comment.body.unwrap_or_default(),
-            })
-            .collect())
+        self.0.comments(number, true).await
     }
 
     async fn comment(&self, number: u64, id: Option<u64>, body: &str) -> Result<(), ForgeError> {
-        let (number, known) = (number.to_string(), id.map(|id| id.to_string()));
-        let (method, path) = match &known {
-            Some(id) => (Method::PATCH, self.path(&["issues", "comments", id])),
-            None => (Method::POST, self.path(&["issues", &number, "comments"])),
-        };
-        let action = self.doing(&format!("comment on #{number}"));
-        self.wire.send::<Value>(&Call::send(method, &path, json!({"body": body}), action)).await.map(drop)
+        self.0.comment(number, id, body).await
     }
 
     async fn permission(&self, user: &str) -> Result<Permission, ForgeError> {
-        let path = self.path(&["collaborators", user, "permission"]);
-        let call = Call::get(&path, self.doing(&format!("read what {user} may do")));
-        let granted: Option<Granted> = self.wire.get(&call).await?;
-        Ok(match granted.as_ref().map(|granted| granted.permission.as_str()) {
-            Some("admin" | "write") => Permission::Write,
-            Some("read") => Permission::Read,
-            Some(_) | None => Permission::None,
-        })
+        self.0.permission(user).await
     }
 }

@@ -33,13 +33,16 @@ struct Merge {
     title: String,
     description: Option<String>,
     state: String,
+    source_branch: String,
+    source_project_id: Option<u64>,
+    target_project_id: Option<u64>,
     sha: Option<String>,
     author: Option<User>,
     merge_user: Option<User>,
     merged_by: Option<User>,
     closed_by: Option<User>,
     merged_at: Option<Timestamp>,
-    updated_at: Option<Timestamp>,
+    user_notes_count: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -76,6 +79,13 @@ struct Member {
     state: String,
 }
 
+impl Merge {
+    /// Whether its branch is one of this project, and not of a fork.
+    fn is_own(&self) -> bool {
+        self.source_project_id == self.target_project_id
+    }
+}
+
 impl From<Merge> for PullRequest {
     fn from(merge: Merge) -> Self {
         let name = |user: Option<User>| user.map(|user| user.username);
@@ -89,12 +99,13 @@ impl From<Merge> for PullRequest {
         };
         Self {
             number: merge.iid,
+            branch: merge.source_branch,
             url: merge.web_url,
             title: merge.title,
             body: merge.description.unwrap_or_default(),
             head: merge.sha.unwrap_or_default(),
             author: name(merge.author).unwrap_or_default(),
-            updated: merge.updated_at,
+            comments: merge.user_notes_count,
             state,
         }
     }
@@ -129,6 +140,30 @@ impl Interface for GitLab {
         let found: Option<Vec<Merge>> =
             self.wire.get(&Call { query: &query, ..Call::get(&path, action.clone()) }).await?;
         Ok(found.ok_or(ForgeError::NotFound { action })?.into_iter().next().map(PullRequest::from))
+    }
+
+    async fn recent_ones(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
+        let path = self.path(&["merge_requests"]);
+        let query = [
+            ("state", "merged"),
+            ("target_branch", base),
+            ("order_by", "updated_at"),
+            ("sort", "desc"),
+            ("per_page", "100"),
+        ];
+        let action = self.doing("list the merged merge requests");
+        let found: Option<Vec<Merge>> =
+            self.wire.get(&Call { query: &query, ..Call::get(&path, action.clone()) }).await?;
+        let found = found.ok_or(ForgeError::NotFound { action })?;
+        Ok(found.into_iter().filter(Merge::is_own).map(PullRequest::from).collect())
+    }
+
+    async fn pull(&self, number: u64) -> Result<Option<PullRequest>, ForgeError> {
+        let text = number.to_string();
+        let path = self.path(&["merge_requests", &text]);
+        let call = Call::get(&path, self.doing(&format!("read merge request !{number}")));
+        let found: Option<Merge> = self.wire.get(&call).await?;
+        Ok(found.filter(Merge::is_own).map(PullRequest::from))
     }
 
     async fn open(&self, new: &NewPullRequest<'_>) -> Result<PullRequest, ForgeError> {

@@ -10,6 +10,7 @@ mod error;
 mod gitea;
 mod github;
 mod gitlab;
+mod hub;
 mod wire;
 
 use jiff::Timestamp;
@@ -44,6 +45,8 @@ pub enum PullRequestState {
 pub struct PullRequest {
     /// Its number in the repository.
     pub number: u64,
+    /// The branch that is to be merged.
+    pub branch: String,
     /// Where people see it.
     pub url: String,
     /// Its title.
@@ -54,8 +57,8 @@ pub struct PullRequest {
     pub head: String,
     /// Who opened it.
     pub author: String,
-    /// When anything about it last changed, where the forge tells.
-    pub updated: Option<Timestamp>,
+    /// How many comments it has, where the forge tells that with it.
+    pub comments: Option<u64>,
     /// Where it stands.
     pub state: PullRequestState,
 }
@@ -151,6 +154,8 @@ pub enum Permission {
 /// The few calls that Stepgate makes. What is read may be a few seconds old.
 trait Interface: Send + Sync {
     fn find(&self, base: &str, head: &str) -> impl Future<Output = Result<Option<PullRequest>, ForgeError>> + Send;
+    fn recent_ones(&self, base: &str) -> impl Future<Output = Result<Vec<PullRequest>, ForgeError>> + Send;
+    fn pull(&self, number: u64) -> impl Future<Output = Result<Option<PullRequest>, ForgeError>> + Send;
     fn open(&self, new: &NewPullRequest<'_>) -> impl Future<Output = Result<PullRequest, ForgeError>> + Send;
     fn edit(&self, number: u64, edit: &Edit<'_>) -> impl Future<Output = Result<(), ForgeError>> + Send;
     fn status(
@@ -194,6 +199,16 @@ impl Forge {
     /// The newest pull request from `head` into `base`, open or not.
     pub async fn find(&self, base: &str, head: &str) -> Result<Option<PullRequest>, ForgeError> {
         on!(self, repository => repository.find(base, head))
+    }
+
+    /// The pull request with this number; none where there is none.
+    pub async fn pull(&self, number: u64) -> Result<Option<PullRequest>, ForgeError> {
+        on!(self, repository => repository.pull(number))
+    }
+
+    /// The pull requests into `base` that were merged last, perhaps among closed ones. Who did it may be missing: [`Forge::pull`] tells.
+    pub async fn recent_ones(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
+        on!(self, repository => repository.recent_ones(base))
     }
 
     /// Opens a pull request. That there is one already is [`ForgeError::Refused`]: look again.

@@ -16,9 +16,10 @@ use serde_json::Value;
 
 use super::access::ForgeAccess;
 use super::error::ForgeError;
+use crate::answer::{body, chain};
 
 /// The largest answer, in bytes.
-const LARGEST: usize = 8 << 20;
+const LARGEST: u64 = 8 << 20;
 /// For one answer as a whole.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The most pages that are read of one list.
@@ -148,7 +149,7 @@ impl Wire {
         }
         let tag = response.headers().get(ETAG).cloned();
         let more = has_more(response.headers());
-        let bytes = body(response).await.map_err(unavailable)?;
+        let bytes = body(response, LARGEST).await.map_err(unavailable)?;
         if let Some(tag) = tag.filter(|_| call.method == Method::GET) {
             let size = bytes.len() + 512;
             let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,7 +186,7 @@ impl Wire {
             return ForgeError::Limited { action, seconds: rest.as_secs().max(1) };
         }
         let json = is_json(&headers);
-        let bytes = body(response).await.unwrap_or_default();
+        let bytes = body(response, LARGEST).await.unwrap_or_default();
         let message = if json { said(&bytes, token) } else { String::new() };
         match status {
             StatusCode::UNAUTHORIZED => ForgeError::Unauthorized { action, message },
@@ -218,17 +219,6 @@ fn read<T: DeserializeOwned>(call: &Call<'_>, bytes: &[u8]) -> Result<T, ForgeEr
         };
         ForgeError::Unintelligible { action: call.action.clone(), reason }
     })
-}
-
-async fn body(mut response: Response) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(chain)? {
-        if bytes.len() + chunk.len() > LARGEST {
-            return Err(format!("the answer has more than {LARGEST} bytes"));
-        }
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes)
 }
 
 fn has_more(headers: &HeaderMap) -> bool {
@@ -281,16 +271,4 @@ fn said(bytes: &[u8], token: &str) -> String {
         ["message", "error", "error_description", "errors"].iter().filter_map(|name| field(name)).collect();
     let text = parts.join("; ").replace(token, "***");
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(TOLD).collect()
-}
-
-/// An error with its causes and without its address.
-fn chain(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(&error);
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }

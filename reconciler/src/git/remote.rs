@@ -38,8 +38,41 @@ impl Repository {
     /// [`GitError`] when the repository cannot be reached or the copy cannot be written.
     pub fn refresh(&self, branches: &[BranchName]) -> Result<(), GitError> {
         let RepositoryLocation::Remote(url) = &self.inner.location else { return Ok(()) };
+        let heads = self.remote_heads(url, branches)?;
+        self.bring(url, heads)
+    }
+
+    /// As [`Repository::refresh`], for every branch whose name begins with `prefix`: those branches, as they are now.
+    ///
+    /// # Errors
+    /// As [`Repository::refresh`].
+    pub fn refresh_below(&self, prefix: &str) -> Result<Vec<BranchName>, GitError> {
+        if let RepositoryLocation::Remote(url) = &self.inner.location {
+            let mut heads: Heads = self.branches_below(prefix)?.into_iter().map(|branch| (branch, None)).collect();
+            let output = self.list_remote(url, [format!("refs/heads/{prefix}*")])?;
+            for (id, reference) in output.lines().filter_map(|line| line.split_once('\t')) {
+                // Names that no branch may have are none of ours.
+                let Some(branch) = reference.strip_prefix("refs/heads/").and_then(|name| name.parse().ok()) else {
+                    continue;
+                };
+                heads.insert(branch, Some(remote_id(url, id)?));
+            }
+            heads.retain(|branch, _| branch.as_str().starts_with(prefix));
+            self.bring(url, heads)?;
+        }
+        self.branches_below(prefix)
+    }
+
+    fn branches_below(&self, prefix: &str) -> Result<Vec<BranchName>, GitError> {
+        let mut branches = self.branches()?;
+        branches.retain(|branch| branch.as_str().starts_with(prefix));
+        Ok(branches)
+    }
+
+    /// Fetches what differs, and forgets what is gone.
+    fn bring(&self, url: &RepositoryUrl, heads: Heads) -> Result<(), GitError> {
         let mut wanted = Vec::new();
-        for (branch, head) in self.remote_heads(url, branches)? {
+        for (branch, head) in heads {
             match (head, self.head(&branch)?) {
                 (Some(remote), Some(ours)) if remote == ours => {}
                 (Some(_), _) => wanted.push(branch),
@@ -64,25 +97,23 @@ impl Repository {
     }
 
     pub(super) fn remote_heads(&self, url: &RepositoryUrl, branches: &[BranchName]) -> Result<Heads, GitError> {
-        let mut arguments = vec!["ls-remote".to_owned(), "--end-of-options".to_owned(), url.with_secrets().to_owned()];
-        arguments.extend(branches.iter().map(BranchName::reference));
-        let output = self.inner.program.run(None, Some(url), &arguments)?;
-        if !output.status.success() {
-            return Err(refusal(&url.to_string(), "ls-remote", &output));
-        }
-        let text = output.text();
+        let text = self.list_remote(url, branches.iter().map(BranchName::reference))?;
         let mut heads: Heads = branches.iter().map(|branch| (branch.clone(), None)).collect();
         for line in text.lines() {
             // A pattern also matches longer names that end in it, hence the exact comparison.
             let Some((id, reference)) = line.split_once('\t') else { continue };
             if let Some((_, head)) = heads.iter_mut().find(|(branch, _)| branch.reference() == reference) {
-                *head = Some(id.parse().map_err(|error| GitError::Program {
-                    command: format!("git ls-remote of {url}"),
-                    message: format!("{error}"),
-                })?);
+                *head = Some(remote_id(url, id)?);
             }
         }
         Ok(heads)
+    }
+
+    fn list_remote(&self, url: &RepositoryUrl, patterns: impl IntoIterator<Item = String>) -> Result<String, GitError> {
+        let mut arguments = vec!["ls-remote".to_owned(), "--end-of-options".to_owned(), url.with_secrets().to_owned()];
+        arguments.extend(patterns);
+        let output = self.inner.program.run(None, Some(url), &arguments)?;
+        if output.status.success() { Ok(output.text()) } else { Err(refusal(&url.to_string(), "ls-remote", &output)) }
     }
 
     /// Removes a branch of our copy that the remote repository no longer has.
@@ -106,4 +137,10 @@ impl Repository {
             )
         })
     }
+}
+
+/// An id as `git ls-remote` prints it.
+fn remote_id(url: &RepositoryUrl, id: &str) -> Result<CommitId, GitError> {
+    id.parse()
+        .map_err(|error| GitError::Program { command: format!("git ls-remote of {url}"), message: format!("{error}") })
 }

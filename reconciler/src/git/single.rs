@@ -1,10 +1,13 @@
 //! What a single commit says of itself.
 
+use std::collections::HashSet;
+
+use git2::Oid;
 use jiff::Timestamp;
 use rollout::CommitId;
 
 use super::error::GitError;
-use super::object::{commit_id, oid};
+use super::object::{commit_id, library, oid};
 use super::repository::Repository;
 
 impl Repository {
@@ -18,15 +21,51 @@ impl Repository {
         fields.parents.first().copied().map(commit_id).transpose()
     }
 
-    /// Who merged `merged`, and when: the author and time of `commit`, where that is a merge of it; else none.
+    /// Who merged `merged`, and when: the author and time of the first of `later` that brought it to a branch without it, alone or with
+    /// commits that follow from it. `later` are commits with parents before children, such as [`Repository::lineage`] gives.
     ///
     /// # Errors
-    /// [`GitError`] when the commit cannot be read.
-    pub fn merged_by(&self, commit: &CommitId, merged: &CommitId) -> Result<Option<(String, Timestamp)>, GitError> {
-        let (id, merged) = (oid(commit)?, oid(merged)?);
-        let fields = self.with_objects(|objects| objects.commit(id))?;
-        let at = || Timestamp::from_second(fields.committed_at).unwrap_or(Timestamp::UNIX_EPOCH);
-        Ok(fields.parents.iter().skip(1).any(|parent| *parent == merged).then(|| (fields.author.clone(), at())))
+    /// [`GitError`] when a commit cannot be read.
+    pub fn merged_by(&self, later: &[CommitId], merged: &CommitId) -> Result<Option<(String, Timestamp)>, GitError> {
+        let mut containing = HashSet::from([oid(merged)?]);
+        for commit in later {
+            let id = oid(commit)?;
+            let fields = self.with_objects(|objects| objects.commit(id))?;
+            let mut parents = fields.parents.iter().map(|parent| containing.contains(parent));
+            let first = parents.next().unwrap_or_default();
+            if !first && parents.any(|inside| inside) {
+                let at = Timestamp::from_second(fields.committed_at).unwrap_or(Timestamp::UNIX_EPOCH);
+                return Ok(Some((fields.author.clone(), at)));
+            }
+            if first {
+                containing.insert(id);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The commits of a branch that are not reachable from `base`, newest first, by first parents, at most `limit`. Without a base all of them.
+    ///
+    /// # Errors
+    /// [`GitError`] when commits cannot be read.
+    pub fn beyond(&self, head: &CommitId, base: Option<&CommitId>, limit: usize) -> Result<Vec<CommitId>, GitError> {
+        let (head, base) = (oid(head)?, base.map(oid).transpose()?);
+        let own: HashSet<Oid> = {
+            let handle = self.handle();
+            let failed = |error: &git2::Error| library(format!("follow the history of {head}"), error);
+            let mut walk = handle.revwalk().map_err(|error| failed(&error))?;
+            walk.push(head).map_err(|error| failed(&error))?;
+            if let Some(base) = base {
+                walk.hide(base).map_err(|error| failed(&error))?;
+            }
+            walk.take(limit.saturating_mul(2)).collect::<Result<_, _>>().map_err(|error| failed(&error))?
+        };
+        let (mut next, mut found) = (Some(head), Vec::new());
+        while let Some(id) = next.filter(|id| own.contains(id) && found.len() < limit) {
+            found.push(commit_id(id)?);
+            next = self.with_objects(|objects| objects.commit(id))?.parents.first().copied();
+        }
+        Ok(found)
     }
 
     /// What a commit says of itself.

@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use super::challenge::Challenge;
 use super::credentials::{Credential, Credentials};
-use crate::fetch::http::{Http, MAXIMUM_REDIRECTS, authority, chain};
+use crate::answer::{body, chain};
+use crate::fetch::http::{Http, MAXIMUM_REDIRECTS, authority};
 
 /// The largest answer of a token server, in bytes.
 const MAXIMUM_TOKEN: u64 = 64 << 10;
@@ -49,7 +50,7 @@ impl<'a> Session<'a> {
             response = self.follow(url, accept).await?;
         }
         match response.status() {
-            StatusCode::OK => self.http.body(response, maximum).await.map_err(|message| self.failed(message)),
+            StatusCode::OK => body(response, maximum).await.map_err(|message| self.failed(message)),
             status @ (StatusCode::NOT_FOUND | StatusCode::GONE) => {
                 let searched = format!("the registry says {status} of {path}");
                 Err(FetchError::NotFound { uri: self.uri.to_owned(), searched })
@@ -149,7 +150,7 @@ impl<'a> Session<'a> {
         if response.status() != StatusCode::OK {
             return Err(self.refused("its token server", response.status()));
         }
-        let bytes = self.http.body(response, MAXIMUM_TOKEN).await.map_err(|message| self.failed(message))?;
+        let bytes = body(response, MAXIMUM_TOKEN).await.map_err(|message| self.failed(message))?;
         let answer: Option<TokenAnswer> = serde_json::from_slice(&bytes).ok();
         let token = answer.and_then(|answer| answer.token.or(answer.access_token));
         let header = token.and_then(|token| HeaderValue::try_from(format!("Bearer {token}")).ok());

@@ -20,7 +20,7 @@ fn pull(state: &str, merged: bool) -> Value {
     json!({
         "number": 7, "html_url": "https://github.example.com/platform/fleet/pull/7", "title": "mgmt: capi v1", "body": null,
         "state": state, "merged_at": merged.then_some("2026-11-01T10:00:00Z"), "updated_at": "2026-11-01T10:00:01Z",
-        "user": {"login": "stepgate-bot"}, "head": {"ref": BRANCH, "sha": "aaaa"}, "base": {"ref": "deploy"}, "draft": false,
+        "user": {"login": "stepgate-bot"}, "head": {"label": format!("platform:{BRANCH}"), "ref": BRANCH, "sha": "aaaa"}, "base": {"ref": "deploy"}, "draft": false,
     })
 }
 
@@ -117,5 +117,30 @@ async fn statuses_reviews_comments_and_permissions_are_read_and_written() {
     forge.comment(7, Some(3), "two").await.unwrap();
     assert_eq!(forge.permission("alice").await, Ok(Permission::Write));
     assert_eq!(forge.permission("stranger").await, Ok(Permission::None));
+    scene.replay.finish();
+}
+
+#[tokio::test]
+async fn merged_ones_are_listed_once_for_all_branches_and_one_tells_by_whom() {
+    let mut fork = pull("closed", true);
+    fork["head"]["label"] = json!("somebody:stepgate/abc/capi");
+    let mut whole = pull("closed", true);
+    (whole["merged_by"], whole["comments"]) = (json!({"login": "alice"}), json!(3));
+    let list = path("pulls?state=closed&base=deploy&sort=updated&direction=desc&per_page=100");
+    let scene = Scene::start(
+        ForgeKind::GitHub,
+        vec![
+            Exchange::get(&list, &json!([fork, pull("closed", true)])),
+            Exchange::get(&path("pulls/7"), &whole),
+            Exchange::new("GET", &path("pulls/8"), 404, &json!({"message": "Not Found"})),
+        ],
+    )
+    .await;
+    let merged = scene.forge.recent_ones("deploy").await.unwrap();
+    assert_eq!(merged.iter().map(|pull| pull.branch.as_str()).collect::<Vec<_>>(), [BRANCH], "that of a fork is none");
+    let whole = scene.forge.pull(merged[0].number).await.unwrap().unwrap();
+    assert!(matches!(&whole.state, PullRequestState::Merged { by: Some(by), .. } if by == "alice"));
+    assert_eq!(whole.comments, Some(3));
+    assert_eq!(scene.forge.pull(8).await, Ok(None));
     scene.replay.finish();
 }

@@ -19,6 +19,7 @@ fn merge(state: &str) -> Value {
     json!({
         "id": 99, "iid": 7, "web_url": "https://gitlab.example.com/platform/fleet/-/merge_requests/7", "title": "mgmt: capi v1",
         "description": "text", "state": state, "sha": "aaaa", "source_branch": BRANCH, "target_branch": "deploy",
+        "source_project_id": 5, "target_project_id": 5,
         "author": {"id": 1, "username": "stepgate-bot"}, "updated_at": "2026-11-01T10:00:01.000Z",
         "merge_user": (state == "merged").then(|| json!({"username": "alice"})),
         "merged_at": (state == "merged").then_some("2026-11-01T10:00:00.123Z"),
@@ -121,5 +122,25 @@ async fn statuses_approvals_notes_and_members_are_read_and_written() {
     assert_eq!(forge.permission("al").await, Ok(Permission::Read));
     assert_eq!(forge.permission("alice").await, Ok(Permission::Write));
     assert_eq!(forge.permission("gone").await, Ok(Permission::None));
+    scene.replay.finish();
+}
+
+#[tokio::test]
+async fn merged_ones_are_listed_once_for_all_branches_and_tell_by_whom() {
+    let mut fork = merge("merged");
+    fork["source_project_id"] = json!(6);
+    let merged = "merge_requests?state=merged&target_branch=deploy&order_by=updated_at&sort=desc&per_page=100";
+    let scene = Scene::start(
+        ForgeKind::GitLab,
+        vec![
+            Exchange::get(&path(merged), &json!([fork, merge("merged")])),
+            Exchange::get(&path("merge_requests/7"), &merge("merged")),
+        ],
+    )
+    .await;
+    let merged = scene.forge.recent_ones("deploy").await.unwrap();
+    assert_eq!(merged.iter().map(|pull| pull.branch.as_str()).collect::<Vec<_>>(), [BRANCH], "that of a fork is none");
+    assert!(matches!(&merged[0].state, PullRequestState::Merged { by: Some(by), .. } if by == "alice"));
+    assert_eq!(scene.forge.pull(7).await.unwrap().as_ref(), merged.first());
     scene.replay.finish();
 }
