@@ -110,7 +110,10 @@ impl Graph {
                 continue;
             };
             for (key, value) in valid_keys.iter().zip(&valid_values) {
-                if !key.is_empty() && !value.is_empty() && self.field(merged, key).is_none() {
+                if key.is_empty() && !value.is_empty() {
+                    // kustomize writes it anew.
+                    self.get_mut(merged)?.head.lose_type();
+                } else if !key.is_empty() && !value.is_empty() && self.field(merged, key).is_none() {
                     let scalar = self.load(crate::transform::plain_scalar(value));
                     self.push_field(
                         merged,

@@ -99,6 +99,12 @@ fn is_gone(item: &Node) -> bool {
     item.is_null() || item.as_mapping().is_some_and(Mapping::is_empty)
 }
 
+/// An item that only one side has: kustomize writes a scalar anew, without its type.
+fn written_anew(mut item: Node) -> Option<Node> {
+    item.lose_type();
+    Some(item).filter(|item| !is_gone(item))
+}
+
 impl<'s> Merger<'s> {
     fn merge_indexed(
         &self,
@@ -112,7 +118,7 @@ impl<'s> Merger<'s> {
         for (item, partner) in patch.iter().zip(&index.partners) {
             let slot = partner.and_then(|at| dest.get_mut(at));
             let Some(slot) = slot else {
-                result.extend(self.walk(None, Some(item.clone()), place)?.filter(|item| !is_gone(item)));
+                result.extend(self.walk(None, Some(item.clone()), place)?.and_then(written_anew));
                 continue;
             };
             let merged = match slot.take() {
@@ -131,7 +137,7 @@ impl<'s> Merger<'s> {
         for (at, item) in dest.into_iter().enumerate() {
             match item {
                 Some(item) if met.contains(&at) => result.push(item),
-                Some(item) => result.extend(self.walk(Some(item), None, place)?.filter(|item| !is_gone(item))),
+                Some(item) => result.extend(self.walk(Some(item), None, place)?.and_then(written_anew)),
                 None => {}
             }
         }
@@ -395,7 +401,7 @@ impl<'s> Merger<'s> {
         }
         let mut added = Vec::with_capacity(items.len());
         for item in std::mem::take(items) {
-            added.extend(self.add(item, below)?.filter(|item| !is_gone(item)));
+            added.extend(self.add(item, below)?.and_then(written_anew));
         }
         *items = added.into();
         Ok(node)

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::path::{Make, look_up, split, visit};
+use super::path::{Make, look_up, split, targets};
 use super::structured;
-use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::id::ResourceId;
 use crate::resource::Resource;
@@ -85,6 +84,10 @@ struct Found {
 }
 
 impl Found {
+    fn is_in(&self, resource: usize) -> bool {
+        self.place.as_ref().is_some_and(|(index, _)| *index == resource)
+    }
+
     fn read_again(&mut self, resources: &Resources) {
         let Some((index, path)) = &self.place else {
             return;
@@ -166,7 +169,6 @@ impl Target {
         };
         let select = select.compile()?;
         let reject = self.reject.iter().map(Selector::compile).collect::<Result<Vec<CompiledSelector>, _>>()?;
-        let budget = resources.budget.clone();
         let default = [DEFAULT_FIELD.to_owned()];
         let paths = if self.field_paths.is_empty() { &default[..] } else { &self.field_paths };
         for index in 0..resources.items.len() {
@@ -190,11 +192,11 @@ impl Target {
             }
             for path in paths {
                 value.read_again(resources);
+                let written = self.write_field(resources, index, path, value);
                 let Some(resource) = resources.items.get_mut(index) else {
                     continue;
                 };
-                self.write_field(resource, path, &value.value, &budget)
-                    .map_err(|error| error.context(format_args!("a replacement into {}", resource.id(schema))))?;
+                written.map_err(|error| error.context(format_args!("a replacement into {}", resource.id(schema))))?;
                 if value.value.scalar_text().is_some_and(|text| text.is_empty()) {
                     resource.node.quote_nothing(false);
                 }
@@ -210,37 +212,50 @@ impl Target {
 
     fn write_field(
         &self,
-        resource: &mut Resource,
+        resources: &mut Resources,
+        index: usize,
         path: &str,
-        value: &Node,
-        budget: &Budget,
+        value: &mut Found,
     ) -> Result<(), BuildError> {
-        let make = self.options.create.then(|| Make::like(value));
+        let budget = resources.budget.clone();
+        let Some(resource) = resources.items.get_mut(index) else {
+            return Ok(());
+        };
+        let in_field = |error: BuildError| error.context(format_args!("the field `{path}`"));
+        let make = self.options.create.then(|| Make::like(&value.value));
         let parts = split(path);
-        budget.copy(value)?;
-        if parts.len() > 1 && structured::set(&mut resource.node, &parts, value, make, budget)? {
+        budget.copy(&value.value)?;
+        if parts.len() > 1 && structured::set(&mut resource.node, &parts, &value.value, make, &budget)? {
             return Ok(());
         }
-        let set = &mut |node: &mut Node, is_new| {
+        let targets = targets(&mut resource.node, &parts, make, None).map_err(in_field)?;
+        if targets.is_empty() {
+            let verb = if self.options.create { "found or made" } else { "found" };
+            let error = BuildError::transform(format!("the field `{path}` cannot be {verb}"));
+            let hint = "set `options.create: true` to make it";
+            return Err(if self.options.create { error } else { error.hint(hint) });
+        }
+        for target in &targets.found {
+            // What was made or set may be in the value itself.
+            if value.is_in(index) {
+                value.read_again(resources);
+            }
+            let node =
+                resources.items.get_mut(index).and_then(|resource| resource.node.at_indices_mut(&target.indices));
+            let Some(node) = node else { continue };
             let text = node.scalar_text().map_or(0, |text| text.len());
             // The text is taken apart and put together again.
-            budget.grow(value.size() + 3 * text)?;
-            budget.spend(1 + text / 8)?;
-            self.set(node, value, is_new)
-        };
-        let count = visit(&mut resource.node, &parts, make, false, set)
-            .map_err(|error| error.context(format_args!("the field `{path}`")))?;
-        if count > 0 {
-            return Ok(());
+            budget.grow(value.value.size() + 3 * text).map_err(in_field)?;
+            budget.spend(1 + text / 8).map_err(in_field)?;
+            self.set(node, &value.value, target.is_new).map_err(in_field)?;
         }
-        let verb = if self.options.create { "found or made" } else { "found" };
-        let error = BuildError::transform(format!("the field `{path}` cannot be {verb}"));
-        Err(if self.options.create { error } else { error.hint("set `options.create: true` to make it") })
+        Ok(())
     }
 
     fn set(&self, node: &mut Node, value: &Node, is_new: bool) -> Result<(), BuildError> {
         if self.options.delimiter.is_empty() {
-            return structured::set_value(node, value, is_new);
+            structured::set_value(node, value, is_new);
+            return Ok(());
         }
         let Some(text) = node.scalar_text() else {
             return Err(BuildError::transform("`delimiter` needs a scalar"));
@@ -255,6 +270,7 @@ impl Target {
                 None => parts.push(new),
             },
         }
-        structured::set_value(node, &Node::from(parts.join(&self.options.delimiter)), is_new)
+        structured::set_value(node, &Node::from(parts.join(&self.options.delimiter)), is_new);
+        Ok(())
     }
 }

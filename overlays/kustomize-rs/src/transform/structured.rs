@@ -1,6 +1,6 @@
 //! Replacements that go on into JSON or YAML inside a text.
 
-use super::path::{Make, look_up, visit};
+use super::path::{Make, look_up, targets};
 use super::plain_scalar;
 use crate::budget::Budget;
 use crate::error::BuildError;
@@ -45,16 +45,11 @@ fn try_set(
             Changed::Unreadable => continue,
             Changed::NotFound => return None,
         };
-        let mut done = false;
         let outer: Vec<String> = outer.to_vec();
-        visit(object, &outer, None, false, &mut |node, _| {
-            if !done {
-                node.replace_value(Node::from(changed.as_str()));
-                done = true;
-            }
-            Ok(())
-        })
-        .ok()?;
+        let found = targets(object, &outer, None, None).ok()?.found;
+        if let Some(node) = found.first().and_then(|target| object.at_indices_mut(&target.indices)) {
+            node.replace_value(Node::from(changed.as_str()));
+        }
         return Some(Ok(()));
     }
     None
@@ -74,16 +69,21 @@ fn in_json(text: &str, path: &[String], value: &Node, make: Option<Make>) -> Cha
     let Some(mut document) = read(text, &Limits::default()) else {
         return Changed::Unreadable;
     };
-    let count = visit(&mut document.root, path, make, false, &mut |node, is_new| {
-        set_value(node, value, is_new)?;
+    let Ok(targets) = targets(&mut document.root, path, make, None) else {
+        return Changed::NotFound;
+    };
+    for target in &targets.found {
+        let Some(node) = document.root.at_indices_mut(&target.indices) else {
+            continue;
+        };
+        set_value(node, value, target.is_new);
         // Between brackets nothing at all would be lost: it is put in quotes.
         if node.is_null() && value.scalar_text().is_some_and(|text| text.is_empty()) {
             *node = Node::from("");
         }
-        Ok(())
-    });
+    }
     // What does not fit its type cannot be written as JSON.
-    if count.unwrap_or(0) == 0 || document.root.refuse_misfits().is_err() {
+    if targets.is_empty() || document.root.refuse_misfits().is_err() {
         return Changed::NotFound;
     }
     let pretty = text.contains('\n') && text.contains("  ");
@@ -95,16 +95,24 @@ fn in_yaml(text: &str, path: &[String], value: &Node, make: Option<Make>) -> Cha
     let Some(mut layout) = compose(text, &Limits::default()) else {
         return Changed::Unreadable;
     };
-    let count = visit(&mut layout.root, path, make, false, &mut |node, _| {
+    let mut root = std::mem::take(&mut layout.root);
+    let targets = targets(&mut root, path, make, Some(&layout));
+    layout.root = root;
+    let Some(targets) = targets.ok().filter(|targets| !targets.is_empty()) else {
+        return Changed::NotFound;
+    };
+    for target in &targets.found {
+        let Some(node) = layout.root.at_indices_mut(&target.indices) else {
+            continue;
+        };
         *node = if node.is_scalar() {
             let text = value.scalar_text().unwrap_or_default().into_owned();
             Node::with_span(Value::String(text.into()), node.span)
         } else {
             value.clone()
         };
-        Ok(())
-    });
-    if count.unwrap_or(0) == 0 { Changed::NotFound } else { Changed::To(layout.to_yaml()) }
+    }
+    Changed::To(layout.to_yaml())
 }
 
 /// Reads the first document of a text. Tags that do not fit do not matter here.
@@ -117,19 +125,16 @@ fn read(text: &str, limits: &Limits) -> Option<Document> {
 }
 
 /// Sets a field to the value of a replacement: scalars keep their type and take the text.
-pub(crate) fn set_value(node: &mut Node, value: &Node, is_new: bool) -> Result<(), BuildError> {
+pub(crate) fn set_value(node: &mut Node, value: &Node, is_new: bool) {
     if !node.is_scalar() {
         let span = node.span;
         *node = value.clone();
         node.span = span;
-        return Ok(());
-    }
-    if is_new && !value.is_scalar() {
+    } else if is_new && !value.is_scalar() {
         *node = value.clone();
-        return Ok(());
+    } else {
+        set_text(node, &value.scalar_text().unwrap_or_default(), is_new);
     }
-    set_text(node, &value.scalar_text().unwrap_or_default(), is_new);
-    Ok(())
 }
 
 /// Sets the text of a scalar, whose type stays.

@@ -28,8 +28,8 @@ pub use parse::{Document, Rules, decode, parse, parse_with};
 pub use shared::{Sequence, Text};
 
 pub(crate) use folded::write_folded_texts;
-pub(crate) use layout::compose;
-pub(crate) use node::Style;
+pub(crate) use layout::{Layout, compose};
+pub(crate) use node::{Style, is_other_without_quotes};
 pub(crate) use number::{float_text, json_float};
 pub(crate) use remark::Holder;
 pub(crate) use resolve::{Scalar, resolve_v3};

@@ -8,7 +8,9 @@ mod output;
 mod scalar;
 mod write;
 
-use super::node::{Node, Span};
+use std::borrow::Cow;
+
+use super::node::{Node, Span, Style, Value};
 
 pub(crate) use compose::compose;
 
@@ -84,6 +86,36 @@ impl Layout {
     /// The document as text, without blanks around it.
     pub(crate) fn to_yaml(&self) -> String {
         write::Writer::new(self).document().trim().to_owned()
+    }
+
+    /// One node as text, with its comments. Without a layout it is a node of an object, whose comments are lost.
+    pub(crate) fn printed<'n>(layout: Option<&Self>, node: &'n Node) -> Cow<'n, str> {
+        match (layout, &node.value) {
+            (Some(layout), _) => Cow::Owned(write::Writer::new(layout).alone(node)),
+            (None, Value::Sequence(_) | Value::Mapping(_)) => {
+                Cow::Owned(write::Writer::new(&Self::default()).alone(node))
+            }
+            (None, _) => {
+                let text = node.scalar_text().unwrap_or_default();
+                let is_text = node.untyped_text().is_some() && node.style() != Style::Untyped;
+                let written = Written {
+                    quotes: write::quotes_of(node),
+                    tag: if is_text { "!!str".to_owned() } else { String::new() },
+                    ..Written::default()
+                };
+                let is_simple =
+                    |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
+                if written.quotes == Quotes::None
+                    && is_simple(&text)
+                    && (written.tag.is_empty() || compose::tag_of(&text) == "!!str")
+                {
+                    return text;
+                }
+                let mut layout = Self::default();
+                let node = Node::with_span(Value::String(text.as_ref().into()), layout.add(written));
+                Cow::Owned(write::Writer::new(&layout).alone(&node))
+            }
+        }
     }
 }
 

@@ -98,6 +98,14 @@ impl<'l> Writer<'l> {
         self.out
     }
 
+    /// One node with its comments.
+    pub(super) fn alone(mut self, node: &Node) -> String {
+        self.begin(node);
+        self.head_comment();
+        self.node(node, Place::default(), After::Comments);
+        self.out
+    }
+
     fn written(&self, node: &Node) -> Option<&'l Written> {
         self.layout.written(node.span)
     }
@@ -397,7 +405,7 @@ impl<'l> Writer<'l> {
 }
 
 /// The quotes of a scalar from elsewhere.
-fn quotes_of(node: &Node) -> Quotes {
+pub(super) fn quotes_of(node: &Node) -> Quotes {
     match node.style() {
         Style::Quoted => Quotes::Double,
         Style::SingleQuoted => Quotes::Single,

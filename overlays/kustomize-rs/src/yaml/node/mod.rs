@@ -8,7 +8,7 @@ use super::shared::{Sequence, Text};
 
 pub use mapping::{Entry, Mapping};
 pub use span::Span;
-pub(crate) use style::Style;
+pub(crate) use style::{Style, is_other_without_quotes};
 
 /// A value with its place. Two nodes are equal if their values are.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 //! How nodes were written, and what becomes of that where kustomize changes or prints them.
 
-use super::super::{Holder, Scalar, emit, resolve, resolve_v3};
+use super::super::{Holder, Limits, Rules, Scalar, emit, parse_with, resolve, resolve_v3};
 use super::{Node, Span, Value};
 use crate::error::BuildError;
 
@@ -163,6 +163,13 @@ impl Node {
         }
     }
 
+    /// Loses the type of a scalar: what is put in its place decides the type anew.
+    pub(crate) fn lose_type(&mut self) {
+        if self.is_scalar() && self.style == Style::Plain {
+            self.style = Style::Untyped;
+        }
+    }
+
     /// Refuses a value that does not fit the type of its place.
     pub(crate) fn refuse_misfits(&self) -> Result<(), BuildError> {
         let Some(node) = self.find_misfit() else {
@@ -291,4 +298,17 @@ const VALUE_REMARK: char = 'v';
 /// Says whether go-yaml v3 writes a text that stood there without quotes in quotes, or as a block.
 fn is_quoted_anew(text: &str) -> bool {
     text.contains('\n') || resolve::resolve_v2(text) != Scalar::Text || resolve::is_base60(text)
+}
+
+/// Says whether go-yaml v2 reads a text without quotes as something else than this text.
+pub(crate) fn is_other_without_quotes(text: &str) -> bool {
+    if text.is_empty() || text.contains('\n') {
+        return false;
+    }
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    if text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.bytes().all(is_word) {
+        return !matches!(resolve::resolve_v2(text), Scalar::Text | Scalar::Timestamp(_));
+    }
+    let read = parse_with(text, &Limits::default(), Rules::V2);
+    read.is_ok_and(|documents| documents.first().is_none_or(|document| document.root.as_str().is_none()))
 }
