@@ -144,13 +144,13 @@ impl Resource {
 
     /// Remembers the current name before it changes.
     pub(crate) fn store_previous_id(&mut self, schema: &Schema) {
-        self.begin_state();
         let id = self.id(schema);
         self.store_id(&id);
     }
 
     /// As [`Self::store_previous_id`], with the name that it has.
     pub(crate) fn store_id(&mut self, id: &ResourceId) {
+        self.begin_state();
         let namespace = id.effective_namespace().into();
         // Most objects have one or two, and there are many objects.
         self.previous.reserve_exact(1);
@@ -176,7 +176,7 @@ impl Resource {
     }
 
     /// Before something is kept about the object for the first time.
-    fn begin_state(&mut self) {
+    pub(crate) fn begin_state(&mut self) {
         if !self.has_state() && self.node.at(&["metadata", "annotations"]).is_none() {
             self.labels_are_followed |= self.node.at(&["metadata", "labels"]).is_some();
         }

@@ -170,6 +170,8 @@ fn inherit(resource: &mut Resource, old: &Resource) {
     if resource.transformations.is_empty() {
         resource.transformations.clone_from(&old.transformations);
     }
+    // What kustomize keeps in annotations, it has written anew behind the labels.
+    resource.labels_are_followed |= resource.has_state() && resource.node.at(&["metadata", "labels"]).is_some();
 }
 
 fn merge_data(resource: &mut Resource, old: &Resource) {

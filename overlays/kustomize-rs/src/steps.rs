@@ -20,7 +20,7 @@ use crate::transform::patches::{self, Content, Patch};
 use crate::transform::replacements::{self, Replacement};
 use crate::transform::value_add::{self, ValueAddTarget};
 use crate::transform::{annotations, labels, replicas};
-use crate::yaml::{Limits, Node, Rules, Style, Value, decode, parse_with};
+use crate::yaml::{Limits, Node, Rules, Style, Value, decode, is_other_without_quotes, parse_with};
 
 /// A step that needs no more files.
 pub(crate) enum Prepared {
@@ -106,9 +106,15 @@ fn is_written_anew(labels: &Node) -> bool {
     let is_sorted = mapping.is_some_and(|mapping| mapping.iter().is_sorted_by_key(|entry| &entry.key));
     let rewritten = labels.shared == REWRITTEN;
     let from_label_transformer = |node: &Node| {
-        (rewritten || node.shared != 0)
-            && node.style() == Style::Plain
-            && node.as_str().is_some_and(|text| !text.is_empty())
+        let Some(text) = node.as_str().filter(|text| !text.is_empty()) else {
+            return false;
+        };
+        let in_quotes = is_other_without_quotes(text);
+        match node.style() {
+            Style::Plain => rewritten || node.shared != 0 && !in_quotes && !text.contains('\n'),
+            Style::Quoted => (rewritten || node.shared != 0) && in_quotes,
+            _ => false,
+        }
     };
     labels.span.line() != 0
         || !is_sorted

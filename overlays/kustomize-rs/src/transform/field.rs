@@ -158,9 +158,9 @@ pub(crate) fn set_plain(node: &mut Node, text: &str) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Sets a key of a map to a text, and says whether the key is new; then the text is the one `shared` with other maps.
-/// Lists and scalars are an error.
-pub(crate) fn set_entry(node: &mut Node, key: &str, text: &str, shared: u32) -> Result<bool, BuildError> {
+/// Sets a key of a map to a text. `None` if the key is new: then the text is the one `shared` with other maps; else how
+/// the value before was written. Lists and scalars are an error.
+pub(crate) fn set_entry(node: &mut Node, key: &str, text: &str, shared: u32) -> Result<Option<Style>, BuildError> {
     if node.is_null() || node.is_flow_null() {
         *node = Node::from(Mapping::new());
     }
@@ -168,12 +168,12 @@ pub(crate) fn set_entry(node: &mut Node, key: &str, text: &str, shared: u32) -> 
         Value::Mapping(mapping) => {
             if let Some(value) = mapping.get_mut(key) {
                 value.replace_value(Node::from(text));
-                return Ok(false);
+                return Ok(Some(value.style()));
             }
             let mut value = Node::from(text);
             value.shared = shared;
             mapping.insert(key, value);
-            Ok(true)
+            Ok(None)
         }
         _ => Err(BuildError::transform("expected a map, found a list or scalar")),
     }

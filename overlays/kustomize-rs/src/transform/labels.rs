@@ -4,7 +4,7 @@ use super::field::{Create, apply, set_entry};
 use crate::error::BuildError;
 use crate::resources::Resources;
 use crate::schema::FieldSpec;
-use crate::yaml::{Node, Style, Value};
+use crate::yaml::{Node, Style, Value, is_other_without_quotes};
 
 /// Adds `pairs` to all maps that `fields` lead to.
 pub(crate) fn add(
@@ -17,17 +17,22 @@ pub(crate) fn add(
     }
     let mut pairs: Vec<&(String, String)> = pairs.iter().collect();
     pairs.sort();
+    // In quotes if it would not be read as text without.
+    let style = |value: &str| if is_other_without_quotes(value) { Style::Quoted } else { Style::Plain };
+    let pairs: Vec<_> = pairs.into_iter().map(|(key, value)| (key, value, style(value))).collect();
     for resource in &mut resources.items {
         let gvk = resource.gvk();
-        for (key, value) in &pairs {
+        for (key, value, own) in &pairs {
             let number = resource.shared.next();
-            let (mut added, mut style) = (0, None);
+            let (mut added, mut style) = (0, *own);
             for spec in fields {
                 let set = &mut |node: &mut Node| {
-                    if set_entry(node, key, value, number)? {
-                        added += 1;
-                    } else {
-                        style = node.get(key).map(Node::style);
+                    if style == Style::Plain {
+                        style = *own;
+                    }
+                    match set_entry(node, key, value, number)? {
+                        Some(earlier) => style = earlier,
+                        None => added += 1,
                     }
                     Ok(())
                 };
@@ -35,7 +40,7 @@ pub(crate) fn add(
                     .map_err(|error| error.at(&resource.origin.file.clone(), resource.node.span))?;
             }
             // A value takes over how the one before was written, and it is one in all places.
-            if let Some(style) = style.filter(|style| added > 0 && *style != Style::Plain) {
+            if added > 0 && style != Style::Plain {
                 set_style(&mut resource.node, number, style);
             }
             if added > 1 {

@@ -29,6 +29,7 @@ pub(crate) fn add(
         }
         for spec in fields.iter().filter(|spec| original.is_selected(&spec.gvk)) {
             if spec.path == "metadata/name" && !text.is_empty() {
+                resource.begin_state();
                 let layers = match end {
                     End::Prefix => &mut resource.prefixes,
                     End::Suffix => &mut resource.suffixes,

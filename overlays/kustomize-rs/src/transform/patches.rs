@@ -183,6 +183,15 @@ pub(crate) fn apply_json(
             resource.transformations.clear();
         }
         resource.finish_annotations();
+        if resource.annotation("").is_some() {
+            // Which kustomize cannot write, and only `patches` goes on without.
+            if !remember {
+                let message = format!("a JSON patch gives {} an annotation without a name", resource.id(schema));
+                return Err(BuildError::transform(message));
+            }
+            resource.set_metadata_map("annotations", Vec::new());
+            resource.forget_state();
+        }
     }
     Ok(())
 }
