@@ -154,11 +154,19 @@ impl Connection {
     ) -> Result<Option<DynamicObject>, RequestError> {
         let attempt = format!("get {}", described(resource, namespace, name));
         let request = Request::new(path(resource, namespace)).get(name, &GetParams::default());
-        match self.send(&attempt, request).await {
-            Ok(object) => Ok(Some(object)),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.send_if_there(&attempt, request).await
+    }
+
+    /// Name, generation and managers of one object, without what is in it; as [`Self::get`].
+    pub(super) async fn get_metadata(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<DynamicObject>, RequestError> {
+        let attempt = format!("get {}", described(resource, namespace, name));
+        let request = Request::new(path(resource, namespace)).get_metadata(name, &GetParams::default());
+        self.send_if_there(&attempt, request).await
     }
 
     /// How a kind given by text is addressed; none where it is not served.
@@ -295,6 +303,19 @@ impl Connection {
         let attempt = format!("apply {}", described(resource, namespace, name));
         let request = Request::new(path(resource, namespace)).patch(name, &parameters, &Patch::Apply(object));
         self.send(&attempt, request).await
+    }
+
+    /// Sends a request for something that may be absent.
+    async fn send_if_there<T: DeserializeOwned>(
+        &self,
+        attempt: &str,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Option<T>, RequestError> {
+        match self.send(attempt, request).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Sends a request and reads its answer. Nothing of the answer is logged: it may be a Secret.

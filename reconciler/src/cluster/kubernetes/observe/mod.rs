@@ -128,7 +128,7 @@ impl Reading<'_> {
 /// The kinds of each version, as far as they could be read.
 type Kinds<'a> = BTreeMap<&'a str, Result<Vec<Address>, RequestError>>;
 
-/// An object of a kind that is not served is not there.
+/// An object of a kind that is not served is not there. What is in it is not asked for: it may be large, or a Secret.
 async fn found<'a>(
     connection: &Connection,
     kinds: &Kinds<'_>,
@@ -139,7 +139,7 @@ async fn found<'a>(
         Some(Ok(kinds)) => match kinds.iter().find(|known| known.resource.kind == reference.kind) {
             Some(address) => {
                 let namespace = reference.namespace.as_deref().filter(|_| address.namespaced);
-                connection.get(&address.resource, namespace, &reference.name).await
+                connection.get_metadata(&address.resource, namespace, &reference.name).await
             }
             None => Ok(None),
         },
