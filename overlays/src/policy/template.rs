@@ -44,7 +44,7 @@ deploy:
 # onFailure: hold
 # retries: 0
 
-# The same settings by stage: preflight, backup, bundle, cert-manager, capi, eks-a, cilium-preflight, cilium, flux,
+# The same settings by stage: preflight, backup, cert-manager, capi, eks-a, bundle, cilium-preflight, cilium, flux,
 # etcd, control-plane, workers (every group), workers/<group>, verify.
 # stages:
 #   control-plane:

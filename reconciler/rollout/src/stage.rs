@@ -15,14 +15,15 @@ pub enum StageName {
     Preflight,
     /// Cluster API objects are saved and read back.
     Backup,
-    /// Bundles, `EKSARelease` and EKS-D release objects.
-    Bundle,
     /// cert-manager.
     CertManager,
     /// Cluster API core and every provider, in one commit.
     Capi,
     /// EKS Anywhere CRDs and controller.
     EksA,
+    /// Bundles, `EKSARelease` and EKS-D release objects: of kinds whose next definition comes with [`Self::EksA`], and which the definition
+    /// of before may refuse.
+    Bundle,
     /// The DaemonSet that pulls the next Cilium image on every node.
     CiliumPreflight,
     /// Cilium agent and operator.
@@ -42,7 +43,7 @@ pub enum StageName {
 /// A text that names no stage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no stage: expected preflight, backup, bundle, cert-manager, capi, eks-a, cilium-preflight, cilium, flux, etcd, control-plane, \
+    "{0:?} is no stage: expected preflight, backup, cert-manager, capi, eks-a, bundle, cilium-preflight, cilium, flux, etcd, control-plane, \
      workers/<group> or verify, for an intermediate version followed by `@<version>`"
 )]
 pub struct InvalidStage(String);
@@ -52,10 +53,10 @@ impl fmt::Display for StageName {
         match self {
             Self::Preflight => formatter.write_str("preflight"),
             Self::Backup => formatter.write_str("backup"),
-            Self::Bundle => formatter.write_str("bundle"),
             Self::CertManager => formatter.write_str("cert-manager"),
             Self::Capi => formatter.write_str("capi"),
             Self::EksA => formatter.write_str("eks-a"),
+            Self::Bundle => formatter.write_str("bundle"),
             Self::CiliumPreflight => formatter.write_str("cilium-preflight"),
             Self::Cilium => formatter.write_str("cilium"),
             Self::Flux => formatter.write_str("flux"),
@@ -75,10 +76,10 @@ impl FromStr for StageName {
         Ok(match text {
             "preflight" => Self::Preflight,
             "backup" => Self::Backup,
-            "bundle" => Self::Bundle,
             "cert-manager" => Self::CertManager,
             "capi" => Self::Capi,
             "eks-a" => Self::EksA,
+            "bundle" => Self::Bundle,
             "cilium-preflight" => Self::CiliumPreflight,
             "cilium" => Self::Cilium,
             "flux" => Self::Flux,
@@ -179,10 +180,10 @@ mod tests {
         for text in [
             "preflight",
             "backup",
-            "bundle",
             "cert-manager",
             "capi",
             "eks-a",
+            "bundle",
             "cilium-preflight",
             "cilium",
             "cilium@v1.18.2-0",
@@ -204,14 +205,14 @@ mod tests {
     }
 
     #[test]
-    fn the_default_order_is_that_of_the_design() {
+    fn the_default_order_has_what_defines_kinds_before_their_objects() {
         let names = [
             "preflight",
             "backup",
-            "bundle",
             "cert-manager",
             "capi",
             "eks-a",
+            "bundle",
             "cilium-preflight",
             "cilium",
             "flux",

@@ -31,9 +31,9 @@ mod every_event {
             },
             role: ClusterRole::Management,
             components: vec![
-                StageName::Bundle,
                 StageName::CertManager,
                 StageName::Capi,
+                StageName::Bundle,
                 StageName::Cilium,
                 StageName::Flux,
             ],

@@ -94,10 +94,10 @@ fn preflight_file() -> String {
 }
 
 const COMPONENTS: [(ComponentName, StageName); 6] = [
-    (ComponentName::Bundle, StageName::Bundle),
     (ComponentName::CertManager, StageName::CertManager),
     (ComponentName::Capi, StageName::Capi),
     (ComponentName::EksA, StageName::EksA),
+    (ComponentName::Bundle, StageName::Bundle),
     (ComponentName::Cilium, StageName::Cilium),
     (ComponentName::Flux, StageName::Flux),
 ];

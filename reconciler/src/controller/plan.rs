@@ -10,7 +10,7 @@ use rollout::{
     VersionStep, Week, Weekday, WindowDay,
 };
 
-use super::directory::{ClusterDirectory, tree_digest};
+use super::directory::{ClusterDirectory, cluster_folder, tree_digest};
 use super::machines::Specification;
 use super::parts::{Part, target_tree};
 use super::{changes, expectation};
@@ -195,7 +195,9 @@ fn expectations(facts: &Facts<'_>, part: &Part, side: Side) -> Vec<Expectation> 
     match side {
         Side::Target => expectation::of_objects(&part.objects, flux),
         Side::Deployed => {
-            let objects: Vec<ObjectSummary> = nodes(&part.before).iter().filter_map(ObjectSummary::of).collect();
+            // The Flux objects that a part carries are those of every component, and none of its own.
+            let home = part.before.below(&cluster_folder(facts.name));
+            let objects: Vec<ObjectSummary> = nodes(&home).iter().filter_map(ObjectSummary::of).collect();
             expectation::of_objects(&objects, flux)
         }
     }

@@ -23,8 +23,9 @@ use crate::report::ClusterPlan;
 /// How long the simulated fleet may take, in virtual time.
 const PATIENCE: SignedDuration = SignedDuration::from_hours(48);
 
-/// How long a broken cluster may only wait before the demonstration tells why and repairs it.
-const SHOWN_AFTER: SignedDuration = SignedDuration::from_mins(10);
+/// How long a broken cluster may only wait before the demonstration tells why and repairs it: longer than the ten minutes after which a
+/// Deployment counts as stuck, and holds it.
+const SHOWN_AFTER: SignedDuration = SignedDuration::from_mins(12);
 
 /// Something to tell while a demonstration runs; times are virtual.
 #[derive(Debug)]

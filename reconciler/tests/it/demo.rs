@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::{DEMO, Fleet, stepgate};
 
 const MGMT: &[&str] =
-    &["bundle", "cert-manager", "capi", "eks-a", "cilium", "flux", "control-plane", "workers/md-0", "verify"];
+    &["cert-manager", "capi", "eks-a", "bundle", "cilium", "flux", "control-plane", "workers/md-0", "verify"];
 const TEAM_A: &[&str] = &["cilium", "control-plane", "workers/general", "workers/gpu", "verify"];
 const TEAM_B: &[&str] = &["cilium", "control-plane", "workers/general", "verify"];
 

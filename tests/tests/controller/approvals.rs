@@ -153,11 +153,12 @@ fn what_is_proposed_tells_people_what_they_are_asked() {
     let git = Git::of(&fleet);
     let (name, id) = git.of_cluster("mgmt").unwrap();
     let message = outcome(&pass, "mgmt").message();
-    assert!(message.contains(&format!("branch {name}")) && name.ends_with("/bundle"), "{message} {name}");
+    assert!(message.contains(&format!("branch {name}")) && name.ends_with("/cert-manager"), "{message} {name}");
     let tree = git.0.find_commit(id).unwrap().tree().unwrap();
     let blob = tree.get_path(std::path::Path::new("clusters/mgmt/proposal.md")).unwrap().to_object(&git.0).unwrap();
     let text = String::from_utf8(blob.as_blob().unwrap().content().to_vec()).unwrap();
-    for wanted in ["# mgmt: bundle", "| stage | component |", "## What the gate before it saw", "stepgate approve mgmt"]
+    for wanted in
+        ["# mgmt: cert-manager", "| stage | component |", "## What the gate before it saw", "stepgate approve mgmt"]
     {
         assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
     }
@@ -276,8 +277,6 @@ fn nothing_is_proposed_over_a_failed_gate() {
     let controller = fleet.controller();
     let git = Git::of(&fleet);
     fleet.bump();
-    fleet.run_until(&controller, waits_for_people);
-    git.merge(git.of_cluster("mgmt").unwrap().1, Merge::Commit, fleet.clock_now());
     fleet.run_until(&controller, |pass| waits_for_people(pass) && git.of_cluster("mgmt").is_some());
     let (next, id) = git.of_cluster("mgmt").unwrap();
     assert!(next.ends_with("/cert-manager"), "{next}");

@@ -15,10 +15,10 @@ use super::{Block, ClusterRole, Estimate, Plan, PlanInput, StageInput, StagePlan
 
 /// Stages of a management cluster that have a part in git apart from worker groups, and whether a workload cluster has them too.
 const DEFAULT_STAGES: &[(StageName, bool)] = &[
-    (StageName::Bundle, false),
     (StageName::CertManager, false),
     (StageName::Capi, false),
     (StageName::EksA, false),
+    (StageName::Bundle, false),
     (StageName::CiliumPreflight, true),
     (StageName::Cilium, true),
     (StageName::Flux, false),
@@ -104,10 +104,10 @@ fn rank(name: &StageName, downwards: bool) -> u8 {
     match name {
         StageName::Preflight => 0,
         StageName::Backup => 1,
-        StageName::Bundle => 2,
-        StageName::CertManager => 3,
-        StageName::Capi => 4,
-        StageName::EksA => 5,
+        StageName::CertManager => 2,
+        StageName::Capi => 3,
+        StageName::EksA => 4,
+        StageName::Bundle => 5,
         StageName::CiliumPreflight | StageName::Cilium => 6,
         StageName::Flux => 7,
         StageName::Etcd => 8,

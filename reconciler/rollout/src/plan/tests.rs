@@ -111,10 +111,10 @@ fn every_stage_of_the_design_is_shown_in_its_order_and_skipped_ones_say_why() {
     let expected = [
         ("preflight", StageState::Pending),
         ("backup", StageState::Pending),
-        ("bundle", StageState::Skipped),
         ("cert-manager", StageState::Pending),
         ("capi", StageState::Skipped),
         ("eks-a", StageState::Skipped),
+        ("bundle", StageState::Skipped),
         ("cilium-preflight", StageState::Skipped),
         ("cilium", StageState::Skipped),
         ("flux", StageState::Skipped),
@@ -153,12 +153,12 @@ fn without_a_difference_nothing_is_pending_and_nothing_is_forbidden() {
 
 #[test]
 fn the_digest_stays_the_same_from_the_first_commit_to_the_last() {
-    let at = |bundle: &str, capi: &str, deployed: &str, source: char, ledger: Option<Ledger>| {
+    let at = |cert_manager: &str, capi: &str, deployed: &str, source: char, ledger: Option<Ledger>| {
         plan(PlanInput {
             deployed: digest(deployed),
             source: source.to_string().repeat(40).parse().unwrap(),
             ledger,
-            ..input(vec![stage("bundle", bundle, "2"), stage("capi", capi, "2")])
+            ..input(vec![stage("cert-manager", cert_manager, "2"), stage("capi", capi, "2")])
         })
     };
     let first = at("1", "1", "deployed", 'a', None);
@@ -168,7 +168,7 @@ fn the_digest_stays_the_same_from_the_first_commit_to_the_last() {
     let second = at("2", "1", "half", 'b', Some(ledger.clone()));
     assert!(second.running);
     assert_eq!((second.digest.clone(), second.base.clone()), (first.digest.clone(), first.base.clone()));
-    assert_eq!(second.stage(&"bundle".parse().unwrap()).unwrap().state, StageState::Committed);
+    assert_eq!(second.stage(&"cert-manager".parse().unwrap()).unwrap().state, StageState::Committed);
     let ledger = commit(&second, Some(ledger));
     let third = at("2", "2", "target", 'b', Some(ledger.clone()));
     assert!(third.running && !third.has_differences());
@@ -190,20 +190,20 @@ fn the_digest_stays_the_same_from_the_first_commit_to_the_last() {
 
 #[test]
 fn another_target_is_another_plan() {
-    let first = plan(input(vec![stage("bundle", "1", "2"), stage("capi", "1", "2")]));
+    let first = plan(input(vec![stage("cert-manager", "1", "2"), stage("capi", "1", "2")]));
     let ledger = Some(commit(&first, None));
     let other = plan(PlanInput {
         deployed: digest("half"),
         target: digest("another"),
         ledger,
-        ..input(vec![stage("bundle", "2", "2"), stage("capi", "1", "3")])
+        ..input(vec![stage("cert-manager", "2", "2"), stage("capi", "1", "3")])
     });
     assert!(!other.running);
     assert_ne!(other.digest, first.digest);
     assert_eq!(other.base, digest("half"));
     let done = Ledger { state: LedgerState::Done, ..commit(&first, None) };
     let again =
-        plan(PlanInput { ledger: Some(done), ..input(vec![stage("bundle", "1", "2"), stage("capi", "1", "2")]) });
+        plan(PlanInput { ledger: Some(done), ..input(vec![stage("cert-manager", "1", "2"), stage("capi", "1", "2")]) });
     assert!(!again.running, "a closed rollout is not gone on with");
 }
 

@@ -159,10 +159,10 @@ fn cluster(
     };
     let components = match role {
         ClusterRole::Management => vec![
-            StageName::Bundle,
             StageName::CertManager,
             StageName::Capi,
             StageName::EksA,
+            StageName::Bundle,
             StageName::Cilium,
             StageName::Flux,
         ],
