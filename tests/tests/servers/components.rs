@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tests::servers::manifests::{define, kind, kind_in, list, objects};
 use tests::servers::{FLUX_NAMESPACE, FakeKubelet, FakeWebhooks, Flux, isolated};
 
-use super::scene::{POLICY, Scene};
+use super::scene::{POLICY, Scene, kill_at_random};
 use super::settled::{self, CLUSTER, EKSA_CLUSTER, FakeEksAnywhere, NODES};
 
 const KUBERNETES: &str = "1.34";
@@ -75,7 +75,7 @@ fn published_manifests_are_rolled_out_stage_by_stage() {
         settled::create(&scene.client, &format!("v{KUBERNETES}.2")).await?;
         let _eks_anywhere = FakeEksAnywhere::start(&scene.client);
 
-        let _controller = scene.controller()?;
+        let mut controller = scene.controller()?;
         kubelet.lose(LOST);
         scene.repository.push("Take release 0.26", &[("bundles/bundles.yaml", &bundles("0.26")?)])?;
 
@@ -88,11 +88,15 @@ fn published_manifests_are_rolled_out_stage_by_stage() {
         let pods: Api<Pod> = Api::namespaced(scene.client.clone(), "capi-kubeadm-control-plane-system");
         pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
 
-        // Flux upgrades itself: its own controllers are replaced while they apply the manifests that say so.
         let sync = sync_objects(&scene).await?;
-        scene.stage_is(CLUSTER, "flux").await?;
-        restart_flux(&mut scene).await?;
-        scene.stages_are(CLUSTER, &STAGES).await?;
+        let rest = async {
+            // Flux upgrades itself: its own controllers are replaced while they apply the manifests that say so.
+            scene.stage_is(CLUSTER, "flux").await?;
+            restart_flux(&mut scene).await?;
+            scene.stages_are(CLUSTER, &STAGES).await
+        };
+        // Whatever moment Stepgate is killed at, the rest goes as it would have gone.
+        tokio::try_join!(rest, kill_at_random(&mut controller))?;
         assert_eq!(sync_objects(&scene).await?, sync);
         assert_eq!(deleted_of_flux(&scene)?, Vec::<String>::new());
         scene.assert_nothing_is_left()?;

@@ -10,9 +10,6 @@ use super::scene::{POLICY, Scene, kill_at_random};
 const OLD: &str = "v1.34.0";
 const NEW: &str = "v1.35.0";
 
-/// How often Stepgate is killed.
-const KILLS: usize = 30;
-
 #[test]
 fn each_stage_is_committed_once_when_the_machines_before_it_are_done() {
     let name = "kubernetes_minor::each_stage_is_committed_once_when_the_machines_before_it_are_done";
@@ -43,7 +40,7 @@ fn kills_at_random_moments_lead_to_the_same_end() {
         let recorder = Recorder::start(&scene, NEW).await?;
         let mut controller = scene.controller()?;
         scene.repository.push("Kubernetes 1.35", &[(FILE, &machines::cluster(NEW))])?;
-        kill_at_random(&mut controller, KILLS).await?;
+        kill_at_random(&mut controller).await?;
         scene.stages_are(CLUSTER, &machines::STAGES).await?;
         let seen = recorder.finish()?;
         assert_commits_follow_machines(&seen, NEW)?;
