@@ -9,7 +9,7 @@ use super::error::CommandError;
 use super::output;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::sources::FetchSources;
-use crate::forge::ForgeAccess;
+use crate::forge::{ForgeAccess, ForgeCredential};
 use crate::git::{GitError, ListedSnapshot, Repository, RepositoryLocation};
 
 /// The repository, and the source branch as it is now.
@@ -77,8 +77,15 @@ pub fn planner(arguments: &FleetArguments) -> Result<Planner, CommandError> {
     let repository = Repository::open(&location).map_err(explain)?;
     let branch = arguments.source_branch.parse()?;
     let sources = FetchSources::new(arguments.mirrors.clone()).with_private_hosts(arguments.private_hosts.clone());
-    let access = ForgeAccess { token_file: arguments.forge_token_file.clone(), hosts: arguments.forge_hosts.clone() };
+    let access = ForgeAccess { credential: credential(arguments), hosts: arguments.forge_hosts.clone() };
     Ok(Planner::new(repository, branch, Arc::new(sources)).with_forge(access))
+}
+
+fn credential(arguments: &FleetArguments) -> Option<ForgeCredential> {
+    match (&arguments.forge_app_id, &arguments.forge_app_key_file) {
+        (Some(id), Some(key_file)) => Some(ForgeCredential::App { id: id.clone(), key_file: key_file.clone() }),
+        _ => arguments.forge_token_file.clone().map(ForgeCredential::Token),
+    }
 }
 
 /// Opens the repository and reads both branches.

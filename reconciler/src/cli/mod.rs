@@ -84,7 +84,19 @@ pub struct FleetArguments {
     /// File with the token for the forge that `stepgate.yaml` names; it is read for each request.
     #[arg(long, env = "STEPGATE_FORGE_TOKEN_FILE", value_name = "FILE")]
     forge_token_file: Option<PathBuf>,
-    /// A host that may see that token, besides the fleet repository's. May be given several times.
+    /// The id of a GitHub App that is installed on the fleet repository, in the place of a token.
+    #[arg(
+        long,
+        env = "STEPGATE_FORGE_APP_ID",
+        requires = "forge_app_key_file",
+        conflicts_with = "forge_token_file",
+        value_name = "ID"
+    )]
+    forge_app_id: Option<String>,
+    /// File with that App's private key.
+    #[arg(long, env = "STEPGATE_FORGE_APP_KEY_FILE", requires = "forge_app_id", value_name = "FILE")]
+    forge_app_key_file: Option<PathBuf>,
+    /// A host that may see the token, besides the fleet repository's. May be given several times.
     #[arg(long = "forge-host", env = "STEPGATE_FORGE_HOSTS", value_delimiter = ',', value_name = "HOST")]
     forge_hosts: Vec<String>,
 }

@@ -1,48 +1,74 @@
 //! Who may see the token.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use overlays::{ForgeKind, ForgePolicy};
 use reqwest::Url;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
+use super::app::App;
 use super::error::ForgeError;
-use super::wire::Wire;
+use super::wire::{Credential, Wire};
 use super::{Forge, GitHub, GitLab, Gitea};
 use crate::git::RepositoryLocation;
 
-/// Longest token that is read, in bytes.
+/// Longest token or key that is read, in bytes.
 const LONGEST: u64 = 16 << 10;
 
 /// What whoever runs Stepgate gives it. `stepgate.yaml` names the forge, and everybody who can push writes `stepgate.yaml`: so the token goes to
 /// no host that was not named here, or is not the fleet repository's own.
 #[derive(Clone, Debug, Default)]
 pub struct ForgeAccess {
-    /// File that holds the token; read for each request, so that it can be replaced at any time.
-    pub token_file: Option<PathBuf>,
+    /// What Stepgate shows the forge to be let in.
+    pub credential: Option<ForgeCredential>,
     /// Hosts that may see the token, besides the fleet repository's.
     pub hosts: Vec<String>,
 }
 
-impl ForgeAccess {
-    /// The token, without the line break that files end with.
-    pub(super) fn token(&self, url: &str) -> Result<SecretString, ForgeError> {
-        let Some(file) = &self.token_file else { return Err(ForgeError::NoToken(url.to_owned())) };
-        let failed = |reason: String| ForgeError::Token { file: file.clone(), reason };
-        let length = std::fs::metadata(file).map_err(|error| failed(error.to_string()))?.len();
-        if length > LONGEST {
-            return Err(failed(format!("it has more than {LONGEST} bytes")));
-        }
-        let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
-        let text = text.trim();
-        if text.is_empty() || !text.chars().all(|c| c.is_ascii_graphic()) {
-            return Err(failed("it holds no token: one line of letters, digits and signs".to_owned()));
-        }
-        Ok(SecretString::from(text))
-    }
+/// By what a forge knows Stepgate. Files are read whenever they are needed, so that they can be replaced at any time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForgeCredential {
+    /// File that holds a token.
+    Token(PathBuf),
+    /// A GitHub App that is installed on the fleet repository.
+    App {
+        /// Its id, or its client id.
+        id: String,
+        /// File that holds its private key, in PEM form.
+        key_file: PathBuf,
+    },
+}
 
+/// The token in a file, without the line break that files end with.
+///
+/// # Errors
+/// [`ForgeError::Token`].
+pub(super) fn read_token(file: &Path) -> Result<SecretString, ForgeError> {
+    let text = read_secret(file)?;
+    let text = text.expose_secret().trim();
+    if text.is_empty() || !text.chars().all(|c| c.is_ascii_graphic()) {
+        let reason = "it holds no token: one line of letters, digits and signs".to_owned();
+        return Err(ForgeError::Token { file: file.to_owned(), reason });
+    }
+    Ok(SecretString::from(text))
+}
+
+/// What a file holds that is not too long for a token or key.
+///
+/// # Errors
+/// [`ForgeError::Token`].
+pub(super) fn read_secret(file: &Path) -> Result<SecretString, ForgeError> {
+    let failed = |reason: String| ForgeError::Token { file: file.to_owned(), reason };
+    let length = std::fs::metadata(file).map_err(|error| failed(error.to_string()))?.len();
+    if length > LONGEST {
+        return Err(failed(format!("it has more than {LONGEST} bytes")));
+    }
+    std::fs::read_to_string(file).map(SecretString::from).map_err(|error| failed(error.to_string()))
+}
+
+impl ForgeAccess {
     fn consents(&self, host: &str, repository: &RepositoryLocation) -> bool {
         let own = match repository {
             RepositoryLocation::Remote(url) => Some(url.host()),
@@ -73,9 +99,7 @@ impl Forges {
         let setup = |reason: String| ForgeError::Setup { url: policy.url.clone(), reason };
         let url = Url::parse(&policy.url).map_err(|error| setup(error.to_string()))?;
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        if self.access.token_file.is_none() {
-            return Err(ForgeError::NoToken(policy.url.clone()));
-        }
+        let Some(credential) = &self.access.credential else { return Err(ForgeError::NoToken(policy.url.clone())) };
         if !self.access.consents(host, repository) {
             return Err(ForgeError::Host(host.to_owned()));
         }
@@ -88,7 +112,16 @@ impl Forges {
             ForgeKind::GitHub => GitHub::interface(url),
             ForgeKind::Gitea | ForgeKind::GitLab => (url, &[][..], "application/json"),
         };
-        let wire = Wire::new(url, self.access.clone(), accept).map_err(setup)?;
+        let credential = match (credential, policy.kind) {
+            (ForgeCredential::Token(file), _) => Credential::Token(file.clone()),
+            (ForgeCredential::App { id, key_file }, ForgeKind::GitHub) => {
+                Credential::App(App::new(id, key_file.clone(), root, &policy.repository))
+            }
+            (ForgeCredential::App { .. }, ForgeKind::Gitea | ForgeKind::GitLab) => {
+                return Err(setup("only GitHub has Apps: give a token instead".to_owned()));
+            }
+        };
+        let wire = Wire::new(url, credential, accept).map_err(setup)?;
         let name = &policy.repository;
         let forge = Arc::new(match policy.kind {
             ForgeKind::Gitea => Forge::Gitea(Gitea::new(wire, name)),

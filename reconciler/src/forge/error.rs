@@ -59,6 +59,14 @@ pub enum ForgeError {
         /// In the forge's words: often the missing scope.
         message: String,
     },
+    /// The App has no access to the repository.
+    #[error("App {id} is not installed on {repository}, or may not see it")]
+    NotInstalled {
+        /// The App.
+        id: String,
+        /// The fleet repository.
+        repository: String,
+    },
     /// The repository is not there, or the token does not see it.
     #[error("could not {action}: there is no such repository, or the token does not see it")]
     NotFound {
@@ -97,7 +105,9 @@ impl ForgeError {
     /// What helps.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::NoToken(_) => "name its file with --forge-token-file (STEPGATE_FORGE_TOKEN_FILE)",
+            Self::NoToken(_) => {
+                "name its file with --forge-token-file (STEPGATE_FORGE_TOKEN_FILE), or a GitHub App with --forge-app-id and --forge-app-key-file"
+            }
             Self::Token { .. } => "look at the file and who may read it",
             Self::Host(_) => "if it may see the token, name it with --forge-host (STEPGATE_FORGE_HOSTS)",
             Self::Setup { .. } => "look at forge.url in stepgate.yaml",
@@ -106,6 +116,9 @@ impl ForgeError {
             Self::Unauthorized { .. } => "make another token: this one is wrong, expired or revoked",
             Self::Forbidden { .. } => {
                 "give the token the scopes that the forge names: repository and issues, to read and write; and its user write permission"
+            }
+            Self::NotInstalled { .. } => {
+                "install the App on the repository, in its settings on GitHub; look at --forge-app-id"
             }
             Self::NotFound { .. } => "look at forge.repository in stepgate.yaml, and at what the token's user may see",
             Self::Moved { .. } => "change forge.url and forge.repository in stepgate.yaml",

@@ -6,6 +6,7 @@
 //! A further forge is one file: the few calls of `Interface`.
 
 mod access;
+mod app;
 mod error;
 mod gitea;
 mod github;
@@ -15,7 +16,7 @@ mod wire;
 
 use jiff::Timestamp;
 
-pub use access::{ForgeAccess, Forges};
+pub use access::{ForgeAccess, ForgeCredential, Forges};
 pub use error::ForgeError;
 pub use gitea::Gitea;
 pub use github::GitHub;

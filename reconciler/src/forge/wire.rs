@@ -1,6 +1,7 @@
 //! Requests to a forge: bounded in time and size, conditional where it was asked before, at rest when the forge says so, and silent about the
 //! token.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,11 +11,12 @@ use reqwest::header::{
     ACCEPT, AUTHORIZATION, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, LINK, LOCATION, RETRY_AFTER,
 };
 use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
-use secrecy::ExposeSecret as _;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::access::ForgeAccess;
+use super::access::read_token;
+use super::app::App;
 use super::error::ForgeError;
 use crate::answer::{body, chain};
 
@@ -57,11 +59,19 @@ struct Answer {
     more: bool,
 }
 
+/// Where the token comes from.
+pub(super) enum Credential {
+    /// From a file.
+    Token(PathBuf),
+    /// From the forge, to the owner of a key.
+    App(App),
+}
+
 /// A connection to a forge.
 pub(super) struct Wire {
     client: Client,
     base: Url,
-    access: ForgeAccess,
+    credential: Credential,
     answers: Mutex<Remembered<String, Known>>,
     rests_until: Mutex<Option<Instant>>,
 }
@@ -76,7 +86,7 @@ struct Known {
 
 impl Wire {
     /// A connection to `base`, where the interface takes `accept` for its answers.
-    pub fn new(base: Url, access: ForgeAccess, accept: &'static str) -> Result<Self, String> {
+    pub fn new(base: Url, credential: Credential, accept: &'static str) -> Result<Self, String> {
         // Another part of the program may have installed it; either way there is one now.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
@@ -89,7 +99,13 @@ impl Wire {
             .timeout(TIMEOUT)
             .build()
             .map_err(|error| error.to_string())?;
-        Ok(Self { client, base, access, answers: Mutex::new(Remembered::new(16 << 20)), rests_until: Mutex::default() })
+        Ok(Self {
+            client,
+            base,
+            credential,
+            answers: Mutex::new(Remembered::new(16 << 20)),
+            rests_until: Mutex::default(),
+        })
     }
 
     /// What is there; none for 404.
@@ -122,12 +138,34 @@ impl Wire {
         read(call, &answer.bytes)
     }
 
+    /// As [`Self::send`], with this in the place of the token.
+    pub async fn send_with<T: DeserializeOwned>(&self, call: &Call<'_>, token: &SecretString) -> Result<T, ForgeError> {
+        let answer = self.exchange(call, call.query, token).await?;
+        read(call, &answer.bytes)
+    }
+
     async fn request(&self, call: &Call<'_>, query: &[(&str, &str)]) -> Result<Answer, ForgeError> {
+        let token = match &self.credential {
+            Credential::Token(file) => read_token(file)?,
+            Credential::App(app) => app.token(self).await?,
+        };
+        let answer = self.exchange(call, query, &token).await;
+        if let (Err(ForgeError::Unauthorized { .. }), Credential::App(app)) = (&answer, &self.credential) {
+            app.forget().await;
+        }
+        answer
+    }
+
+    async fn exchange(
+        &self,
+        call: &Call<'_>,
+        query: &[(&str, &str)],
+        token: &SecretString,
+    ) -> Result<Answer, ForgeError> {
         if let Some(left) = self.rest() {
             return Err(ForgeError::Limited { action: call.action.clone(), seconds: left.as_secs().max(1) });
         }
         let url = self.url(call, query)?;
-        let token = self.access.token(self.base.as_str())?;
         let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()))
             .map_err(|_| ForgeError::NoToken(self.base.to_string()))?;
         value.set_sensitive(true);

@@ -2,7 +2,7 @@
 
 use overlays::{ForgeKind, ForgePolicy};
 use serde_json::json;
-use stepgate::forge::{ForgeAccess, ForgeError, Forges};
+use stepgate::forge::{ForgeAccess, ForgeCredential, ForgeError, Forges};
 use stepgate::git::RepositoryLocation;
 
 use super::{Exchange, Scene};
@@ -90,9 +90,9 @@ async fn a_token_is_read_anew_each_time_and_never_without_consent() {
     let policy = ForgePolicy { kind: ForgeKind::Gitea, url, repository: "platform/fleet".to_owned() };
     let here = |text: &str| text.parse::<RepositoryLocation>().unwrap();
     let get = |access: ForgeAccess, repository: &str| Forges::new(access).get(&policy, &here(repository)).map(drop);
-    let token_file = Some(scene.token_file.clone());
+    let credential = Some(ForgeCredential::Token(scene.token_file.clone()));
     let access = |hosts: &[&str]| ForgeAccess {
-        token_file: token_file.clone(),
+        credential: credential.clone(),
         hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
     };
     assert!(matches!(get(ForgeAccess::default(), "."), Err(ForgeError::NoToken(_))));

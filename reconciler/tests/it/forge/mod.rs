@@ -1,5 +1,6 @@
 //! Forges by the documented form of their requests and answers. What Gitea itself does is shown by `tests/tests/controller/forge`.
 
+mod app;
 mod faults;
 mod github;
 mod gitlab;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use overlays::{ForgeKind, ForgePolicy};
-use stepgate::forge::{Forge, ForgeAccess, Forges};
+use stepgate::forge::{Forge, ForgeAccess, ForgeCredential, Forges};
 use stepgate::git::RepositoryLocation;
 use tempfile::TempDir;
 
@@ -25,11 +26,21 @@ struct Scene {
 
 impl Scene {
     async fn start(kind: ForgeKind, exchanges: Vec<Exchange>) -> Self {
-        let replay = Replay::start(exchanges).await;
         let folder = tempfile::tempdir().unwrap();
         let token_file = folder.path().join("token");
         std::fs::write(&token_file, "CANARY-token\n").unwrap();
-        let access = ForgeAccess { token_file: Some(token_file.clone()), hosts: vec!["127.0.0.1".to_owned()] };
+        Self::let_in_by(ForgeCredential::Token(token_file.clone()), kind, exchanges, token_file, folder).await
+    }
+
+    async fn let_in_by(
+        credential: ForgeCredential,
+        kind: ForgeKind,
+        exchanges: Vec<Exchange>,
+        token_file: PathBuf,
+        folder: TempDir,
+    ) -> Self {
+        let replay = Replay::start(exchanges).await;
+        let access = ForgeAccess { credential: Some(credential), hosts: vec!["127.0.0.1".to_owned()] };
         let policy = ForgePolicy { kind, url: replay.url.clone(), repository: "platform/fleet".to_owned() };
         let here = RepositoryLocation::Local(folder.path().to_owned());
         let forge = Forges::new(access).get(&policy, &here).unwrap();

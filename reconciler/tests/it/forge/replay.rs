@@ -17,6 +17,8 @@ pub struct Exchange {
     path: String,
     headers: Vec<(&'static str, String)>,
     body: Option<Value>,
+    /// Whether what is in the place of the token has to be this.
+    shows: fn(&str) -> bool,
     status: u16,
     answer_headers: Vec<(&'static str, String)>,
     answer: String,
@@ -30,6 +32,7 @@ impl Exchange {
             path: path.to_owned(),
             headers: Vec::new(),
             body: None,
+            shows: |token| token == "CANARY-token",
             status,
             answer_headers: vec![json],
             answer: answer.to_string(),
@@ -49,6 +52,12 @@ impl Exchange {
     /// The request has to have this header.
     pub fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    /// The request has to show something else than the token.
+    pub fn shows(mut self, shows: fn(&str) -> bool) -> Self {
+        self.shows = shows;
         self
     }
 
@@ -88,6 +97,11 @@ impl Replay {
         Self { url, script }
     }
 
+    /// From now on these are answered too.
+    pub fn expect(&self, exchanges: Vec<Exchange>) {
+        self.script.lock().unwrap().waiting.extend(exchanges);
+    }
+
     /// Fails unless exactly what was expected was asked.
     #[track_caller]
     pub fn finish(&self) {
@@ -115,7 +129,7 @@ async fn answer(
             && it.path == path
             && it.body == json
             && it.headers.iter().all(|(name, value)| given.get(name) == Some(&value.as_str()))
-            && given.get("authorization") == Some(&"Bearer CANARY-token")
+            && given.get("authorization").and_then(|value| value.strip_prefix("Bearer ")).is_some_and(it.shows)
             && given.get("user-agent").is_some_and(|agent| agent.starts_with("stepgate/"))
     };
     let Some(found) = script.waiting.iter().position(fits) else {

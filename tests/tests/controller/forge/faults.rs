@@ -6,6 +6,7 @@ use std::sync::Arc;
 use reqwest::Method;
 use serde_json::json;
 use stepgate::controller::Pass;
+use stepgate::forge::ForgeCredential;
 use tests::servers::forge_proxy::Fate;
 use tests::servers::gitea::Permission;
 use tests::servers::{Gitea, isolated};
@@ -115,21 +116,21 @@ fn a_token_that_may_not_is_named_with_what_it_lacks() {
         let scene = Scene::start(&programs).await?;
         let fleet = &scene.fleet;
         let controller = fleet.controller();
-        let token_file = fleet.access.token_file.clone().unwrap();
-        let good = std::fs::read_to_string(&token_file)?;
+        let Some(ForgeCredential::Token(token_file)) = &fleet.access.credential else { panic!("no token") };
+        let good = std::fs::read_to_string(token_file)?;
         scene.edit("class-a");
-        std::fs::write(&token_file, scene.gitea.token("stepgate", &["read:repository", "read:issue"]).await?)?;
+        std::fs::write(token_file, scene.gitea.token("stepgate", &["read:repository", "read:issue"]).await?)?;
         let pass = fleet.run_until(&controller, |pass| message(pass).contains("the token may not"));
         assert!(
             message(&pass).contains("write:repository") || message(&pass).contains("write:issue"),
             "{}",
             told(&pass)
         );
-        std::fs::write(&token_file, "0123456789012345678901234567890123456789")?;
+        std::fs::write(token_file, "0123456789012345678901234567890123456789")?;
         let pass = fleet.run_until(&controller, |pass| message(pass).contains("does not accept the token"));
         assert!(message(&pass).contains("make another token"), "{}", told(&pass));
         assert_eq!(scene.pulls("all").await?.len(), 0);
-        std::fs::write(&token_file, good)?;
+        std::fs::write(token_file, good)?;
         finish(&scene, true).await?;
         Ok(())
     });

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 use stepgate::controller::{ClusterOutcome, Controller, Pass};
-use stepgate::forge::ForgeAccess;
+use stepgate::forge::{ForgeAccess, ForgeCredential};
 use stepgate::git::{GitSettings, Repository};
 use tests::servers::gitea::{OWNER, Permission, REPOSITORY};
 use tests::servers::{ForgeProxy, Gitea, Programs};
@@ -47,7 +47,7 @@ impl Scene {
         std::fs::write(&token_file, gitea.token("stepgate", SCOPES).await? + "\n")?;
         let settings = GitSettings { cache: folder.path().join("copies"), ..GitSettings::default() };
         let repository = Repository::open_with(&gitea.clone_url("stepgate").parse()?, &settings)?;
-        let access = ForgeAccess { token_file: Some(token_file), hosts: Vec::new() };
+        let access = ForgeAccess { credential: Some(ForgeCredential::Token(token_file)), hosts: Vec::new() };
         let url = proxy.url();
         // People's merges have the time of this machine, so the fleet's time begins there; it runs ahead, and no gate may time out for that.
         let fleet = Fleet::on(folder, repository, Timestamp::now(), access, |policy| {
