@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kustomize_rs::MemoryFileSystem;
 use serde_json::{Value, json};
 
@@ -12,6 +13,8 @@ use serde_json::{Value, json};
 pub struct Case {
     /// Contents by path, `/` between the parts.
     pub files: BTreeMap<String, String>,
+    /// Those that are no text.
+    pub binaries: BTreeMap<String, Vec<u8>>,
     /// The directory that is built.
     pub directory: String,
     /// Keep the order of the input (`--reorder none`).
@@ -22,7 +25,9 @@ impl Case {
     /// The line of JSON that the peer reads.
     pub fn to_json(&self) -> Value {
         let order = if self.unsorted { "none" } else { "legacy" };
-        json!({"files": self.files, "directory": self.directory, "order": order, "anywhere": false})
+        let binaries = self.binaries.iter().map(|(path, content)| (path.clone(), STANDARD.encode(content).into()));
+        let binaries: serde_json::Map<String, Value> = binaries.collect();
+        json!({"files": self.files, "binaries": binaries, "directory": self.directory, "order": order, "anywhere": false})
     }
 
     /// The same tree for our side.
@@ -31,12 +36,25 @@ impl Case {
         for (path, content) in &self.files {
             tree.insert(path, content.as_bytes().to_vec());
         }
+        for (path, content) in &self.binaries {
+            tree.insert(path, content.clone());
+        }
         tree
+    }
+
+    /// Adds a file, whatever is in it.
+    pub fn insert(&mut self, path: String, content: Vec<u8>) {
+        match String::from_utf8(content) {
+            Ok(text) => drop(self.files.insert(path, text)),
+            Err(error) => drop(self.binaries.insert(path, error.into_bytes())),
+        }
     }
 
     /// Writes the files below `folder`.
     pub fn save(&self, folder: &Path) -> anyhow::Result<()> {
-        for (path, content) in &self.files {
+        let texts = self.files.iter().map(|(path, text)| (path, text.as_bytes()));
+        let binaries = self.binaries.iter().map(|(path, content)| (path, content.as_slice()));
+        for (path, content) in texts.chain(binaries) {
             let path = folder.join(path);
             let parent = path.parent().unwrap_or(folder);
             std::fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
@@ -59,7 +77,7 @@ impl Case {
             if entry.path().is_dir() {
                 self.add(&entry.path(), &format!("{path}/"))?;
             } else {
-                self.files.insert(path, std::fs::read_to_string(entry.path())?);
+                self.insert(path, std::fs::read(entry.path())?);
             }
         }
         Ok(())

@@ -144,6 +144,9 @@ fn described(case: &Case) -> String {
     for (name, content) in &case.files {
         text.push_str(&format!("# --- {name}\n{content}"));
     }
+    for (name, content) in &case.binaries {
+        text.push_str(&format!("# --- {name}\n{content:?}\n"));
+    }
     text
 }
 

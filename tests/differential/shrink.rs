@@ -16,6 +16,13 @@ pub fn shrink(case: &Case, kind: &Verdict, peer: &mut Peer) -> anyhow::Result<Ca
                 best = candidate;
             }
         }
+        for name in before.binaries.keys() {
+            let mut candidate = best.clone();
+            candidate.binaries.remove(name);
+            if differs(&candidate, kind, peer)? {
+                best = candidate;
+            }
+        }
         for name in before.files.keys() {
             let mut at = 0;
             while let Some(content) = best.files.get(name) {

@@ -7,7 +7,21 @@ use super::objects::name;
 use super::text::{key, prose, word};
 
 /// A file that a generator reads.
-pub type File = (String, String);
+pub type File = (String, Vec<u8>);
+
+/// What no text holds, or what only looks like one.
+fn bytes(draw: &mut Draw) -> Vec<u8> {
+    let count = draw.number(0, 120);
+    match draw.number(0, 5) {
+        0 => (0..count).map(|_| draw.number(0, 255) as u8).collect(),
+        1 => [prose(draw).as_bytes(), &[0xFF, 0xFE], prose(draw).as_bytes()].concat(),
+        2 => [&b"\xEF\xBB\xBF"[..], prose(draw).as_bytes()].concat(),
+        3 => [prose(draw).as_bytes(), &[0], prose(draw).as_bytes()].concat(),
+        4 => prose(draw).replace('\n', "\r\n").into_bytes(),
+        // A character that is cut off.
+        _ => [prose(draw).as_bytes(), &"\u{6f22}".as_bytes()[..2]].concat(),
+    }
+}
 
 fn env_file(draw: &mut Draw) -> String {
     let mut text = String::new();
@@ -77,10 +91,10 @@ pub fn generator(draw: &mut Draw, secret: bool, existing: &[Value], place: &str)
     if draw.chance(40) {
         let file = format!("{}{}.txt", word(draw), draw.number(0, 9));
         let path = if draw.chance(30) { format!("files/{file}") } else { file };
-        let content = if draw.chance(15) {
-            String::from_utf8_lossy(&vec![b'x'; draw.number(40, 300)]).into_owned()
-        } else {
-            prose(draw)
+        let content = match draw.number(0, 9) {
+            0 => vec![b'x'; draw.number(40, 300)],
+            1 | 2 => bytes(draw),
+            _ => prose(draw).into_bytes(),
         };
         files.push((format!("{place}{path}"), content));
         generator["files"] = json!([if draw.chance(40) { format!("{}={path}", word(draw)) } else { path }]);
@@ -91,7 +105,11 @@ pub fn generator(draw: &mut Draw, secret: bool, existing: &[Value], place: &str)
         if generator.get("envs").is_some() {
             generator["envs"] = json!([path]);
         }
-        files.push((format!("{place}{path}"), env_file(draw)));
+        let mut content = env_file(draw).into_bytes();
+        if draw.chance(4) {
+            content.extend(bytes(draw));
+        }
+        files.push((format!("{place}{path}"), content));
     }
     if secret && draw.chance(30) {
         generator["type"] = json!(draw.pick(&["Opaque", "kubernetes.io/tls", "bootstrap.kubernetes.io/token"]));

@@ -338,7 +338,9 @@ impl Layers<'_> {
             "configMapGenerator" | "secretGenerator" => {
                 let (generator, files) = generators::generator(self.draw, feature == "secretGenerator", visible, place);
                 append(kustomization, feature, generator);
-                self.case.files.extend(files);
+                for (path, content) in files {
+                    self.case.insert(path, content);
+                }
             }
             "generatorOptions" => {
                 kustomization.insert(feature.to_owned(), generators::options(self.draw));

@@ -13,6 +13,8 @@ pub struct Style {
     indented_lists: bool,
     quotes: u32,
     shuffled: bool,
+    /// How often a map holds a key twice.
+    repeats: u32,
 }
 
 impl Style {
@@ -27,6 +29,7 @@ impl Style {
             quotes: rarely(60, 30),
             indented_lists: draw.chance(50),
             shuffled: draw.chance(60),
+            repeats: if draw.chance(3) { 6 } else { 0 },
         }
     }
 }
@@ -41,7 +44,8 @@ pub fn document(tree: &Value, draw: &mut Draw) -> String {
 
 /// Writes a tree on one line.
 pub fn inline(tree: &Value, draw: &mut Draw) -> String {
-    let style = Style { flow: 100, comments: 0, anchors: 0, indented_lists: false, quotes: 20, shuffled: false };
+    let style =
+        Style { flow: 100, comments: 0, anchors: 0, indented_lists: false, quotes: 20, shuffled: false, repeats: 0 };
     let mut writer = Writer { style, draw, anchors: Vec::new(), out: String::new() };
     writer.flow(tree);
     writer.out
@@ -105,6 +109,7 @@ impl Writer<'_> {
         if self.style.shuffled {
             self.draw.shuffle(&mut entries);
         }
+        self.repeat(&mut entries);
         if let Some((name, merged)) = self.mergeable(map) {
             entries.retain(|(key, value)| merged.get(*key) != Some(*value));
             self.start_entry(indent, on_new_line);
@@ -136,6 +141,14 @@ impl Writer<'_> {
             on_new_line = true;
             self.out.push('-');
             self.block(item, indent + 2, Place::Item);
+        }
+    }
+
+    /// Adds a key that is there already, with the value of any of them.
+    fn repeat(&mut self, entries: &mut Vec<(&String, &Value)>) {
+        if self.style.repeats > 0 && !entries.is_empty() && self.draw.chance(self.style.repeats) {
+            let (key, value) = (self.draw.pick(entries).0, self.draw.pick(entries).1);
+            entries.push((key, value));
         }
     }
 
@@ -218,7 +231,9 @@ impl Writer<'_> {
         match tree {
             Value::Object(map) => {
                 self.out.push('{');
-                for (index, (key, value)) in map.iter().enumerate() {
+                let mut entries: Vec<(&String, &Value)> = map.iter().collect();
+                self.repeat(&mut entries);
+                for (index, (key, value)) in entries.into_iter().enumerate() {
                     if index > 0 {
                         self.out.push_str(", ");
                     }

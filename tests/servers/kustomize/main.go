@@ -24,7 +24,9 @@ import (
 
 // request is one case; files are named from the root, which is also where Directory starts.
 type request struct {
-	Files     map[string]string `json:"files"`
+	Files map[string]string `json:"files"`
+	// Binaries are files that are no text, in base64.
+	Binaries  map[string][]byte `json:"binaries"`
 	Directory string            `json:"directory"`
 	// Order is "legacy" or "none".
 	Order string `json:"order"`
@@ -107,6 +109,12 @@ func render(asked *request) (answer response) {
 	for name, content := range asked.Files {
 		fresh = fresh || ownSchema.MatchString(content)
 		if err := files.WriteFile("/"+name, []byte(content)); err != nil {
+			text := err.Error()
+			return response{Error: &text}
+		}
+	}
+	for name, content := range asked.Binaries {
+		if err := files.WriteFile("/"+name, content); err != nil {
 			text := err.Error()
 			return response{Error: &text}
 		}
