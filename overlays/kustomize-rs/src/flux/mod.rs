@@ -11,7 +11,8 @@
 //!
 //! The behaviour is that of `github.com/fluxcd/pkg/kustomize` v1.35 and `github.com/fluxcd/pkg/envsubst` v1.7.1, which
 //! kustomize-controller v1.9.6 is built from, its quirks included. Not done: decryption, which needs keys, and what the
-//! controller does when it applies objects.
+//! controller does when it applies objects. What is encrypted with SOPS stays so: each such object is told in a warning,
+//! and an encrypted Secret where the object has no `spec.decryption` is an error, as in Flux.
 //!
 //! ```
 //! use kustomize_rs::MemoryFileSystem;
@@ -32,6 +33,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod encryption;
 mod generate;
 mod kustomization;
 mod merge;
@@ -95,8 +97,8 @@ impl std::fmt::Debug for Sources {
 /// without what the source's `.sourceignore` leaves out.
 ///
 /// # Errors
-/// What [`generate`] and [`crate::build`] refuse, an object without name, kind or API version, and an expression that cannot
-/// be replaced; the message names the object and where it was read.
+/// What [`generate`] and [`crate::build`] refuse, an object without name, kind or API version or that Flux cannot read again,
+/// an encrypted Secret without `spec.decryption`, and an expression that cannot be replaced; the message names the object and where it was read.
 pub fn build(files: &dyn FileSystem, object: &Kustomization, options: &Options) -> Result<Resources, BuildError> {
     let generated = generate(files, object, &options.build)?;
     let build = crate::Options { order: Order::None, load_restrictor: LoadRestrictor::None, ..options.build.clone() };
@@ -117,12 +119,14 @@ pub fn build(files: &dyn FileSystem, object: &Kustomization, options: &Options) 
     )?;
     for resource in &resources.items {
         metadata::check_identity(resource)?;
+        metadata::check_readable(resource)?;
     }
+    let mut warnings = generated.warnings;
+    encryption::check(&resources, object.decrypts, &mut warnings)?;
     if let Some(post_build) = &object.post_build {
         let limits = &options.build.limits;
         substitute::resources::substitute(&mut resources, post_build, &options.sources, options.missing, limits)?;
     }
-    let mut warnings = generated.warnings;
     metadata::leave_out(&mut resources, &mut warnings);
     if let Some(common) = &object.common_metadata {
         metadata::set_common(&mut resources, common);

@@ -169,3 +169,27 @@ fn a_substitution_is_bounded() {
     let error = built(&[("web.yaml", &deep)], "  postBuild: {substitute: {a: x}}\n", &Options::default()).unwrap_err();
     assert!(error.to_string().contains("too many expressions inside of one another"), "{error}");
 }
+
+#[test]
+fn what_is_encrypted_is_told_or_refused_as_in_flux() {
+    let secret =
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {a: RU5D}\nsops: {mac: 'ENC[AES256_GCM,x]'}\n";
+    let error = built(&[("s.yaml", secret)], "  {}\n", &Options::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "s.yaml:1:1: the Secret `s` is encrypted with SOPS, which Flux refuses; \
+         set `spec.decryption` of the Kustomization object"
+    );
+    let exempt = secret.replace("name: s}", "name: s, annotations: {kustomize.toolkit.fluxcd.io/decrypt: Disabled}}");
+    assert!(built(&[("s.yaml", &exempt)], "  {}\n", &Options::default()).unwrap().warnings().is_empty());
+    let generator = "resources: [s.yaml]\nsecretGenerator: [{name: g, envs: [g.env]}]\n";
+    let files = [
+        ("kustomization.yaml", generator),
+        ("s.yaml", secret),
+        ("g.env", "a=ENC[AES256_GCM,data:x]\nsops_mac=ENC[y]\n"),
+    ];
+    let resources = built(&files, "  decryption: {provider: sops}\n", &Options::default()).unwrap();
+    let [first, second, _] = resources.warnings() else { panic!("{:?}", resources.warnings()) };
+    assert_eq!(first, "# Warning: s.yaml:1: the Secret `s` is encrypted and stays so here; Flux decrypts it.");
+    assert!(second.ends_with("is encrypted and stays so here; Flux decrypts it."), "{second}");
+}
