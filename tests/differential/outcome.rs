@@ -43,7 +43,12 @@ pub fn ours(case: &Case) -> Outcome {
     let tree = case.tree();
     let built = catch_unwind(AssertUnwindSafe(|| build(&tree, &case.directory, &options)));
     match built {
-        Ok(Ok(resources)) => Outcome::Built { text: resources.to_yaml(), warnings: resources.warnings().to_vec() },
+        Ok(Ok(resources)) => {
+            // kustomize says nothing about those.
+            let is_own = |line: &&String| line.ends_with("` is given again below, this one is lost.");
+            let warnings = resources.warnings().iter().filter(|line| !is_own(line)).cloned().collect();
+            Outcome::Built { text: resources.to_yaml(), warnings }
+        }
         Ok(Err(error)) => Outcome::Refused(error.to_string()),
         Err(_) => Outcome::Broken("a panic".to_owned()),
     }

@@ -6,26 +6,24 @@ use crate::error::BuildError;
 use crate::id::Gvk;
 use crate::kustomization::{fields::Fields, parts};
 use crate::schema::{Configuration, FieldSpec, NameReference};
-use crate::yaml::{Limits, Node, Rules, Text, decode, parse_with};
+use crate::yaml::{Document, Limits, Node, Rules, Text, decode, parse_with};
 
-fn parse(bytes: &[u8], file: &str, limits: &Limits) -> Result<Option<Node>, BuildError> {
+/// Reads the first document. Of a repeated key the last counts.
+fn parse(bytes: &[u8], file: &str, limits: &Limits) -> Result<Option<Document>, BuildError> {
     let text = decode(bytes).map_err(|error| BuildError::from_yaml(error, file))?;
     let documents = parse_with(&text, limits, Rules::V2).map_err(|error| BuildError::from_yaml(error, file))?;
-    let Some(document) = documents.into_iter().next() else {
-        return Ok(None);
-    };
-    if let Some((key, span)) = document.duplicates.first() {
-        return Err(BuildError::syntax(format!("the key `{key}` is there twice")).at(file, *span));
-    }
-    Ok(Some(document.root))
+    Ok(documents.into_iter().next())
 }
 
 /// Reads a configuration file.
 pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Configuration, BuildError> {
     let mut configuration = Configuration::default();
-    let Some(root) = parse(bytes, file, limits)? else {
+    let Some(Document { root, duplicates }) = parse(bytes, file, limits)? else {
         return Ok(configuration);
     };
+    if let Some((key, span)) = duplicates.first() {
+        return Err(BuildError::syntax(format!("the key `{key}` is there twice")).at(file, *span));
+    }
     let mut fill = || {
         let fields = Fields::new(&root, "", true)?;
         for table in Configuration::TABLES {
@@ -50,7 +48,7 @@ pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Configur
 /// Reads a file of `OpenAPI` definitions whose properties say what they refer to.
 pub(crate) fn read_crds(bytes: &[u8], file: &str, limits: &Limits) -> Result<Configuration, BuildError> {
     let mut configuration = Configuration::default();
-    let Some(root) = parse(bytes, file, limits)? else {
+    let Some(Document { root, .. }) = parse(bytes, file, limits)? else {
         return Ok(configuration);
     };
     let Some(definitions) = root.as_mapping() else {
