@@ -29,6 +29,19 @@ pub enum FetchError {
     },
 }
 
+impl FetchError {
+    /// What helps.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => {
+                "get what bundles name with `stepgate bundle fetch BUNDLES --to DIR`, and give it with --mirror DIR (STEPGATE_MIRROR)"
+            }
+            Self::NotAllowed { .. } => "name its host under fetch.allow in stepgate.yaml, or give it with --mirror",
+            Self::Failed { .. } => "it is tried again; where this machine cannot reach it, give it with --mirror",
+        }
+    }
+}
+
 /// Upstream manifests by address, and packed charts at `oci://repository:tag`, with `@sha256:…` of the chart's OCI manifest
 /// where it is known. The digest in `bundles.lock` is checked by the caller, not by implementations.
 pub trait Manifests: Send + Sync {

@@ -255,3 +255,22 @@ pub enum RenderError {
     #[error("{0}")]
     Other(String),
 }
+
+impl RenderError {
+    /// What helps.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Fetch { source, .. } | Self::Chart(ChartError::Fetch(source)) => source.hint(),
+            Self::Chart(ChartError::NoHelm { .. }) => "install helm, or name it in STEPGATE_HELM",
+            Self::NoSection { .. } => "take a bundle that has it, or another Kubernetes version",
+            Self::NotInstallable { .. }
+            | Self::LockMismatch { .. }
+            | Self::Variables { .. }
+            | Self::Manifest { .. }
+            | Self::Overlay { .. }
+            | Self::Chart(_)
+            | Self::Unsteady { .. }
+            | Self::Other(_) => "correct what the message names and push again",
+        }
+    }
+}

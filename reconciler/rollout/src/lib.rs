@@ -48,7 +48,7 @@ pub use observation::{
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,
-    RULES, SkewFacts, SkewRule, StageInput, StagePlan, StageState, VersionStep, hops, plan,
+    RULES, RenderFailure, SkewFacts, SkewRule, StageInput, StagePlan, StageState, VersionStep, hops, plan,
 };
 pub use policy::{Approval, OnFailure, PlanPolicy, StagePolicy};
 pub use stage::{InvalidStage, StageId, StageName};

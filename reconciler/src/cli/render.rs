@@ -1,5 +1,6 @@
 //! `stepgate render`: the files of a cluster as they should be on the deploy branch.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use bundles::Digest;
@@ -61,8 +62,10 @@ pub struct RenderedFile {
 pub struct RenderFailure {
     /// The stage.
     pub stage: String,
-    /// What is wrong, where, and what to do.
+    /// What is wrong, and where.
     pub message: String,
+    /// What to do about it.
+    pub help: String,
 }
 
 impl Report for RenderReport {
@@ -90,7 +93,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         write(&tree, folder)?;
     }
     let failed = |part: &crate::controller::parts::Part| {
-        Some(RenderFailure { stage: part.stage.to_string(), message: part.error.clone()? })
+        let rollout::RenderFailure { message, help } = part.error.clone()?;
+        Some(RenderFailure { stage: part.stage.to_string(), message, help })
     };
     let report = RenderReport {
         cluster: arguments.cluster.clone(),
@@ -109,7 +113,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     }
     let told: Vec<String> =
         report.failures.iter().map(|failure| format!("{}: {}", failure.stage, failure.message)).collect();
-    Err(CommandError::new(format!("not everything could be rendered: {}", told.join("; "))))
+    let error = CommandError::new(format!("not everything could be rendered: {}", told.join("; ")));
+    let helps: BTreeSet<&str> = report.failures.iter().map(|failure| failure.help.as_str()).collect();
+    Err(helps.into_iter().fold(error, CommandError::hint))
 }
 
 fn write(tree: &RenderedTree, folder: &Path) -> Result<(), CommandError> {

@@ -44,8 +44,11 @@ pub fn adopt(
     if !matches!(view.directory.ledger, DirectoryLedger::Absent) {
         return Ok(Adoption::Already);
     }
-    let broken: Vec<String> =
-        view.parts.iter().filter_map(|part| Some(format!("{}: {}", part.stage, part.error.as_ref()?))).collect();
+    let broken: Vec<String> = view
+        .parts
+        .iter()
+        .filter_map(|part| Some(format!("{}: {}", part.stage, part.error.as_ref()?.message)))
+        .collect();
     anyhow::ensure!(
         broken.is_empty(),
         "cluster {cluster} cannot be recorded while parts of it cannot be rendered: {}",

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use overlays::{
-    ClusterSpec, ComponentName, Note, ObjectSummary, RemovedVersion, RenderedCluster, RenderedComponent, RenderedTree,
-    SpecStage,
+    ClusterSpec, ComponentName, Note, ObjectSummary, RemovedVersion, RenderError, RenderedCluster, RenderedComponent,
+    RenderedTree, SpecStage,
 };
-use rollout::{ClusterName, GroupName, StageId, StageName};
+use rollout::{ClusterName, GroupName, RenderFailure, StageId, StageName};
 
 use super::directory::{cluster_folder, flux_folder, path};
 use crate::git::GitError;
@@ -36,7 +36,7 @@ pub struct Part {
     /// Versions that are missing on the way; the plan is blocked while there are any.
     pub missing_hops: Vec<String>,
     /// Why it could not be rendered.
-    pub error: Option<String>,
+    pub error: Option<RenderFailure>,
     /// Why the cluster has no such stage.
     pub skipped: Option<String>,
     /// Whether the cluster's Flux objects are committed with it.
@@ -102,6 +102,10 @@ const COMPONENTS: [(ComponentName, StageName); 6] = [
     (ComponentName::Flux, StageName::Flux),
 ];
 
+fn failure(error: &RenderError) -> RenderFailure {
+    RenderFailure { message: error.to_string(), help: error.hint().to_owned() }
+}
+
 /// Cuts the target into parts, in the order of the stages.
 ///
 /// # Errors
@@ -129,7 +133,7 @@ pub fn cut(
         match result {
             Err(error) => {
                 let mut part = Part::unchanged(stage.into(), component, before);
-                part.error = Some(error.to_string());
+                part.error = Some(failure(error));
                 parts.push(part);
             }
             Ok(target) if component == ComponentName::Cilium => {
@@ -217,7 +221,7 @@ fn cilium_parts(
                 )
             });
         }
-        Some(Err(error)) => last.error = Some(error.to_string()),
+        Some(Err(error)) => last.error = Some(failure(error)),
         Some(Ok(_)) | None => {}
     }
     last.before.extend(&pulled);
@@ -290,7 +294,7 @@ fn add_flux_objects(
     first.before.extend(&before);
     first.after.extend(&after);
     if let Some(Err(error)) = rendered.components.get(&ComponentName::FluxObjects) {
-        first.error.get_or_insert_with(|| error.to_string());
+        first.error.get_or_insert_with(|| failure(error));
     }
     Ok(())
 }

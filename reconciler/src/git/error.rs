@@ -293,13 +293,15 @@ impl GitError {
                 "the folder belongs to another user: git config --global --add safe.directory FOLDER".to_owned()
             }
             Self::UnbornBranch { branch, .. } => {
-                format!("make a first commit on `{branch}` (stepgate init writes one)")
+                format!("commit something on `{branch}`: `stepgate init` writes a stepgate.yaml to begin with")
             }
             Self::MissingBranch { present, .. } if !present.is_empty() => {
                 format!("branches there: {}", present.join(", "))
             }
             Self::MissingBranch { branch, .. } => {
-                format!("the repository is empty: push a first commit to `{branch}` (stepgate init writes one)")
+                format!(
+                    "the repository is empty: push something to `{branch}`: `stepgate init` writes a stepgate.yaml to begin with"
+                )
             }
             Self::DetachedHead { .. } => "name the branch with --source-branch, or check one out".to_owned(),
             Self::MissingObject { .. } => "fetch the whole history (git fetch --unshallow) and run git fsck".to_owned(),

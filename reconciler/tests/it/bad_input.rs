@@ -3,7 +3,7 @@
 use git2::FileMode;
 use serde_json::Value;
 
-use crate::support::Fleet;
+use crate::support::{Fleet, stepgate};
 
 const TEAM_B: &str = "clusters/team-b/cluster.yaml";
 
@@ -250,5 +250,15 @@ fn no_message_names_its_file_twice() {
             let (place, message) = (problem["path"].as_str().unwrap_or_default(), problem["message"].as_str().unwrap());
             assert!(place.is_empty() || !message.contains(place), "{problem}");
         }
+    }
+}
+
+#[test]
+fn a_manifest_that_no_mirror_has_is_told_with_where_to_get_it() {
+    let fleet = Fleet::settled();
+    for verb in [&["plan"][..], &["render", "--cluster", "mgmt"]] {
+        let run = stepgate(&[verb, &["--repo", &fleet.place()]].concat());
+        let told = format!("{}{}", run.stdout, run.stderr);
+        assert!(told.contains("no mirror is given") && told.contains("stepgate bundle fetch"), "{verb:?}: {told}");
     }
 }

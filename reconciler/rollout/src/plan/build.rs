@@ -141,7 +141,7 @@ fn check_stage(stage: &StageInput, input: &PlanInput, blocked: &mut Vec<Block>, 
         blocked.push(Block { code: code.to_owned(), stage: Some(stage.stage.clone()), message, help: help.to_owned() });
     };
     if let Some(error) = &stage.render_error {
-        block("render", error.clone(), "correct what the message names and push again");
+        block("render", error.message.clone(), &error.help);
     }
     if stage.deployed == stage.target {
         return;

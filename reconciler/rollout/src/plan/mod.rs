@@ -88,7 +88,16 @@ pub struct StageInput {
     /// How many machines it replaces, as far as the specification tells.
     pub machines: u32,
     /// Why it could not be rendered.
-    pub render_error: Option<String>,
+    pub render_error: Option<RenderFailure>,
+}
+
+/// Why the files of a stage could not be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenderFailure {
+    /// What is wrong, and where.
+    pub message: String,
+    /// What to do about it.
+    pub help: String,
 }
 
 /// Something that forbids a rollout.

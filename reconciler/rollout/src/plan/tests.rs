@@ -267,8 +267,10 @@ fn a_left_out_minor_is_named() {
 #[test]
 fn what_cannot_be_rendered_or_bound_blocks() {
     let mut broken = stage("capi", "1", "1");
-    broken.render_error = Some("capi/core.yaml:3:1: no such field".into());
-    assert_eq!(codes(&plan(input(vec![broken]))), ["render"]);
+    let (message, help) = ("capi/core.yaml:3:1: no such field".to_owned(), "correct it".to_owned());
+    broken.render_error = Some(RenderFailure { message: message.clone(), help: help.clone() });
+    let blocked = plan(input(vec![broken])).blocked;
+    assert_eq!(blocked.iter().map(|block| (&block.message, &block.help)).collect::<Vec<_>>(), [(&message, &help)]);
     let mut unbound = stage("capi", "1", "2");
     unbound.expectations.clear();
     assert_eq!(codes(&plan(input(vec![unbound]))), ["unbound-gate"]);
