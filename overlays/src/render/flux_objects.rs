@@ -1,4 +1,8 @@
 //! Flux Kustomizations, one for each directory of a cluster.
+//!
+//! They have neither `dependsOn` nor `wait`: what depends on what is the order of stages, and health is what gates look at. With `wait` Flux
+//! would finish waiting for what cannot become healthy (up to `timeout`) before it applies the commit that repairs it, and with `dependsOn` each
+//! Kustomization would come to a new revision half a minute (`--requeue-dependency`) after the one before it.
 
 use kustomize_rs::yaml::{Mapping, Node, Value, emit};
 
