@@ -6,7 +6,7 @@ use super::kustomization::CommonMetadata;
 use crate::error::BuildError;
 use crate::resource::Resource;
 use crate::resources::Resources;
-use crate::yaml::{Entry, Mapping, Node, Scalar, Text, Value, resolve_v3};
+use crate::yaml::{Mapping, Node, Text, Value};
 
 /// Flux refuses what has no name, kind or API version.
 pub(super) fn check_identity(resource: &Resource) -> Result<(), BuildError> {
@@ -22,52 +22,6 @@ pub(super) fn check_identity(resource: &Resource) -> Result<(), BuildError> {
     };
     let error = BuildError::syntax(format!("the object has no `{missing}`, which Flux needs"));
     Err(if resource.origin.file.is_empty() { error } else { error.at(&resource.origin.file, resource.node.span) })
-}
-
-/// Flux reads what kustomize has printed once more. It refuses keys that kustomize prints without quotes and that are no
-/// texts then, API versions that it cannot take apart, and lists of something else than objects.
-pub(super) fn check_readable(resource: &Resource) -> Result<(), BuildError> {
-    let fail = |error: BuildError| {
-        let error = error.context(format_args!("{} `{}`", resource.kind(), resource.name()));
-        Err(if resource.origin.file.is_empty() { error } else { error.at(&resource.origin.file, resource.node.span) })
-    };
-    let api_version = resource.node.get("apiVersion").and_then(Node::as_str).unwrap_or_default();
-    if api_version.matches('/').count() > 1 {
-        let error = BuildError::syntax(format!("Flux cannot read the apiVersion `{api_version}`"));
-        return fail(error.hint("it is `version` or `group/version`"));
-    }
-    let items = resource.node.get("items").and_then(Node::as_sequence).unwrap_or_default();
-    if items.iter().any(|item| item.as_mapping().is_none()) {
-        return fail(BuildError::syntax(
-            "Flux takes what has a list `items` for a list of objects, and these are none",
-        ));
-    }
-    // kustomize writes annotations anew, without the quotes of their keys.
-    let annotations = resource.node.at(&["metadata", "annotations"]).and_then(Node::as_mapping);
-    let lost = annotations.and_then(|annotations| annotations.iter().find(|entry| is_other(&entry.key)));
-    match lost.or_else(|| find_bare_key(&resource.node)) {
-        Some(entry) => {
-            let error = BuildError::syntax(format!("Flux reads the key `{}` as something else than text", entry.key));
-            fail(error.hint("put it in quotes; where kustomize makes it, as annotations, use another"))
-        }
-        None => Ok(()),
-    }
-}
-
-fn is_other(key: &str) -> bool {
-    !matches!(resolve_v3(key), Scalar::Text | Scalar::Merge)
-}
-
-/// A key that was read without quotes, or made, and is no text.
-fn find_bare_key(node: &Node) -> Option<&Entry> {
-    match &node.value {
-        Value::Sequence(items) => items.iter().find_map(find_bare_key),
-        Value::Mapping(mapping) => mapping.iter().find_map(|entry| {
-            let is_quoted = entry.key_span.end() >= entry.key_span.start() + entry.key.len() + 2;
-            if is_other(&entry.key) && !is_quoted { Some(entry) } else { find_bare_key(&entry.value) }
-        }),
-        _ => None,
-    }
 }
 
 /// Flux reads what it has built once more, and passes over what then is no object: one whose name has become a number,

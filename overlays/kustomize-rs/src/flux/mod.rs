@@ -38,6 +38,7 @@ mod generate;
 mod kustomization;
 mod merge;
 mod metadata;
+mod readable;
 mod shape;
 mod substitute;
 #[cfg(test)]
@@ -119,7 +120,7 @@ pub fn build(files: &dyn FileSystem, object: &Kustomization, options: &Options) 
     )?;
     for resource in &resources.items {
         metadata::check_identity(resource)?;
-        metadata::check_readable(resource)?;
+        readable::check(resource)?;
     }
     let mut warnings = generated.warnings;
     encryption::check(&resources, object.decrypts, &mut warnings)?;

@@ -11,6 +11,7 @@ use super::{Missing, Template, TemplateError};
 use crate::error::{BuildError, BuildErrorKind};
 use crate::flux::Sources;
 use crate::flux::kustomization::{PostBuild, SubstituteStrategy};
+use crate::flux::readable;
 use crate::id::SameObject;
 use crate::resource::Resource;
 use crate::resources::Resources;
@@ -46,6 +47,7 @@ pub(in crate::flux) fn substitute(
     for (resource, _) in resources.items.iter_mut().zip(takes_part).filter(|(_, takes_part)| *takes_part) {
         let before = resource.id(schema);
         one(resource, &variables, missing, limits, &allowance)?;
+        readable::check_substituted(resource)?;
         let after = resource.id(schema);
         *names.entry(SameObject(before)).or_insert(1) -= 1;
         let count = names.entry(SameObject(Arc::clone(&after))).or_insert(0);
