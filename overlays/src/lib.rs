@@ -42,8 +42,8 @@ pub use note::{Note, NoteKind, RemovedVersion, Weight};
 pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary, objects_of};
 pub use path::{RepoPath, RepoPathError};
 pub use policy::{
-    Apply, Approval, BundleSelection, DataPattern, ForgeKind, ForgePolicy, OnFailure, Policy, SigningFormat,
-    StagePolicy, Wave, Week, Window, WindowDay, commented_policy, parse_duration, read_policy,
+    Apply, Approval, ApproverRules, BundleSelection, DataPattern, ForgeKind, ForgePolicy, OnFailure, Policy,
+    SigningFormat, StagePolicy, Wave, Week, Window, WindowDay, commented_policy, parse_duration, read_policy,
 };
 pub use problem::{Problem, ProblemCode, Scope, Severity};
 pub use remembered::Remembered;

@@ -59,6 +59,8 @@ pub struct StageReport {
     pub machines: u32,
     /// Who is asked before it is committed: `none`, people once for the `rollout`, or people for this `stage`.
     pub approval: String,
+    /// Whose approval is enough, in words; none where nobody is asked, or anybody's is.
+    pub approvers: Option<String>,
 }
 
 /// One component that a stage changes.
@@ -146,6 +148,10 @@ impl StageReport {
                 Approval::Stage => "stage",
             }
             .to_owned(),
+            approvers: (!stage.stage.is_without_commit() && stage.policy.approval != Approval::None)
+                .then(|| &stage.policy.approvers)
+                .filter(|rules| !rules.take_anybody())
+                .map(ToString::to_string),
         }
     }
 }

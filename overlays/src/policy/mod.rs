@@ -4,6 +4,7 @@
 //! the environment, the environment's stage, the cluster, the cluster's stage. `workers` under `stages` stands for every
 //! worker group and is weaker than `workers/<group>` at the same level.
 
+mod approvers;
 mod data;
 mod duration;
 mod forge;
@@ -15,6 +16,7 @@ mod template;
 mod types;
 mod window;
 
+pub use approvers::ApproverRules;
 pub use data::{DataPattern, DataPatternError};
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use forge::{ForgeKind, ForgePolicy};

@@ -31,7 +31,7 @@ const STAGES: [&str; 14] = [
 /// Reads `stepgate.yaml`. What is wrong is left at its default and told; the problems of the part of one cluster have
 /// that cluster as scope, so that the others go on.
 pub fn read_policy(path: &RepoPath, bytes: &[u8]) -> (Policy, Vec<Problem>) {
-    let mut reader = Reader { path, cluster: None, problems: Vec::new() };
+    let mut reader = Reader { path, cluster: None, wanted: Vec::new(), problems: Vec::new() };
     let limits = Limits { bytes: 1 << 20, documents: 2, depth: 32, nodes: 100_000 };
     let parsed = yaml::decode(bytes).and_then(|text| yaml::parse(&text, &limits));
     let policy = match parsed {
@@ -56,6 +56,8 @@ pub fn read_policy(path: &RepoPath, bytes: &[u8]) -> (Policy, Vec<Problem>) {
 pub(super) struct Reader<'a> {
     path: &'a RepoPath,
     pub(super) cluster: Option<String>,
+    /// Groups that rules name: how many of each, where, and in the part of which cluster.
+    pub(super) wanted: Vec<(String, u32, Span, Option<String>)>,
     problems: Vec<Problem>,
 }
 
@@ -197,7 +199,7 @@ impl Reader<'_> {
         values
     }
 
-    /// One of `soak`, `timeout`, `approval`, `onFailure`, `retries`; `false` when the entry is something else.
+    /// One of `soak`, `timeout`, `approval`, `onFailure`, `retries`, `approvers`; `false` when the entry is something else.
     pub(super) fn setting(&mut self, entry: &Entry, settings: &mut StageSettings) -> bool {
         let (node, key) = (&entry.value, entry.key.as_str());
         match key {
@@ -212,6 +214,7 @@ impl Reader<'_> {
                     self.choice(node, key, &[("hold", OnFailure::Hold), ("revert", OnFailure::Revert)]);
             }
             "retries" => settings.retries = self.number(node, key, 0, 100),
+            "approvers" => settings.approvers = self.approvers(node, key),
             _ => return false,
         }
         true
@@ -308,6 +311,8 @@ impl Reader<'_> {
                 "signing" => policy.signing = self.signing(node),
                 "flux" => self.flux(node, &mut policy.flux),
                 "forge" => policy.forge = self.forge(node),
+                "groups" => policy.groups = self.named_lists(node, "groups"),
+                "people" => policy.people = self.named_lists(node, "people"),
                 _ => {
                     if !self.setting(entry, &mut policy.settings) {
                         self.unknown(entry, "the policy", &known(&FLEET, false));
@@ -315,6 +320,7 @@ impl Reader<'_> {
                 }
             }
         }
+        self.check_wanted_groups(&policy.groups);
         policy
     }
 }
@@ -322,10 +328,10 @@ impl Reader<'_> {
 /// The only `apiVersion` of `stepgate.yaml`; the field may be left out.
 pub(super) const API_VERSION: &str = "stepgate.dev/v1alpha1";
 pub(super) const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-const SETTINGS: [&str; 5] = ["soak", "timeout", "approval", "onFailure", "retries"];
+const SETTINGS: [&str; 6] = ["soak", "timeout", "approval", "onFailure", "retries", "approvers"];
 const LEVEL: [&str; 8] =
     ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData"];
-const FLEET: [&str; 23] = [
+const FLEET: [&str; 25] = [
     "apiVersion",
     "kind",
     "deploy",
@@ -348,6 +354,8 @@ const FLEET: [&str; 23] = [
     "signing",
     "flux",
     "forge",
+    "groups",
+    "people",
     "approval",
 ];
 

@@ -44,6 +44,23 @@ deploy:
 # onFailure: hold
 # retries: 0
 
+# Whose approval is enough, where it is asked for; without this, one of anybody who can merge. As soon as any rule is written,
+# who wrote a change may not approve it (author: true lets them). codeOwners hears one owner of each entry of the deploy
+# branch's CODEOWNERS that owns a changed file; separate wants, for a stage without a way back, an approval of its own by
+# somebody who approved no other stage of that rollout.
+# approvers:
+#   minimum: 2
+#   groups: {platform: 1}
+#   codeOwners: true
+#   author: false
+#   separate: true
+
+# Who is who: users of the forge and addresses of commits. A team in CODEOWNERS is the group of the same name.
+# groups:
+#   platform: [alice, "Bob Bell <bob@example.com>"]
+# people:
+#   alice: [alice@example.com]
+
 # The same settings by stage: preflight, backup, cert-manager, capi, eks-a, bundle, cilium-preflight, cilium, flux,
 # etcd, control-plane, workers (every group), workers/<group>, verify.
 # stages:

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kustomize_rs::yaml::Node;
 use serde::Serialize;
 
+use super::approvers::ApproverRules;
 use super::data::DataPattern;
 use super::forge::ForgePolicy;
 use super::pattern::matches_pattern;
@@ -79,6 +80,8 @@ pub struct StagePolicy {
     pub on_failure: OnFailure,
     /// How many times a reverted stage is tried again.
     pub retries: u32,
+    /// Whose approval is enough.
+    pub approvers: ApproverRules,
 }
 
 /// Settings as written at one level; what is absent comes from the next weaker level.
@@ -94,6 +97,8 @@ pub struct StageSettings {
     pub on_failure: Option<OnFailure>,
     /// See [`StagePolicy::retries`].
     pub retries: Option<u32>,
+    /// See [`StagePolicy::approvers`].
+    pub approvers: ApproverRules,
 }
 
 impl StageSettings {
@@ -103,6 +108,7 @@ impl StageSettings {
         weaker.approval = self.approval.unwrap_or(weaker.approval);
         weaker.on_failure = self.on_failure.unwrap_or(weaker.on_failure);
         weaker.retries = self.retries.unwrap_or(weaker.retries);
+        self.approvers.over(&mut weaker.approvers);
     }
 }
 
@@ -294,6 +300,10 @@ pub struct Policy {
     pub provider_secrets: ProviderSecrets,
     /// Values merged over those of EKS Anywhere for Cilium's chart.
     pub cilium: Option<Node>,
+    /// Groups of people that rules for approvals name: users of the forge, addresses of commits.
+    pub groups: BTreeMap<String, Vec<String>>,
+    /// The other names of people: by a user of the forge, the addresses that commits have for them.
+    pub people: BTreeMap<String, Vec<String>>,
     /// Who the commits are by.
     pub author: Author,
     /// How commits are signed, if they are.
@@ -332,6 +342,8 @@ impl Default for Policy {
                 interval: Duration::from_secs(600),
             },
             forge: None,
+            groups: BTreeMap::new(),
+            people: BTreeMap::new(),
         }
     }
 }
@@ -354,6 +366,7 @@ impl Policy {
             approval: Approval::None,
             on_failure: OnFailure::Hold,
             retries: 0,
+            approvers: ApproverRules::default(),
         }
     }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::identifier::PlanDigest;
+use crate::rules::{GivenApproval, Override, OwningEntry, Person, Roster};
 use crate::stage::StageId;
 
 /// What an approval is for.
@@ -44,6 +45,41 @@ pub struct ApprovalRecord {
     /// Where it is asked: the pull request's address or the proposed branch.
     #[serde(default)]
     pub place: Option<String>,
+    /// What the rules for approvals look at.
+    #[serde(default)]
+    pub facts: ApprovalFacts,
+}
+
+/// What the rules for approvals look at, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalFacts {
+    /// What people gave so far.
+    pub given: Vec<GivenApproval>,
+    /// Who wrote what the plan rolls out.
+    pub authors: Vec<Person>,
+    /// The entries of CODEOWNERS that own what is changed, or why they are not known.
+    pub owners: Result<Vec<OwningEntry>, String>,
+    /// Who let it through all the same.
+    pub overridden: Option<Override>,
+}
+
+impl Default for ApprovalFacts {
+    fn default() -> Self {
+        Self { given: Vec::new(), authors: Vec::new(), owners: Ok(Vec::new()), overridden: None }
+    }
+}
+
+/// What is known of people besides what they are asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct People {
+    /// Who is who.
+    pub roster: Roster,
+    /// What was given for what has landed already.
+    pub landed: Vec<ApprovalRecord>,
+    /// When the source branch began to ask for something else than the ledger's plan; none where it does not.
+    pub source_moved_at: Option<Timestamp>,
 }
 
 /// That people let a stage, or the whole plan, be committed.
@@ -60,4 +96,13 @@ pub struct Approved {
     /// When, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
+    /// The stage whose commit people looked at when they approved the whole plan; none for the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<StageId>,
+    /// Everybody who approved it, where the policy has rules for that; the commit after it says so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<GivenApproval>,
+    /// Who let it through although the rules were not met, or although it was merged too late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overridden: Option<Override>,
 }

@@ -7,6 +7,7 @@ use crate::approval::ApprovalScope;
 use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 use crate::ledger::Ledger;
 use crate::plan::Block;
+use crate::rules::GivenApproval;
 use crate::stage::StageId;
 use crate::verdict::Reason;
 
@@ -59,6 +60,12 @@ pub struct ApprovalRequest {
     /// Why it is not to be merged yet, although it may be: no maintenance window is open.
     #[serde(default)]
     pub not_yet: Option<String>,
+    /// What is missing before it may be merged, a line each; empty where nothing is.
+    #[serde(default)]
+    pub missing: Vec<String>,
+    /// Whose approvals meet the rules; empty where anybody's does.
+    #[serde(default)]
+    pub approvers: Vec<GivenApproval>,
 }
 
 /// What is to be done next. A list of effects is carried out in order; each may be lost to a crash, and is then decided again.

@@ -124,6 +124,15 @@ impl Ledger {
         self.approvals.iter().any(|approved| &approved.scope == scope && &approved.plan == plan)
     }
 
+    /// The stage whose commit brought an approval.
+    #[must_use]
+    pub fn brought<'a>(&'a self, approved: &'a Approved) -> Option<&'a StageId> {
+        match (&approved.scope, &approved.with) {
+            (ApprovalScope::Stage(stage), _) | (ApprovalScope::Rollout, Some(stage)) => Some(stage),
+            (ApprovalScope::Rollout, None) => self.stages.first().map(|record| &record.stage),
+        }
+    }
+
     /// How many times a stage was committed, reverted attempts included.
     #[must_use]
     pub fn attempts(&self, stage: &StageId) -> u32 {

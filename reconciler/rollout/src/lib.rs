@@ -21,13 +21,14 @@ mod ledger;
 mod observation;
 mod plan;
 mod policy;
+mod rules;
 mod stage;
 mod step;
 mod verdict;
 mod window;
 mod world;
 
-pub use approval::{ApprovalRecord, ApprovalScope, ApprovalState, Approved};
+pub use approval::{ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, Approved, People};
 pub use before::Before;
 pub use change::{ArtifactChange, ChangeClass, ComponentChange};
 pub use deploy::{DeployCommit, DeployHead, Landing, StageTrailer};
@@ -51,8 +52,12 @@ pub use plan::{
     RULES, RenderFailure, SkewFacts, SkewRule, StageInput, StagePlan, StageState, VersionStep, hops, plan,
 };
 pub use policy::{Approval, OnFailure, PlanPolicy, StagePolicy};
+pub use rules::{
+    ApprovalRules, Discounted, GivenApproval, InvalidPerson, Means, Missing, Override, Owner, Owners, OwnersDialect,
+    OwnersError, OwningEntry, Person, Question, Roster, Verdict,
+};
 pub use stage::{InvalidStage, StageId, StageName};
-pub use step::approval_scope;
+pub use step::{approval_rules, approval_scope, approval_verdict};
 pub use step::{record, step};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::rules::ApprovalRules;
 use crate::window::MaintenanceWindow;
 
 /// Who has to agree before a stage is committed.
@@ -42,6 +43,8 @@ pub struct StagePolicy {
     pub timeout: Duration,
     /// Who has to agree before the stage is committed.
     pub approval: Approval,
+    /// Whose approval is enough.
+    pub approvers: ApprovalRules,
     /// What happens when its gate fails.
     pub on_failure: OnFailure,
     /// How often a reverted stage is committed again.
@@ -62,6 +65,7 @@ impl Default for StagePolicy {
             soak: Duration::from_secs(30),
             timeout: Duration::from_secs(60 * 60),
             approval: Approval::None,
+            approvers: ApprovalRules::default(),
             on_failure: OnFailure::Hold,
             retries: 0,
             minimum_reads: 2,

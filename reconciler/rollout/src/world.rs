@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::approval::ApprovalRecord;
+use crate::approval::{ApprovalRecord, People};
 use crate::deploy::DeployHead;
 use crate::history::GateHistory;
 use crate::identifier::{ClusterName, CommitId};
@@ -69,4 +69,7 @@ pub struct World {
     pub prerequisites: Vec<Prerequisite>,
     /// Approvals asked for so far.
     pub approvals: Vec<ApprovalRecord>,
+    /// What else is known of people.
+    #[serde(default)]
+    pub people: People,
 }

@@ -89,8 +89,18 @@ fn table(cluster: &ClusterPlan) -> Table {
     table
 }
 
-/// What people are asked before it is committed.
+/// What people are asked before it is committed, and who has to answer.
 fn approvals(cluster: &ClusterPlan) -> impl Iterator<Item = String> {
+    let mut rules: Vec<(&str, Vec<&str>)> = Vec::new();
+    for stage in cluster.stages.iter().filter(|stage| stage.state == "pending") {
+        let Some(wanted) = stage.approvers.as_deref() else { continue };
+        match rules.iter_mut().find(|(known, _)| *known == wanted) {
+            Some((_, stages)) => stages.push(&stage.name),
+            None => rules.push((wanted, vec![&stage.name])),
+        }
+    }
+    let rules = rules.into_iter().map(|(wanted, stages)| format!("approvers of {}: {wanted}", stages.join(", ")));
+    let rules: Vec<String> = rules.collect();
     let asked = |approval: &str| {
         let stages = cluster.stages.iter().filter(|stage| stage.state == "pending" && stage.approval == approval);
         stages.map(|stage| stage.name.as_str()).collect::<Vec<_>>().join(", ")
@@ -98,7 +108,7 @@ fn approvals(cluster: &ClusterPlan) -> impl Iterator<Item = String> {
     let (rollout, stages) = (asked("rollout"), asked("stage"));
     let rollout = (!rollout.is_empty()).then(|| format!("approval: people are asked once, before {rollout}"));
     let stages = (!stages.is_empty()).then(|| format!("approval: people are asked before each of {stages}"));
-    rollout.into_iter().chain(stages)
+    rollout.into_iter().chain(stages).chain(rules)
 }
 
 /// Prints the plans.

@@ -19,6 +19,7 @@ mod machines;
 mod near;
 pub mod parts;
 mod pass;
+pub mod people;
 mod plan;
 pub mod planner;
 pub mod proposal;

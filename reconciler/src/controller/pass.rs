@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use overlays::{Apply, ClusterSpec, RenderedTree};
-use rollout::{ApprovalRecord, ClusterName, Effect, Pause, Prerequisite, StageCommit, StageName, World};
+use rollout::{ApprovalRecord, ClusterName, Effect, Pause, People, Prerequisite, StageCommit, StageName, World};
 
 use super::access::Clusters;
 use super::asking::request;
 use super::commit::{self, Signature, StaleDecision};
 use super::direct;
 use super::directory::ClusterDirectory;
+use super::people;
 use super::planner::{ClusterView, FleetReading, Planner};
 use super::proposal::{self, Asking, Mergers, Told};
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
@@ -519,5 +520,6 @@ fn world(
         foreign_change: view.foreign.clone(),
         prerequisites,
         approvals,
+        people: People { roster: people::roster(policy), ..People::default() },
     }
 }

@@ -13,7 +13,7 @@ use rollout::{
 use super::directory::{ClusterDirectory, cluster_folder, tree_digest};
 use super::machines::Specification;
 use super::parts::{Part, target_tree};
-use super::{changes, expectation};
+use super::{changes, expectation, people};
 use crate::cluster::FluxReference;
 use crate::git::GitError;
 
@@ -53,6 +53,7 @@ pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
     let policy = &facts.fleet.policy;
     let mut blocked = facts.blocked.clone();
     blocked.extend(policy.windows(&facts.cluster.name).iter().filter_map(unusable_window));
+    blocked.extend(people::unusable_names(policy));
     let mut stages = Vec::new();
     for part in facts.parts {
         if part.skipped.is_some() {
@@ -247,6 +248,7 @@ pub fn stage_policy(policy: &Policy, cluster: &str, stage: &str) -> StagePolicy 
             overlays::Approval::Rollout => rollout::Approval::Rollout,
             overlays::Approval::Stage => rollout::Approval::Stage,
         },
+        approvers: people::rules(&effective.approvers),
         on_failure: match effective.on_failure {
             overlays::OnFailure::Hold => rollout::OnFailure::Hold,
             overlays::OnFailure::Revert => rollout::OnFailure::Revert,

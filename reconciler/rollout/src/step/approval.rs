@@ -5,12 +5,13 @@
 
 use jiff::Timestamp;
 
-use crate::approval::{ApprovalRecord, ApprovalScope, ApprovalState};
-use crate::deploy::{DeployHead, Landing, StageTrailer};
+use crate::approval::{ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState};
+use crate::deploy::{Landing, StageTrailer};
 use crate::effect::{ApprovalRequest, Effect, StageCommit};
 use crate::ledger::{Ledger, LedgerState};
-use crate::plan::{Plan, StagePlan};
+use crate::plan::{Plan, StagePlan, StageState};
 use crate::policy::Approval;
+use crate::rules::{ApprovalRules, Person, Question, Roster, Verdict};
 use crate::verdict::Reason;
 use crate::world::World;
 
@@ -22,9 +23,58 @@ use super::opening::{Stop, closed_windows, wait};
 pub fn scope(next: &StagePlan) -> Option<ApprovalScope> {
     match next.policy.approval {
         Approval::None => None,
+        Approval::Rollout if is_apart(next) => Some(ApprovalScope::Stage(next.stage.clone())),
         Approval::Rollout => Some(ApprovalScope::Rollout),
         Approval::Stage => Some(ApprovalScope::Stage(next.stage.clone())),
     }
+}
+
+/// Whether a stage is approved apart from its rollout, since there is no way back from it.
+fn is_apart(stage: &StagePlan) -> bool {
+    stage.policy.approvers.separate && !stage.one_way.is_empty()
+}
+
+/// Whose approval is enough for a scope: of a whole plan, what is enough for each of the stages that it lets through.
+#[must_use]
+pub fn rules(plan: &Plan, scope: &ApprovalScope) -> ApprovalRules {
+    let of_scope = |stage: &&StagePlan| {
+        let concerned = match scope {
+            ApprovalScope::Stage(wanted) => &stage.stage == wanted,
+            ApprovalScope::Rollout => stage.state != StageState::Skipped && !stage.stage.is_without_commit(),
+        };
+        concerned && self::scope(stage).as_ref() == Some(scope)
+    };
+    let stages = plan.stages.iter().filter(of_scope).map(|stage| &stage.policy.approvers);
+    stages.fold(ApprovalRules::default(), |both, rules| both.and(rules))
+}
+
+/// Whether that is there; `ledger` says who approved the other stages.
+#[must_use]
+pub fn verdict(
+    plan: &Plan,
+    scope: &ApprovalScope,
+    ledger: Option<&Ledger>,
+    roster: &Roster,
+    facts: &ApprovalFacts,
+) -> Verdict {
+    let others = ledger.into_iter().filter(|ledger| ledger.plan == plan.digest).flat_map(|ledger| &ledger.approvals);
+    let others = others.filter(|approved| &approved.scope != scope).flat_map(|approved| &approved.approvers);
+    let earlier: Vec<Person> = others.map(|approval| approval.who.clone()).collect();
+    let one_way = match scope {
+        ApprovalScope::Stage(stage) => plan.stage(stage).is_some_and(|stage| !stage.one_way.is_empty()),
+        ApprovalScope::Rollout => false,
+    };
+    let question = Question {
+        rules: &rules(plan, scope),
+        roster,
+        plan: &plan.digest,
+        given: &facts.given,
+        authors: &facts.authors,
+        owners: facts.owners.as_deref().map_err(String::as_str),
+        earlier: &earlier,
+        one_way,
+    };
+    question.judge()
 }
 
 /// The answer for a scope; answers to any other plan are void.
@@ -32,21 +82,40 @@ pub(super) fn answer<'a>(world: &'a World, plan: &Plan, scope: &ApprovalScope) -
     world.approvals.iter().rev().find(|record| record.plan == plan.digest && &record.scope == scope)
 }
 
-/// Puts down who merged what was proposed, and when, now that it is on the branch.
-pub(super) fn name(ledger: &mut Ledger, deploy: &DeployHead) {
+/// The plan that the ledger is carrying out, where it is known.
+pub(super) fn plan_of<'a>(world: &'a World, ledger: &Ledger) -> Option<&'a Plan> {
+    let own = |plan: &&Plan| plan.digest == ledger.plan;
+    Some(&world.plan).filter(own).or(world.running.as_ref().filter(own))
+}
+
+/// Puts down who merged what was proposed, when, and who else approved it, now that it is on the branch.
+pub(super) fn name(ledger: &mut Ledger, world: &World) {
+    let (before, own) = (ledger.clone(), plan_of(world, ledger));
+    let counted = |known: &ApprovalRecord| match own
+        .map(|plan| verdict(plan, &known.scope, Some(&before), &world.people.roster, &known.facts))
+    {
+        Some(Verdict::Met(approvers)) => approvers,
+        Some(Verdict::Unmet { .. }) | None => Vec::new(),
+    };
     let (cluster, rollout) = (&ledger.cluster, &ledger.rollout);
-    let first = ledger.stages.first().map(|record| &record.stage);
-    for approved in ledger.approvals.iter_mut().filter(|approved| approved.by.is_none()) {
-        let stage = match &approved.scope {
-            ApprovalScope::Stage(stage) => Some(stage),
-            ApprovalScope::Rollout => first,
-        };
+    let brought: Vec<_> = ledger.approvals.iter().map(|approved| ledger.brought(approved).cloned()).collect();
+    for (approved, stage) in ledger.approvals.iter_mut().zip(brought) {
         let is_of = |trailer: &StageTrailer| {
-            &trailer.cluster == cluster && &trailer.rollout == rollout && Some(&trailer.stage) == stage
+            &trailer.cluster == cluster && &trailer.rollout == rollout && Some(&trailer.stage) == stage.as_ref()
         };
-        let landed = deploy.commits.iter().rev().find(|commit| commit.trailer.as_ref().is_some_and(is_of));
-        if let Some((Landing::Merged(by), at)) = landed.map(|commit| (&commit.landing, commit.committed_at)) {
+        let landed = world.deploy.commits.iter().rev().find(|commit| commit.trailer.as_ref().is_some_and(is_of));
+        if let Some((Landing::Merged(by), at)) = landed.map(|commit| (&commit.landing, commit.committed_at))
+            && approved.by.is_none()
+        {
             (approved.by, approved.at) = (Some(by.clone()), Some(at));
+        }
+        let known =
+            world.people.landed.iter().find(|known| known.scope == approved.scope && known.plan == approved.plan);
+        if let Some(known) = known.filter(|_| approved.approvers.is_empty()) {
+            approved.approvers = counted(known);
+        }
+        if let Some(known) = known.filter(|_| approved.overridden.is_none()) {
+            approved.overridden.clone_from(&known.facts.overridden);
         }
     }
 }
@@ -86,9 +155,23 @@ pub(super) fn ask(
                 None => "no maintenance window opens any more".to_owned(),
             });
             let window = not_yet.as_ref().map(|window| format!("; {window}")).unwrap_or_default();
-            let help = format!("merge what is proposed, or `stepgate approve {}`", plan.cluster);
-            let reason = Reason::new(format!("{what} waits for approval{place}{window}")).help(help);
-            let request = ApprovalRequest { scope, commit: commit.clone(), not_yet };
+            let facts = record.map(|record| record.facts.clone()).unwrap_or_default();
+            let (missing, approvers) = if rules(plan, &scope).take_anybody() {
+                (Vec::new(), Vec::new())
+            } else {
+                match verdict(plan, &scope, running, &world.people.roster, &facts) {
+                    Verdict::Met(approvers) => (Vec::new(), approvers),
+                    unmet @ Verdict::Unmet { .. } => (unmet.lines(), Vec::new()),
+                }
+            };
+            let lacks: String = missing.iter().map(|line| format!("; {line}")).collect();
+            let help = if missing.is_empty() {
+                format!("merge what is proposed, or `stepgate approve {}`", plan.cluster)
+            } else {
+                format!("approve it: `stepgate approve {}`, or on the forge", plan.cluster)
+            };
+            let reason = Reason::new(format!("{what} waits for approval{place}{lacks}{window}")).help(help);
+            let request = ApprovalRequest { scope, commit: commit.clone(), not_yet, missing, approvers };
             // The gate that let it be proposed goes on being watched: what it no longer allows is not to be merged.
             let at = next_reading(world, next.policy.maximum_age, None, now);
             Err(vec![

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::approval::Approved;
+use crate::approval::{ApprovalScope, Approved};
 use crate::before::Before;
 use crate::effect::{Effect, StageCommit};
 use crate::identifier::CommitId;
@@ -51,13 +51,22 @@ pub(super) fn stage(
         Some(ledger) => ledger.clone(),
         None => begin(world, plan, now),
     };
-    approval::name(&mut ledger, &world.deploy);
+    approval::name(&mut ledger, world);
     ledger.source = plan.source.clone();
     ledger.stages.push(record);
     if let Some(scope) = approval::scope(next).filter(|scope| !ledger.is_approved(scope, &plan.digest)) {
         let by = approval::answer(world, plan, &scope).and_then(|record| record.by.clone());
         let at = by.is_some().then_some(now);
-        ledger.approvals.push(Approved { scope, plan: plan.digest.clone(), by, at });
+        let with = (scope == ApprovalScope::Rollout && ledger.stages.len() > 1).then(|| next.stage.clone());
+        ledger.approvals.push(Approved {
+            scope,
+            plan: plan.digest.clone(),
+            by,
+            at,
+            with,
+            approvers: Vec::new(),
+            overridden: None,
+        });
     }
     for change in &next.changes {
         match &change.new_version {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{record, step};
-use crate::approval::{ApprovalRecord, ApprovalState};
+use crate::approval::{ApprovalFacts, ApprovalRecord, ApprovalState, People};
 use crate::change::{ChangeClass, ComponentChange};
 use crate::deploy::{DeployCommit, DeployHead, Landing, StageTrailer};
 use crate::effect::{Effect, StageCommit};
@@ -18,6 +18,7 @@ use crate::observation::{
 };
 use crate::plan::{ClusterRole, Plan, PlanInput, SkewFacts, StageInput, VersionStep, plan};
 use crate::policy::{PlanPolicy, StagePolicy};
+use crate::rules::{GivenApproval, Means};
 use crate::stage::{StageId, StageName};
 use crate::world::{ForeignChange, Pause, Prerequisite, World};
 
@@ -37,6 +38,7 @@ pub(super) struct Laboratory {
     pub(super) history: GateHistory,
     pub(super) observation: Option<Observation>,
     pub(super) approvals: Vec<ApprovalRecord>,
+    pub(super) people: People,
     /// The commit that people were asked about last.
     pub(super) proposed: Option<StageCommit>,
     pub(super) backup: Option<BackupReport>,
@@ -79,6 +81,7 @@ impl Laboratory {
             history: GateHistory::default(),
             observation: None,
             approvals: Vec::new(),
+            people: People::default(),
             proposed: None,
             backup: None,
             broken: Vec::new(),
@@ -187,6 +190,7 @@ impl Laboratory {
             foreign_change: self.foreign_change.clone(),
             prerequisites: self.prerequisites.clone(),
             approvals: self.approvals.clone(),
+            people: self.people.clone(),
         }
     }
 
@@ -300,6 +304,7 @@ impl Laboratory {
                         state: ApprovalState::Pending,
                         by: None,
                         place: None,
+                        facts: ApprovalFacts::default(),
                     });
                 }
                 self.proposed = Some(request.commit.clone());
@@ -316,6 +321,31 @@ impl Laboratory {
     pub(super) fn merge(&mut self) {
         let proposed = self.proposed.take().unwrap();
         self.carry_out(&Effect::Commit(proposed));
+    }
+
+    /// Somebody merges what was proposed last, and is the only one who is known to have approved it.
+    pub(super) fn merge_by(&mut self, who: &str) {
+        let proposed = self.proposed.clone().unwrap();
+        self.merge();
+        self.deploy.commits.last_mut().unwrap().landing = Landing::Merged(who.to_owned());
+        let approved = proposed.ledger.approvals.last().unwrap();
+        let plan = proposed.plan.clone();
+        let given = GivenApproval { who: who.parse().unwrap(), plan: plan.clone(), at: None, means: Means::Merge };
+        self.people.landed.push(ApprovalRecord {
+            scope: approved.scope.clone(),
+            plan,
+            state: ApprovalState::Approved,
+            by: None,
+            place: None,
+            facts: ApprovalFacts { given: vec![given], ..ApprovalFacts::default() },
+        });
+    }
+
+    /// Somebody approves what landed last.
+    pub(super) fn approve(&mut self, who: &str) {
+        let facts = &mut self.people.landed.last_mut().unwrap().facts;
+        let first = facts.given.first().unwrap().clone();
+        facts.given.push(GivenApproval { who: who.parse().unwrap(), means: Means::Review, ..first });
     }
 
     pub(super) fn append(&mut self, trailer: Option<StageTrailer>) {

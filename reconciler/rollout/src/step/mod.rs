@@ -7,12 +7,15 @@ mod advance;
 mod approval;
 mod commit;
 mod gates;
+mod landed;
 mod opening;
 
 #[cfg(test)]
 mod laboratory;
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod rules_tests;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +31,7 @@ use crate::stage::{StageId, StageName};
 use crate::verdict::{Evidence, GateVerdict, Reason};
 use crate::world::World;
 
-pub use approval::scope as approval_scope;
+pub use approval::{rules as approval_rules, scope as approval_scope, verdict as approval_verdict};
 
 use opening::Opening;
 
@@ -38,6 +41,10 @@ use opening::Opening;
 /// [`Effect::Blocked`] with the reason, or [`Effect::Done`].
 #[must_use]
 pub fn step(world: &World, now: Timestamp) -> Vec<Effect> {
+    landed::restrain(world, decide(world, now))
+}
+
+fn decide(world: &World, now: Timestamp) -> Vec<Effect> {
     let next = world.plan.next_stage().map(|stage| stage.stage.clone());
     if let Some(pause) = &world.paused {
         let because = pause.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -213,7 +220,7 @@ fn repairs(plan: &Plan, failed: &StageId) -> bool {
 
 fn close(world: &World, ledger: &Ledger, state: LedgerState, evidence: Evidence, now: Timestamp) -> Effect {
     let mut ledger = Ledger { state, finished_at: Some(now), verified: Some(evidence), ..ledger.clone() };
-    approval::name(&mut ledger, &world.deploy);
+    approval::name(&mut ledger, world);
     let parent = world.deploy.commit().map(|commit| commit.id.clone());
     Effect::Close(LedgerCommit { cluster: world.plan.cluster.clone(), parent, ledger })
 }

@@ -300,6 +300,7 @@ impl Model {
             foreign_change: own.foreign.then(|| ForeignChange { commit: None, author: None, paths: Vec::new() }),
             prerequisites: prerequisites.into_iter().collect(),
             approvals: Vec::new(),
+            people: rollout::People::default(),
         }
     }
 

@@ -281,6 +281,7 @@ impl Memory {
                     foreign_change: None,
                     prerequisites: Vec::new(),
                     approvals: Vec::new(),
+                    people: rollout::People::default(),
                 };
                 Remembered { source: source.id.clone(), head: head.id.clone(), world }
             }

@@ -88,6 +88,7 @@ fn approve_everything(world: &mut World) {
             state: ApprovalState::Approved,
             by: None,
             place: None,
+            facts: rollout::ApprovalFacts::default(),
         })
         .collect();
 }

@@ -293,6 +293,7 @@ impl Simulation {
                 state: ApprovalState::Pending,
                 by: None,
                 place: Some(format!("stepgate/{}", commit.rollout)),
+                facts: rollout::ApprovalFacts::default(),
             });
         }
     }

@@ -10,7 +10,7 @@ mod command;
 mod open;
 mod pull_request;
 
-use rollout::{ApprovalRecord, ApprovalScope, ApprovalState, CommitId, Plan, RolloutId, approval_scope};
+use rollout::{ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, CommitId, Plan, RolloutId, approval_scope};
 
 pub use answer::{AnswerError, Approval, approve, reject};
 pub use pull_request::{Asking, Mergers, Shown, Told, askings, name_mergers};
@@ -86,6 +86,7 @@ impl Proposal {
             state: if self.rejected_by.is_some() { ApprovalState::Rejected } else { ApprovalState::Pending },
             by: self.rejected_by.clone(),
             place: Some(format!("branch {}{edited}", self.branch)),
+            facts: ApprovalFacts::default(),
         }
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use rollout::{
-    ApprovalRecord, ApprovalRequest, ApprovalScope, ApprovalState, CommitId, DeployHead, Landing, PlanDigest,
+    ApprovalFacts, ApprovalRecord, ApprovalRequest, ApprovalScope, ApprovalState, CommitId, DeployHead, Landing,
+    PlanDigest,
 };
 
 use super::command::{Conversation, speakers};
@@ -73,6 +74,7 @@ impl Asking {
             state: ApprovalState::Pending,
             by: None,
             place: None,
+            facts: ApprovalFacts::default(),
         };
         let pull = self.pull.as_ref().ok().and_then(Option::as_ref);
         let error = self.pull.as_ref().err().or(self.problem.as_ref());

@@ -1,0 +1,153 @@
+//! Who has to approve, and who is who: `approvers`, `groups` and `people` of `stepgate.yaml`.
+
+use std::collections::BTreeMap;
+
+use kustomize_rs::yaml::{Node, Span};
+use serde::Serialize;
+
+use super::read::Reader;
+use crate::nearest::nearest;
+
+/// Rules for approvals as written at one level; what is absent comes from the next weaker level.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApproverRules {
+    /// How many people at least.
+    pub minimum: Option<u32>,
+    /// How many of each named group. A level that names any takes the place of what weaker levels name.
+    pub groups: Option<BTreeMap<String, u32>>,
+    /// Whether owners by CODEOWNERS have to be heard.
+    pub code_owners: Option<bool>,
+    /// Whether who wrote a change may approve it.
+    pub author: Option<bool>,
+    /// Whether a stage without a way back is approved apart from the others.
+    pub separate: Option<bool>,
+}
+
+impl ApproverRules {
+    pub(super) fn over(&self, weaker: &mut Self) {
+        weaker.minimum = self.minimum.or(weaker.minimum);
+        weaker.code_owners = self.code_owners.or(weaker.code_owners);
+        weaker.author = self.author.or(weaker.author);
+        weaker.separate = self.separate.or(weaker.separate);
+        if self.groups.is_some() {
+            weaker.groups.clone_from(&self.groups);
+        }
+    }
+
+    /// Whether any rule is written.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+const RULES: [&str; 5] = ["minimum", "groups", "codeOwners", "author", "separate"];
+
+impl Reader<'_> {
+    pub(super) fn approvers(&mut self, node: &Node, place: &str) -> ApproverRules {
+        let mut rules = ApproverRules::default();
+        for entry in self.mapping(node, place).into_iter().flatten() {
+            let (value, place) = (&entry.value, format!("{place}.{}", entry.key));
+            match entry.key.as_str() {
+                "minimum" => rules.minimum = self.number(value, &place, 1, 100),
+                "groups" => rules.groups = Some(self.wanted_groups(value, &place)),
+                "codeOwners" => rules.code_owners = self.boolean(value, &place),
+                "author" => rules.author = self.boolean(value, &place),
+                "separate" => rules.separate = self.boolean(value, &place),
+                _ => self.unknown(entry, "approvers", &RULES),
+            }
+        }
+        rules
+    }
+
+    /// How many of which group: those that nobody describes are told once everything is read.
+    fn wanted_groups(&mut self, node: &Node, place: &str) -> BTreeMap<String, u32> {
+        let mut groups = BTreeMap::new();
+        for entry in self.mapping(node, place).into_iter().flatten() {
+            let name = entry.key.to_string();
+            // Kept even where the number is wrong: a rule that was meant is not dropped.
+            let wanted = self.number(&entry.value, &format!("{place}.{name}"), 0, 100).unwrap_or(1);
+            self.wanted.push((name.clone(), wanted, entry.key_span, self.cluster.clone()));
+            groups.insert(name, wanted);
+        }
+        groups
+    }
+
+    /// Lists of names, by name.
+    pub(super) fn named_lists(&mut self, node: &Node, place: &str) -> BTreeMap<String, Vec<String>> {
+        let mut lists = BTreeMap::new();
+        for entry in self.mapping(node, place).into_iter().flatten() {
+            let names = self.texts(&entry.value, &format!("{place}.{}", entry.key));
+            lists.insert(entry.key.to_string(), names);
+        }
+        lists
+    }
+
+    /// Says which rules cannot be met by the groups that are described.
+    pub(super) fn check_wanted_groups(&mut self, groups: &BTreeMap<String, Vec<String>>) {
+        let names: Vec<&str> = groups.keys().map(String::as_str).collect();
+        for (name, wanted, span, cluster) in std::mem::take(&mut self.wanted) {
+            let problem: Option<(Span, String, Option<String>)> = match groups.get(&name) {
+                None => {
+                    let hint = nearest(&name, &names).map(|name| format!("did you mean {name:?}?"));
+                    Some((span, format!("group {name:?} is not under groups"), hint))
+                }
+                Some(members) if u32::try_from(members.len()).is_ok_and(|size| size < wanted) => {
+                    let size = members.len();
+                    Some((span, format!("group {name:?} has {size} members, and {wanted} have to approve"), None))
+                }
+                Some(_) => None,
+            };
+            if let Some((span, message, hint)) = problem {
+                self.cluster = cluster;
+                self.problem(span, message, hint);
+                self.cluster = None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::RepoPath;
+    use crate::policy::{Policy, read_policy};
+
+    fn read(text: &str) -> (Policy, Vec<String>) {
+        let (policy, problems) = read_policy(&RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes());
+        (policy, problems.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn the_most_specific_rule_wins_field_by_field() {
+        let (policy, problems) = read(
+            "groups: {platform: [alice, Bob <bob@x.org>], database: ['@carol']}\npeople: {alice: [alice@x.org]}\n\
+             approvers: {minimum: 2, codeOwners: true, groups: {platform: 1}}\n\
+             stages: {etcd: {approvers: {groups: {database: 1}}}}\n\
+             environments: {lab: {clusters: ['lab-*'], approvers: {minimum: 1, codeOwners: false}}}\n\
+             clusters: {lab-1: {stages: {etcd: {approvers: {separate: true}}}}}\n",
+        );
+        assert_eq!(problems, [""; 0]);
+        let rules = |cluster: &str, stage: &str| policy.effective(cluster, stage).approvers;
+        let groups = |cluster: &str, stage: &str| rules(cluster, stage).groups.unwrap().into_keys().collect::<Vec<_>>();
+        assert_eq!((rules("prod", "capi").minimum, groups("prod", "capi")), (Some(2), vec!["platform".to_owned()]));
+        assert_eq!((rules("prod", "etcd").minimum, groups("prod", "etcd")), (Some(2), vec!["database".to_owned()]));
+        let lab = rules("lab-1", "etcd");
+        assert_eq!((lab.minimum, lab.code_owners, lab.separate, lab.author), (Some(1), Some(false), Some(true), None));
+        assert!(policy.groups["platform"].len() == 2 && policy.people["alice"] == ["alice@x.org"]);
+        assert!(read("").0.effective("x", "capi").approvers.is_empty());
+    }
+
+    #[test]
+    fn every_mistake_is_told() {
+        for (text, wanted) in [
+            ("approvers: {minimum: 0}", "approvers.minimum must be a number from 1 to 100"),
+            ("approvers: {minimun: 1}", "unknown field \"minimun\" in approvers"),
+            ("approvers: {groups: {platfrom: 1}}\ngroups: {platform: [a]}", "group \"platfrom\" is not under groups"),
+            ("approvers: {groups: {a: 3}}\ngroups: {a: [b, c]}", "has 2 members, and 3 have to approve"),
+            ("groups: {a: b}", "groups.a must be a list"),
+        ] {
+            let (_, problems) = read(text);
+            assert!(problems.iter().any(|problem| problem.contains(wanted)), "{text}: {problems:?}");
+        }
+    }
+}

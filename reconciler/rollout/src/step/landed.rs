@@ -1,0 +1,118 @@
+//! What was merged and should not have been: before its rules were met, or after what it was proposed for had moved on.
+//!
+//! Architecture Invariant: a merge is never taken for more than people approved. Where it came too early or too late the cluster stands still,
+//! until what is missing is there, somebody overrides it, or it is taken off the branch.
+
+use jiff::Timestamp;
+
+use crate::approval::{ApprovalFacts, Approved};
+use crate::deploy::{DeployCommit, Landing};
+use crate::effect::Effect;
+use crate::ledger::{Ledger, LedgerState, StageRecordKind};
+use crate::plan::Plan;
+use crate::rules::Verdict;
+use crate::stage::StageId;
+use crate::verdict::Reason;
+use crate::world::World;
+
+use super::approval;
+
+/// Lets nothing follow on a merge that does not count. Going back, and standing still for another reason, stay as they are.
+pub(super) fn restrain(world: &World, effects: Vec<Effect>) -> Vec<Effect> {
+    let Some((stage, reasons, help)) = objection(world) else { return effects };
+    let stays = |effect: &Effect| matches!(effect, Effect::Revert(_) | Effect::Blocked { .. } | Effect::Done);
+    if effects.iter().any(stays) || world.paused.is_some() {
+        return effects;
+    }
+    let mut held = false;
+    let mut restrained = Vec::new();
+    for effect in effects {
+        match effect {
+            Effect::Hold { stage, reasons: mut known, help } => {
+                held = true;
+                known.extend(reasons.iter().cloned());
+                restrained.push(Effect::Hold { stage, reasons: known, help });
+            }
+            Effect::Observe { .. } | Effect::Backup { .. } => restrained.push(effect),
+            Effect::RequestApproval(_)
+            | Effect::Commit(_)
+            | Effect::Revert(_)
+            | Effect::Close(_)
+            | Effect::Wait { .. }
+            | Effect::Blocked { .. }
+            | Effect::Done => {}
+        }
+    }
+    if !held {
+        restrained.push(Effect::Hold { stage, reasons, help });
+    }
+    restrained
+}
+
+/// What speaks against the stage that landed last. Whatever a later commit of ours followed on has been accepted.
+fn objection(world: &World) -> Option<(StageId, Vec<Reason>, String)> {
+    let ledger = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running)?;
+    let record = ledger.stages.last().filter(|record| record.kind == StageRecordKind::Commit)?;
+    let brought =
+        |approved: &&Approved| ledger.brought(approved) == Some(&record.stage) && approved.plan == ledger.plan;
+    let approved = ledger.approvals.iter().rev().find(brought)?;
+    let landed = world.deploy.commits.iter().rev().find(|commit| is_of(commit, ledger, &record.stage))?;
+    if landed.landing == Landing::Pushed || approved.overridden.is_some() {
+        return None;
+    }
+    let known = world.people.landed.iter().find(|known| known.scope == approved.scope && known.plan == approved.plan);
+    let facts = known.map(|known| known.facts.clone()).unwrap_or_default();
+    if facts.overridden.is_some() {
+        return None;
+    }
+    let stage = &record.stage;
+    let cluster = &ledger.cluster;
+    let override_it = format!("`stepgate approve {cluster} --override --reason TEXT --yes` takes it as it is");
+    let undo_it = format!("`git revert` of commit {} on the deploy branch takes it back", landed.id);
+    let mut reasons = Vec::new();
+    let stale = stale(world, ledger, landed).map(|moved_at| {
+        let source = &world.plan.source;
+        Reason::new(format!(
+            "stage {stage} was merged at {} for plan {}, after the source branch had moved on at {moved_at}: {source} asks for plan {}",
+            landed.committed_at, ledger.plan, world.plan.digest
+        ))
+    });
+    let is_stale = stale.is_some();
+    reasons.extend(stale);
+    let missing = missing(world, ledger, approved, &facts);
+    reasons.extend(missing.iter().map(|line| Reason::new(format!("stage {stage} was merged too early: {line}"))));
+    if reasons.is_empty() {
+        return None;
+    }
+    let approve_it = format!("`stepgate approve {cluster} --yes`, or a review, adds an approval; ");
+    let help = format!("{}{override_it}; {undo_it}", if is_stale { String::new() } else { approve_it });
+    Some((stage.clone(), reasons, help))
+}
+
+fn is_of(commit: &DeployCommit, ledger: &Ledger, stage: &StageId) -> bool {
+    commit.trailer.as_ref().is_some_and(|trailer| {
+        trailer.cluster == ledger.cluster && trailer.rollout == ledger.rollout && &trailer.stage == stage
+    })
+}
+
+/// When the source branch moved on, where that was before the merge. Of a fast-forward git tells no time, so nothing is said of it.
+fn stale(world: &World, ledger: &Ledger, landed: &DeployCommit) -> Option<Timestamp> {
+    let moved_at = world.people.source_moved_at.filter(|_| world.plan.digest != ledger.plan)?;
+    let merged = matches!(landed.landing, Landing::Merged(_));
+    (merged && moved_at <= landed.committed_at).then_some(moved_at)
+}
+
+/// What the rules of its own plan miss.
+fn missing(world: &World, ledger: &Ledger, approved: &Approved, facts: &ApprovalFacts) -> Vec<String> {
+    // Where the plan cannot be made again, the rules of the newest one are the nearest.
+    let plan = approval::plan_of(world, ledger).unwrap_or(&world.plan);
+    let rules = approval::rules(plan, &approved.scope);
+    if rules.take_anybody() || !approved.approvers.is_empty() {
+        return Vec::new();
+    }
+    let facts_of_plan = Plan { digest: ledger.plan.clone(), ..plan.clone() };
+    match approval::verdict(&facts_of_plan, &approved.scope, Some(ledger), &world.people.roster, facts) {
+        Verdict::Met(_) => Vec::new(),
+        unmet @ Verdict::Unmet { .. } => unmet.lines(),
+    }
+}

@@ -1,0 +1,160 @@
+use jiff::SignedDuration;
+
+use super::laboratory::Laboratory;
+use crate::approval::{ApprovalFacts, ApprovalScope};
+use crate::effect::Effect;
+use crate::policy::{Approval, OnFailure};
+use crate::rules::{ApprovalRules, Override};
+
+fn asking(stages: &[(&'static str, u8, u8)], rules: ApprovalRules) -> Laboratory {
+    let mut laboratory = Laboratory::new(stages);
+    laboratory.policy.approval = Approval::Stage;
+    laboratory.policy.approvers = rules;
+    laboratory
+}
+
+fn two() -> ApprovalRules {
+    ApprovalRules { minimum: 2, ..ApprovalRules::default() }
+}
+
+/// What holds, and what helps.
+fn held(effects: &[Effect]) -> (String, String) {
+    let told = effects.iter().find_map(|effect| match effect {
+        Effect::Hold { reasons, help, .. } => {
+            Some((reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "), help.clone()))
+        }
+        _ => None,
+    });
+    told.unwrap_or_else(|| panic!("nothing is held: {effects:?}"))
+}
+
+fn waits(effects: &[Effect]) -> String {
+    let told = effects.iter().find_map(|effect| match effect {
+        Effect::Wait { reason, .. } => Some(reason.to_string()),
+        _ => None,
+    });
+    told.unwrap_or_else(|| panic!("nothing is waited for: {effects:?}"))
+}
+
+#[test]
+fn what_is_asked_tells_what_is_missing() {
+    let rules = ApprovalRules { groups: [("platform".into(), 1)].into(), ..two() };
+    let mut laboratory = asking(&[("capi", 1, 2)], rules);
+    laboratory.people.roster.groups.insert("platform".into(), vec!["carol".parse().unwrap()]);
+    let effects = laboratory.turns(20);
+    let waiting = waits(&effects);
+    assert!(waiting.contains("waits for approval; 0 of 2 approvals; group platform missing"), "{waiting}");
+    let Some(Effect::RequestApproval(request)) =
+        effects.iter().find(|effect| matches!(effect, Effect::RequestApproval(_)))
+    else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(request.missing, ["0 of 2 approvals", "group platform missing"]);
+    assert_eq!(laboratory.log(), ["ask"]);
+}
+
+#[test]
+fn a_merge_without_enough_approvals_holds_until_they_are_there() {
+    let mut laboratory = asking(&[("cert-manager", 1, 2), ("capi", 1, 2)], two());
+    laboratory.turns(20);
+    laboratory.merge_by("alice");
+    let (reasons, help) = held(&laboratory.turns(20));
+    assert!(reasons.contains("stage cert-manager was merged too early: 1 of 2 approvals"), "{reasons}");
+    assert!(help.contains("stepgate approve mgmt --yes") && help.contains("--override --reason"), "{help}");
+    assert_eq!(laboratory.log(), ["ask", "commit cert-manager 2"], "nothing follows");
+    laboratory.approve("bob");
+    laboratory.turns(20);
+    laboratory.merge_by("alice");
+    laboratory.approve("bob");
+    laboratory.until("close");
+    let approvals = &laboratory.ledger.as_ref().unwrap().approvals;
+    let names = |index: usize| approvals[index].approvers.iter().map(|it| it.who.to_string()).collect::<Vec<_>>();
+    assert_eq!((names(0), names(1)), (vec!["alice".to_owned(), "bob".to_owned()], vec!["alice".into(), "bob".into()]));
+    assert!(approvals.iter().all(|approved| approved.approvers.iter().all(|given| given.plan == approved.plan)));
+}
+
+#[test]
+fn nothing_is_closed_without_the_approvals_of_the_last_stage() {
+    let mut laboratory = asking(&[("capi", 1, 2)], two());
+    laboratory.turns(20);
+    laboratory.merge_by("alice");
+    held(&laboratory.turns(100));
+    assert_eq!(laboratory.log(), ["ask", "commit capi 2"]);
+}
+
+#[test]
+fn a_person_may_override_and_the_ledger_tells_who_and_why() {
+    let mut laboratory = asking(&[("capi", 1, 2)], two());
+    laboratory.turns(20);
+    laboratory.merge_by("alice");
+    held(&laboratory.turns(20));
+    let plan = laboratory.ledger.as_ref().unwrap().plan.clone();
+    let (who, at) = ("alice".parse().unwrap(), laboratory.now);
+    let reason = "the cluster is down".to_owned();
+    let missing = vec!["1 of 2 approvals".to_owned()];
+    let facts: &mut ApprovalFacts = &mut laboratory.people.landed.last_mut().unwrap().facts;
+    facts.overridden = Some(Override { who, at, plan, reason, missing });
+    laboratory.until("close");
+    let approved = &laboratory.ledger.as_ref().unwrap().approvals[0];
+    assert_eq!(approved.overridden.as_ref().unwrap().reason, "the cluster is down");
+    assert!(approved.approvers.is_empty(), "nobody else approved it");
+}
+
+#[test]
+fn a_merge_after_the_source_has_moved_on_holds() {
+    let mut laboratory = asking(&[("cert-manager", 1, 2), ("capi", 1, 2)], ApprovalRules::default());
+    laboratory.turns(20);
+    laboratory.push(&[("capi", 3)]);
+    laboratory.people.source_moved_at = Some(laboratory.now);
+    laboratory.now += SignedDuration::from_secs(1);
+    laboratory.merge_by("alice");
+    let (reasons, help) = held(&laboratory.turns(20));
+    assert!(reasons.contains("after the source branch had moved on at"), "{reasons}");
+    assert!(help.contains("git revert") && !help.contains("--yes`, or a review"), "{help}");
+    assert_eq!(laboratory.log(), ["ask", "commit cert-manager 2"]);
+    // The source branch comes back to what was merged.
+    laboratory.push(&[("capi", 2)]);
+    laboratory.people.source_moved_at = None;
+    laboratory.turns(20);
+    assert_eq!(laboratory.log(), ["ask", "commit cert-manager 2", "ask"]);
+}
+
+#[test]
+fn a_source_that_moves_after_the_merge_holds_nothing() {
+    let mut laboratory = asking(&[("cert-manager", 1, 2), ("capi", 1, 2)], ApprovalRules::default());
+    laboratory.turns(20);
+    laboratory.merge_by("alice");
+    laboratory.now += SignedDuration::from_secs(1);
+    laboratory.push(&[("capi", 3)]);
+    laboratory.people.source_moved_at = Some(laboratory.now);
+    laboratory.turns(20);
+    assert_eq!(laboratory.log(), ["ask", "commit cert-manager 2", "ask"]);
+}
+
+#[test]
+fn a_failed_stage_is_reverted_whoever_approved_it() {
+    let mut laboratory = asking(&[("cert-manager", 1, 2)], two());
+    laboratory.policy.on_failure = OnFailure::Revert;
+    laboratory.broken = vec![("cert-manager", 2)];
+    laboratory.turns(20);
+    laboratory.merge_by("alice");
+    laboratory.until("revert cert-manager 1");
+}
+
+#[test]
+fn a_stage_without_a_way_back_is_asked_apart_and_of_somebody_else() {
+    let rules = ApprovalRules { separate: true, ..ApprovalRules::default() };
+    let mut laboratory = asking(&[("cert-manager", 1, 2), ("capi", 1, 2)], rules);
+    laboratory.policy.approval = Approval::Rollout;
+    laboratory.one_way = true;
+    laboratory.turns(20);
+    assert_eq!(laboratory.approvals[0].scope, ApprovalScope::Stage("cert-manager".parse().unwrap()));
+    laboratory.merge_by("alice");
+    laboratory.turns(20);
+    assert_eq!(laboratory.log(), ["ask", "commit cert-manager 2", "ask"]);
+    laboratory.merge_by("alice");
+    let (reasons, _) = held(&laboratory.turns(20));
+    assert!(reasons.contains("somebody who has approved no other stage"), "{reasons}");
+    laboratory.approve("bob");
+    laboratory.until("close");
+}
