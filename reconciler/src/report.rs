@@ -149,7 +149,7 @@ impl StageReport {
             }
             .to_owned(),
             approvers: (!stage.stage.is_without_commit() && stage.policy.approval != Approval::None)
-                .then(|| &stage.policy.approvers)
+                .then_some(&stage.policy.approvers)
                 .filter(|rules| !rules.take_anybody())
                 .map(ToString::to_string),
         }

@@ -5,7 +5,7 @@ use clap::Args;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::{FleetArguments, fleet, output};
-use crate::controller::proposal::{AnswerError, Approval, approve};
+use crate::controller::proposal::{AnswerError, Approval, Consent, answer};
 use crate::git::{Identity, Repository};
 
 /// Arguments of `stepgate approve`.
@@ -17,6 +17,12 @@ pub struct Arguments {
     person: PersonArguments,
     /// The cluster.
     cluster: String,
+    /// Set the rules for approvals aside, in an emergency. Who did, when, why, and what was missing stays in git.
+    #[arg(long = "override", requires = "reason")]
+    overriding: bool,
+    /// Why they are set aside.
+    #[arg(long, value_name = "TEXT", requires = "overriding")]
+    reason: Option<String>,
 }
 
 /// Who answers a proposal, and whether it is meant.
@@ -54,12 +60,21 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     opened.clusters(Some(&arguments.cluster))?;
     let by = arguments.person.identity(opened.planner.repository())?;
     let view = opened.view(&arguments.cluster)?;
-    let answer = approve(&opened.planner, &opened.reading, &view, by.as_ref(), jiff::Timestamp::now());
+    let consent = arguments.reason.as_deref().map_or(Consent::Word, Consent::Override);
+    let now = jiff::Timestamp::now();
+    let answer = answer(&opened.planner, &opened.reading, &view, by.as_ref(), &consent, now);
     let approval = answer.map_err(explain)?;
-    output::print_text(&match &approval.commit {
-        Some(commit) => format!("{}: approved stage {}, commit {commit}\n", view.name, approval.stage),
-        None => would(&view.name, "merged", &approval),
-    })?;
+    let missing: String = approval.missing.iter().map(|line| format!("  missing: {line}\n")).collect();
+    let text = match &approval.commit {
+        Some(commit) if missing.is_empty() => {
+            format!("{}: approved stage {}, commit {commit}\n", view.name, approval.stage)
+        }
+        Some(commit) => {
+            format!("{}: noted your approval of stage {}, commit {commit}\n{missing}", view.name, approval.stage)
+        }
+        None => format!("{}{missing}", would(&view.name, "approved", &approval)),
+    };
+    output::print_text(&text)?;
     Ok(Exit::Success)
 }
 

@@ -1,13 +1,14 @@
 //! `stepgate status`: where every cluster stands, as far as git tells.
 
 use clap::Args;
-use rollout::LedgerState;
+use rollout::{LedgerState, Override};
 use serde::Serialize;
 
 use super::ReportArguments;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{self, Report, Table};
+use crate::controller::people::facts::overridden;
 use crate::controller::planner::ClusterView;
 
 /// Arguments of `stepgate status`.
@@ -46,8 +47,8 @@ pub struct ClusterStatus {
 }
 
 impl ClusterStatus {
-    /// What git alone says of a cluster.
-    pub fn of(view: &ClusterView) -> Self {
+    /// What git alone says of a cluster, and by whom rules for approvals were set aside.
+    pub fn of(view: &ClusterView, overridden: Option<&Override>) -> Self {
         let ledger = view.directory.ledger();
         let running = ledger.filter(|ledger| ledger.state == LedgerState::Running);
         let next = view.plan.next_stage().map(|stage| stage.stage.to_string());
@@ -56,7 +57,9 @@ impl ClusterStatus {
         } else if let Some(block) = view.plan.blocked.first() {
             ("blocked", block.message.clone())
         } else if running.is_some() {
-            ("running", "the gate of the last stage decides; `stepgate why` says what it waits for".to_owned())
+            let aside = overridden.map(|it| format!("; rules for approvals set aside by {}: {}", it.who, it.reason));
+            let message = "the gate of the last stage decides; `stepgate why` says what it waits for";
+            ("running", format!("{message}{}", aside.unwrap_or_default()))
         } else if let Some(next) = &next {
             ("pending", format!("{next} is the first stage with a difference"))
         } else {
@@ -101,7 +104,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let mut clusters = Vec::new();
     for name in names {
         clusters.push(match opened.view(&name) {
-            Ok(view) => ClusterStatus::of(&view),
+            Ok(view) => ClusterStatus::of(&view, overridden(&opened.planner, &opened.reading, &view)?.as_ref()),
             Err(error) => ClusterStatus {
                 cluster: name,
                 state: "failed".to_owned(),

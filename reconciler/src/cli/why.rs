@@ -2,13 +2,14 @@
 
 use clap::Args;
 use jiff::Timestamp;
-use rollout::LedgerState;
+use rollout::{ApprovalScope, Approved, Ledger, LedgerState, Override};
 use serde::Serialize;
 
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
 use super::{ClusterArguments, FleetArguments, fleet};
+use crate::controller::people::facts::overridden;
 use crate::controller::planner::ClusterView;
 use crate::controller::{ClusterOutcome, Controller};
 
@@ -46,11 +47,15 @@ pub struct WhyReport {
     pub until: Option<String>,
     /// What helps.
     pub help: Option<String>,
+    /// What people approved of the rollout so far, one line each: what, who, when, of which plan.
+    pub approvals: Vec<String>,
+    /// By whom the rules for approvals were set aside last, when, for which plan, and why.
+    pub overridden: Option<String>,
 }
 
 impl WhyReport {
-    /// Explains what a pass decided about a cluster.
-    pub fn of(view: &ClusterView, outcome: &ClusterOutcome) -> Self {
+    /// Explains what a pass decided about a cluster, and by whom rules for approvals were set aside.
+    pub fn of(view: &ClusterView, outcome: &ClusterOutcome, overridden: Option<&Override>) -> Self {
         let ledger = view.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running);
         let last = ledger.and_then(|ledger| ledger.stages.last());
         let deadline = last.and_then(|record| {
@@ -78,8 +83,32 @@ impl WhyReport {
             since: last.map(|record| record.committed_at.to_string()),
             until: until.as_ref().map(Timestamp::to_string),
             help: outcome.help(),
+            approvals: ledger.map(approvals).unwrap_or_default(),
+            overridden: overridden.map(|it| format!("{} at {}, plan {}: {}", it.who, it.at, it.plan, it.reason)),
         }
     }
+}
+
+/// What the ledger says of people.
+fn approvals(ledger: &Ledger) -> Vec<String> {
+    let told = |approved: &Approved| {
+        let scope = match &approved.scope {
+            ApprovalScope::Rollout => "the rollout".to_owned(),
+            ApprovalScope::Stage(stage) => format!("stage {stage}"),
+        };
+        let given = approved.approvers.iter().map(|given| {
+            let at = given.at.or(approved.at).map(|at| format!(" at {at}")).unwrap_or_default();
+            format!("{}{at}", given.who)
+        });
+        let mut people: Vec<String> = given.collect();
+        if people.is_empty() {
+            let at = approved.at.map(|at| format!(" at {at}")).unwrap_or_default();
+            people.extend(approved.by.as_ref().map(|by| format!("{by}{at}")));
+        }
+        let people = if people.is_empty() { "somebody".to_owned() } else { people.join(", ") };
+        format!("{scope} by {people}, plan {}", approved.plan)
+    };
+    ledger.approvals.iter().map(told).collect()
 }
 
 impl Report for WhyReport {
@@ -90,6 +119,8 @@ impl Report for WhyReport {
         notes.extend(self.reasons.iter().map(|reason| format!("  why: {reason}")));
         notes.extend(self.since.iter().map(|since| format!("  since: {since}")));
         notes.extend(self.until.iter().map(|until| format!("  until: {until}")));
+        notes.extend(self.approvals.iter().map(|approval| format!("  approved: {approval}")));
+        notes.extend(self.overridden.iter().map(|by| format!("  rules set aside: {by}")));
         notes.extend(self.help.iter().map(|help| format!("  what helps: {help}")));
         vec![(None, Table { notes, ..Table::default() })]
     }
@@ -110,7 +141,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         access.as_ref(),
         Timestamp::now(),
     ))?;
-    output::print(arguments.output, &WhyReport::of(&view, &outcome))?;
+    let aside = overridden(&opened.planner, &opened.reading, &view)?;
+    output::print(arguments.output, &WhyReport::of(&view, &outcome, aside.as_ref()))?;
     Ok(match outcome {
         ClusterOutcome::Done => Exit::Success,
         ClusterOutcome::Waiting { .. } => Exit::Waiting,

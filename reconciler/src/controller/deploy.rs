@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use overlays::Remembered;
-use rollout::{
-    ApprovalScope, ClusterName, CommitId, DeployCommit, DeployHead, ForeignChange, Landing, Ledger, StageTrailer,
-};
+use rollout::{ClusterName, CommitId, DeployCommit, DeployHead, ForeignChange, Landing, Ledger, StageTrailer};
 
 use super::directory::{ClusterDirectory, LedgerState, tree_digest};
 use crate::git::{DeployLayout, GitError, HistoryEntry, Repository, StageTrailers};
@@ -185,11 +183,7 @@ fn landing(
         return Ok((Landing::Merged(entry.author.clone()), None));
     }
     let stage = entry.stage.as_ref().map(|trailers| &trailers.stage);
-    let first = ledger.stages.first().map(|record| &record.stage);
-    let was_proposed = ledger.approvals.iter().any(|approved| match &approved.scope {
-        ApprovalScope::Stage(scope) => Some(scope) == stage,
-        ApprovalScope::Rollout => first == stage,
-    });
+    let was_proposed = ledger.approvals.iter().any(|approved| ledger.brought(approved) == stage);
     if !was_proposed {
         return Ok((Landing::Pushed, None));
     }

@@ -11,8 +11,7 @@ use super::asking::request;
 use super::commit::{self, Signature, StaleDecision};
 use super::direct;
 use super::directory::ClusterDirectory;
-use super::people;
-use super::planner::{ClusterView, FleetReading, Planner};
+use super::planner::{ClusterView, FleetReading, PlanError, Planner};
 use super::proposal::{self, Asking, Mergers, Told};
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
 use super::standing::{self, Standing};
@@ -141,7 +140,8 @@ impl Controller {
             let view = self.current_view(&reading, cluster)?;
             let now = self.clock.now();
             let askings = self.askings(&reading, &view).await?;
-            let world = self.world(&reading, &view, &askings, now).await;
+            let people = proposal::people(&self.planner, &reading, &view).await?;
+            let world = self.world(&reading, &view, &askings, people, now).await;
             let effects = rollout::step(&world, now);
             if asks_people(&view) {
                 self.withdraw_void(&reading, &view, &askings, &effects).await?;
@@ -191,6 +191,7 @@ impl Controller {
         reading: &FleetReading,
         view: &ClusterView,
         askings: &[Asking],
+        people: People,
         now: jiff::Timestamp,
     ) -> World {
         let prerequisite = {
@@ -201,6 +202,7 @@ impl Controller {
         let mut mergers = memory.mergers.clone();
         let approvals = askings.iter().filter_map(Asking::record).collect();
         let mut world = world(reading, view, memory, prerequisite.into_iter().collect(), approvals);
+        world.people = people;
         proposal::name_mergers(&self.planner, reading, view, &mut world.deploy, &mut mergers).await;
         world.history = rollout::record(&world, now);
         self.remember(&view.name, |memory| {
@@ -431,17 +433,18 @@ impl Controller {
     /// What the next pass would decide about a cluster, from one reading. Nothing is written anywhere.
     ///
     /// # Errors
-    /// [`GitError`] when proposed branches cannot be read.
+    /// [`PlanError`] when proposed branches, or the commits that people are judged by, cannot be read.
     pub async fn explain(
         planner: &Planner,
         reading: &FleetReading,
         view: &ClusterView,
         clusters: &dyn Clusters,
         now: jiff::Timestamp,
-    ) -> Result<ClusterOutcome, GitError> {
+    ) -> Result<ClusterOutcome, PlanError> {
         let askings = proposal::askings(planner, reading, view).await?;
         let approvals = askings.iter().filter_map(Asking::record).collect();
         let mut world = world(reading, view, Memory::default(), Vec::new(), approvals);
+        world.people = proposal::people(planner, reading, view).await?;
         proposal::name_mergers(planner, reading, view, &mut world.deploy, &mut Mergers::default()).await;
         world.observation = Some(clusters.cluster(&view.cluster).observe(&request(view, &world, true, now)).await);
         world.history = rollout::record(&world, now);
@@ -520,6 +523,6 @@ fn world(
         foreign_change: view.foreign.clone(),
         prerequisites,
         approvals,
-        people: People { roster: people::roster(policy), ..People::default() },
+        people: People::default(),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
 use overlays::{
     BundleFile, Charts, ClusterSpec, Fleet, Manifests, Problem, ReadFiles, Remembered, RenderRequest, RenderedCluster,
     RenderedTree, Scope,
@@ -13,7 +14,7 @@ use super::deploy::Histories;
 use super::deployed::{Deployed, DeployedVersions};
 use super::directory::ClusterDirectory;
 use super::gather::{self, Context};
-use super::inputs::SourceReading;
+use super::inputs::{Inputs, SourceReading};
 use super::near::NearFiles;
 use super::parts::{self, Part};
 use super::{deploy, plan};
@@ -265,7 +266,7 @@ impl Planner {
         let head = reading.deploy_head();
         let history = self.history(reading, &cluster_name, &directory)?;
         let foreign = deploy::foreign_change(&self.repository, &reading.layout, &cluster_name, head, &directory)?;
-        let base = self.base_source(reading, &cluster_name, &directory, &history)?;
+        let base = self.base_source(reading, &cluster_name, &directory, history.base.as_ref())?;
         let context =
             Context { name: &cluster_name, directory: &directory, base: base.as_deref(), deployed: &reading.deployed };
         let Planned { plan, parts, kustomizations, reaches_far } = self.plan(&context, &reading.source, cluster)?;
@@ -399,26 +400,93 @@ impl Planner {
         })
     }
 
-    /// The fleet that the deployed state was rendered from: classes of changes are relative to its bundle.
-    fn base_source(
+    /// The commit of the source branch that a cluster was at before the rollout that runs, or else is at now; none where nobody knows.
+    ///
+    /// # Errors
+    /// [`PlanError`] when commits cannot be read.
+    pub fn base_commit(&self, reading: &FleetReading, view: &ClusterView) -> Result<Option<CommitId>, PlanError> {
+        self.base_of(reading, &view.name, &view.directory, view.base.as_ref())
+    }
+
+    /// What the plan of a cluster follows from at a commit of the source branch; none where the cluster is not there.
+    ///
+    /// # Errors
+    /// [`PlanError`] when the commit cannot be read.
+    pub fn inputs_at(&self, commit: &CommitId, cluster: &str) -> Result<Option<Inputs>, PlanError> {
+        Ok(self.source(self.repository.snapshot_of(commit)?)?.inputs(cluster))
+    }
+
+    /// When the source branch began to ask for another plan than the ledger's, where that was at `time` or before.
+    ///
+    /// # Errors
+    /// [`PlanError`] when commits cannot be read.
+    pub fn moved_before(
+        &self,
+        reading: &FleetReading,
+        view: &ClusterView,
+        time: Timestamp,
+    ) -> Result<Option<Timestamp>, PlanError> {
+        let Some(ledger) = view.directory.ledger() else { return Ok(None) };
+        let mut commit = reading.source_commit().clone();
+        // What the branch held then: people push in the order of time, as far as their clocks tell.
+        let committed_at = loop {
+            if commit == ledger.source {
+                return Ok(None);
+            }
+            let committed_at = self.repository.committed_at(&commit)?;
+            if committed_at <= time {
+                break committed_at;
+            }
+            match self.repository.parent(&commit)? {
+                Some(parent) => commit = parent,
+                None => return Ok(None),
+            }
+        };
+        let source = self.source(self.repository.snapshot_of(&commit)?)?;
+        let cluster = source.fleet.cluster(view.name.as_str());
+        let base = self.base_source(reading, &view.name, &view.directory, view.base.as_ref())?;
+        let context = Context {
+            name: &view.name,
+            directory: &view.directory,
+            base: base.as_deref(),
+            deployed: &reading.deployed,
+        };
+        let same = match cluster {
+            Some(cluster) => self.plan(&context, &source, cluster)?.plan.digest == ledger.plan,
+            None => false,
+        };
+        Ok((!same).then_some(committed_at))
+    }
+
+    fn base_of(
         &self,
         reading: &FleetReading,
         cluster: &ClusterName,
         directory: &ClusterDirectory,
-        history: &deploy::ClusterHistory,
-    ) -> Result<Option<Arc<Fleet>>, PlanError> {
-        let source = match directory.ledger() {
+        base: Option<&CommitId>,
+    ) -> Result<Option<CommitId>, PlanError> {
+        Ok(match directory.ledger() {
             None => None,
             Some(ledger) if ledger.state == LedgerState::Done => Some(ledger.source.clone()),
-            Some(_) => match &history.base {
+            Some(_) => match base {
                 None => None,
                 Some(commit) => {
                     let snapshot = self.repository.deploy_snapshot(&reading.layout, commit)?;
                     ClusterDirectory::read(&snapshot, cluster)?.ledger().map(|ledger| ledger.source.clone())
                 }
             },
-        };
-        let Some(source) = source else { return Ok(None) };
+        })
+    }
+
+    /// The fleet that the deployed state was rendered from: classes of changes are relative to its bundle.
+    fn base_source(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterName,
+        directory: &ClusterDirectory,
+        base: Option<&CommitId>,
+    ) -> Result<Option<Arc<Fleet>>, PlanError> {
+        let Some(source) = self.base_of(reading, cluster, directory, base)? else { return Ok(None) };
         if &source == reading.source_commit() {
             return Ok(Some(Arc::clone(&reading.fleet)));
         }

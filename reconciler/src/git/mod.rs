@@ -33,6 +33,7 @@ mod pack;
 
 mod program;
 mod push;
+mod range;
 mod reference;
 mod remote;
 mod repository;
@@ -52,6 +53,7 @@ pub use history::{DeployLayout, HistoryEntry};
 pub use location::{LocationError, RepositoryLocation, RepositoryUrl, Transport};
 pub use name::{BranchName, BranchNameError, Identity, IdentityError};
 pub use push::PushOutcome;
+pub use range::WrittenCommit;
 pub use remote::Heads;
 pub use repository::{GitSettings, Repository};
 pub use sign::Signing;

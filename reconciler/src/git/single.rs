@@ -68,6 +68,15 @@ impl Repository {
         Ok(found)
     }
 
+    /// Who wrote a commit, by its own word: `Name <address>`.
+    ///
+    /// # Errors
+    /// [`GitError`] when the commit cannot be read.
+    pub fn author(&self, commit: &CommitId) -> Result<String, GitError> {
+        let id = oid(commit)?;
+        self.with_objects(|objects| Ok(objects.commit(id)?.author.clone()))
+    }
+
     /// What a commit says of itself.
     ///
     /// # Errors

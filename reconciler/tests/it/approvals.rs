@@ -6,8 +6,13 @@ const AS: [&str; 2] = ["--as", "A Person <person@example.com>"];
 
 /// A fleet whose every stage is proposed, with a change of cert-manager in the management cluster that is.
 fn asked() -> Fleet {
+    asked_with("")
+}
+
+/// The same, with these rules.
+fn asked_with(rules: &str) -> Fleet {
     let fleet = Fleet::settled();
-    let policy = fleet.text("main", "stepgate.yaml") + "approval: stage\n";
+    let policy = fleet.text("main", "stepgate.yaml") + "approval: stage\n" + rules;
     fleet.write("main", "stepgate.yaml", policy.as_bytes());
     fleet.replace("overlays/cert-manager/kustomization.yaml", "system-cluster-critical", "system-node-critical");
     let run = fleet.demo();
@@ -76,4 +81,29 @@ fn there_is_nothing_to_approve_where_nothing_is_proposed() {
     }
     let run = fleet.run(&["approve", "mgmt", "--yes", "--as", "nobody"]);
     assert!(run.code == 2 && run.stderr.contains("Name <address>"), "{}", run.text());
+}
+
+#[test]
+fn rules_are_set_aside_only_for_a_reason_that_is_told_afterwards() {
+    let fleet = asked_with("approvers: {minimum: 2, author: true}\n");
+    let plan = fleet.run(&["plan", "--cluster", "mgmt"]);
+    assert!(plan.stdout.contains("approvers of cert-manager: 2 approvals"), "{}", plan.text());
+    let head = fleet.head("deploy");
+    let noted = fleet.run(&[&["approve", "mgmt", "--yes"][..], &AS].concat());
+    assert!(noted.code == 0 && noted.stdout.contains("noted your approval of stage cert-manager"), "{}", noted.text());
+    assert!(noted.stdout.contains("missing: 1 of 2 approvals"), "{}", noted.stdout);
+    for incomplete in [&["approve", "mgmt", "--override", "--yes"][..], &["approve", "mgmt", "--reason", "x", "--yes"]]
+    {
+        assert_eq!(fleet.run(&[incomplete, &AS].concat()).code, 2);
+    }
+    assert_eq!(fleet.head("deploy"), head);
+    let aside = ["approve", "mgmt", "--override", "--reason", "certificates expire tonight", "--yes"];
+    let run = fleet.run(&[&aside[..], &AS].concat());
+    assert!(run.code == 0 && run.stdout.contains("approved stage cert-manager"), "{}", run.text());
+    let status = fleet.run(&["status"]);
+    assert!(status.stdout.contains("set aside by A Person"), "{}", status.text());
+    assert!(status.stdout.contains("certificates expire tonight"), "{}", status.text());
+    assert_eq!(fleet.demo().json()["complete"], true);
+    let ledger = fleet.text("deploy", "clusters/mgmt/rollout.yaml");
+    assert!(ledger.contains("reason: certificates expire tonight"), "{ledger}");
 }

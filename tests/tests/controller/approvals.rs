@@ -12,7 +12,7 @@ use stepgate::git::Identity;
 
 use crate::fleet::{CLUSTERS, Fleet, assert_no_stage_twice, is_done, outcome, told};
 
-const OVERLAY: &str = "overlays/cert-manager/kustomization.yaml";
+pub const OVERLAY: &str = "overlays/cert-manager/kustomization.yaml";
 
 fn asking(approval: &str) -> Fleet {
     Fleet::with_policy(|policy| policy + &format!("approval: {approval}\n"))
@@ -24,7 +24,7 @@ fn person() -> Identity {
 
 /// How people merge.
 #[derive(Clone, Copy)]
-enum Merge {
+pub enum Merge {
     /// A commit with two parents.
     Commit,
     /// One commit with the same changes and a message of its own.
@@ -33,15 +33,15 @@ enum Merge {
     Rebase,
 }
 
-struct Git(git2::Repository);
+pub struct Git(pub git2::Repository);
 
 impl Git {
-    fn of(fleet: &Fleet) -> Self {
+    pub fn of(fleet: &Fleet) -> Self {
         Self(git2::Repository::open_bare(fleet.repository.folder()).unwrap())
     }
 
     /// The proposed branches and what they hold.
-    fn proposed(&self) -> Vec<(String, Oid)> {
+    pub fn proposed(&self) -> Vec<(String, Oid)> {
         let branches = self.0.branches(Some(BranchType::Local)).unwrap().map(|branch| branch.unwrap().0);
         let all = branches.map(|branch| (branch.name().unwrap().unwrap().to_owned(), branch.get().target().unwrap()));
         let mut proposed: Vec<_> = all.filter(|(name, _)| name.starts_with("stepgate/")).collect();
@@ -50,17 +50,40 @@ impl Git {
     }
 
     /// The one that proposes something for a cluster.
-    fn of_cluster(&self, cluster: &str) -> Option<(String, Oid)> {
+    pub fn of_cluster(&self, cluster: &str) -> Option<(String, Oid)> {
         let own = format!("Stepgate-Cluster: {cluster}");
         let proposes = |id: Oid| self.0.find_commit(id).unwrap().message().unwrap().contains(&own);
         self.proposed().into_iter().find(|(_, id)| proposes(*id))
     }
 
-    fn deploy(&self) -> Commit<'_> {
+    /// The branch that proposes something for a cluster, and what people have brought it to.
+    pub fn of_branch(&self, cluster: &str) -> (String, Oid) {
+        let own = format!("Stepgate-Answer: {cluster} ");
+        let said = |id: Oid| self.0.find_commit(id).unwrap().message().unwrap().contains(&own);
+        self.proposed().into_iter().find(|(_, id)| said(*id)).unwrap()
+    }
+
+    /// Somebody commits to a branch; a file that is named is changed with it.
+    pub fn follow(&self, branch: &str, message: &str, changed: Option<&str>) -> Oid {
+        let reference = format!("refs/heads/{branch}");
+        let before = self.0.find_reference(&reference).unwrap().peel_to_commit().unwrap();
+        let mut index = git2::Index::new().unwrap();
+        index.read_tree(&before.tree().unwrap()).unwrap();
+        if let Some(path) = changed {
+            let entry = index.get_path(std::path::Path::new(path), 0).unwrap();
+            let blob = self.0.blob(b"kind: Secret\n").unwrap();
+            index.add(&git2::IndexEntry { id: blob, ..entry }).unwrap();
+        }
+        let tree = self.0.find_tree(index.write_tree_to(&self.0).unwrap()).unwrap();
+        let person = git2::Signature::new("A Person", "person@example.com", &before.time()).unwrap();
+        self.0.commit(Some(&reference), &person, &person, message, &tree, &[&before]).unwrap()
+    }
+
+    pub fn deploy(&self) -> Commit<'_> {
         self.0.find_reference("refs/heads/deploy").unwrap().peel_to_commit().unwrap()
     }
 
-    fn merge(&self, proposed: Oid, how: Merge, at: Timestamp) {
+    pub fn merge(&self, proposed: Oid, how: Merge, at: Timestamp) {
         let (deploy, proposed) = (self.deploy(), self.0.find_commit(proposed).unwrap());
         let mut index = self.0.merge_commits(&deploy, &proposed, None).unwrap();
         assert!(!index.has_conflicts());
@@ -79,7 +102,7 @@ impl Git {
 }
 
 /// Everything waits for people, or is done.
-fn waits_for_people(pass: &Pass) -> bool {
+pub fn waits_for_people(pass: &Pass) -> bool {
     pass.clusters.iter().all(|cluster| {
         cluster.outcome == ClusterOutcome::Done
             || cluster.outcome.message().contains("waits for approval")
@@ -246,18 +269,8 @@ fn what_people_change_on_a_proposed_branch_is_shown_and_is_not_approved_with_it(
     fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
     fleet.run_until(&controller, waits_for_people);
     let git = Git::of(&fleet);
-    let (name, id) = git.of_cluster("mgmt").unwrap();
-    let proposed = git.0.find_commit(id).unwrap();
-    let mut index = git2::Index::new().unwrap();
-    index.read_tree(&proposed.tree().unwrap()).unwrap();
-    let entry = index.get_path(std::path::Path::new("clusters/mgmt/cert-manager/cert-manager.yaml"), 0).unwrap();
-    let blob = git.0.blob(b"kind: Secret\n").unwrap();
-    index.add(&git2::IndexEntry { id: blob, ..entry }).unwrap();
-    let tree = git.0.find_tree(index.write_tree_to(&git.0).unwrap()).unwrap();
-    let person_signature = git2::Signature::new("A Person", "person@example.com", &proposed.time()).unwrap();
-    let reference = format!("refs/heads/{name}");
-    let edited =
-        git.0.commit(Some(&reference), &person_signature, &person_signature, "Better\n", &tree, &[&proposed]).unwrap();
+    let (name, _) = git.of_cluster("mgmt").unwrap();
+    let edited = git.follow(&name, "Better\n", Some("clusters/mgmt/cert-manager/cert-manager.yaml"));
     let pass = fleet.run_until(&controller, waits_for_people);
     assert!(outcome(&pass, "mgmt").message().contains("changed by people"), "{}", told(&pass));
     let planner = fleet.planner();

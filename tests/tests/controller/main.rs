@@ -8,5 +8,6 @@ mod fleet;
 mod forge;
 mod people;
 mod remembering;
+mod rules;
 mod stopped;
 mod targets;

@@ -216,7 +216,7 @@ impl Question<'_> {
         let beside = |first: Vec<&Person>, second: Vec<&Person>| {
             let other =
                 |person: &&Person| first.iter().all(|known| self.roster.kinship(known, person) == Kinship::Different);
-            first.len() + second.iter().copied().filter(|person| other(&person)).count()
+            first.len() + second.iter().copied().filter(|person| other(person)).count()
         };
         let login = |person: &Person| matches!(person, Person::Login(_));
         let commit = |person: &Person| matches!(person, Person::Commit { .. });

@@ -80,6 +80,10 @@ fn objection(world: &World) -> Option<(StageId, Vec<Reason>, String)> {
     let is_stale = stale.is_some();
     reasons.extend(stale);
     let missing = missing(world, ledger, approved, &facts);
+    if !missing.is_empty() {
+        let unknown = known.and_then(|known| known.place.as_ref());
+        reasons.extend(unknown.map(|place| Reason::new(format!("who approved it is not known: {place}"))));
+    }
     reasons.extend(missing.iter().map(|line| Reason::new(format!("stage {stage} was merged too early: {line}"))));
     if reasons.is_empty() {
         return None;

@@ -1,5 +1,10 @@
 //! Who approves what: the team's rules and names, in the form that decisions use, and what is known of people besides.
 
+mod authors;
+pub mod facts;
+mod owners;
+pub mod words;
+
 use overlays::{ApproverRules, Policy};
 use rollout::{ApprovalRules, Block, InvalidPerson, Person, Roster};
 

@@ -5,15 +5,24 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use overlays::{RenderedTree, RepoPath};
-use rollout::{ClusterName, CommitId, StageId};
+use rollout::{
+    ApprovalScope, ClusterName, CommitId, GivenApproval, LedgerState, Means, Plan, StageId, approval_rules,
+    approval_verdict,
+};
 
-use super::{APPROVED_BY, Proposal, REJECTED_BY, asked, branch};
+use super::{Proposal, REJECTED_BY, asked, branch};
 use crate::controller::commit::Signature;
 use crate::controller::directory::{cluster_folder, flux_folder, path};
-use crate::controller::planner::{ClusterView, FleetReading, Planner};
+use crate::controller::people::facts::{self, Landed};
+use crate::controller::people::roster;
+use crate::controller::people::words::{Subject, paragraph};
+use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::git::{
     BranchName, CommitDraft, CommitMessage, CommitOutcome, GitError, GitSnapshot, Identity, IdentityError, PushOutcome,
 };
+
+/// New files by path; none removes one.
+type Edits = BTreeMap<RepoPath, Option<Arc<[u8]>>>;
 
 /// What an answer came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +33,19 @@ pub struct Approval {
     pub stage: StageId,
     /// The commit that says so; none for a dry run.
     pub commit: Option<CommitId>,
+    /// What is missing still, a line each: then the answer is noted, and nothing is merged by it.
+    pub missing: Vec<String>,
+}
+
+/// What an approval rests on.
+#[derive(Clone, Copy, Debug)]
+pub enum Consent<'a> {
+    /// The word of whoever gives it, besides what others said on the branch.
+    Word,
+    /// What the forge knows: these people's approvals, which are enough.
+    Forge(&'a [GivenApproval]),
+    /// Nothing but this reason: the rules are set aside.
+    Override(&'a str),
 }
 
 /// Why there is nothing to answer, or the answer does not count.
@@ -51,6 +73,14 @@ pub enum AnswerError {
         /// Why.
         reason: String,
     },
+    /// Approvals are counted where people are known.
+    #[error(
+        "approvals of cluster {0} are counted on the forge, and a commit's word is not known to be anybody's there"
+    )]
+    OnForge(ClusterName),
+    /// What the rules look at.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// Git.
     #[error(transparent)]
     Git(#[from] GitError),
@@ -71,13 +101,17 @@ impl AnswerError {
                 "put what is wanted into the source branch and delete {branch}: it is proposed again without the edit"
             )),
             Self::NotPushed { .. } => Some("try again; look at the branch first".to_owned()),
-            Self::Git(error) => error.hint(),
-            Self::Identity(_) => None,
+            Self::OnForge(cluster) => Some(format!(
+                "review the pull request, or comment `/stepgate approve` there; `stepgate approve {cluster} --override --reason TEXT` sets the \
+                 rules aside"
+            )),
+            Self::Git(error) | Self::Plan(PlanError::Git(error)) => error.hint(),
+            Self::Plan(_) | Self::Identity(_) => None,
         }
     }
 }
 
-/// Merges what is proposed for a cluster into the deploy branch, as it was proposed; without `by` only says what would be merged.
+/// Merges what is proposed for a cluster into the deploy branch, as it was proposed, on the word of whoever approves it; see [`answer`].
 ///
 /// # Errors
 /// [`AnswerError`]; nothing has changed then.
@@ -88,9 +122,170 @@ pub fn approve(
     by: Option<&Identity>,
     now: Timestamp,
 ) -> Result<Approval, AnswerError> {
-    let proposal = open(planner, view)?;
+    answer(planner, reading, view, by, &Consent::Word, now)
+}
+
+/// Approves what is proposed for a cluster, or what was merged already and is held: it is merged into the deploy branch, as it was proposed,
+/// once that is enough, and noted on its branch before. Without `by` it only says what would be done.
+///
+/// # Errors
+/// [`AnswerError`]; nothing has changed then.
+pub fn answer(
+    planner: &Planner,
+    reading: &FleetReading,
+    view: &ClusterView,
+    by: Option<&Identity>,
+    consent: &Consent<'_>,
+    now: Timestamp,
+) -> Result<Approval, AnswerError> {
+    let (proposal, plan, scope) = match open(planner, view) {
+        Ok(open) => open,
+        Err(AnswerError::NothingProposed(name)) => {
+            let landed = Landed::of(view).filter(Landed::matters).ok_or(AnswerError::NothingProposed(name))?;
+            return late(planner, reading, view, &landed, by, consent, now);
+        }
+        Err(error) => return Err(error),
+    };
+    let changes = changes(planner, reading, view, &proposal)?;
+    let stage = proposal.trailers.stage.clone();
+    let subject = Subject { cluster: view.name.clone(), scope: scope.clone(), plan: plan.digest.clone() };
+    let rules = approval_rules(plan, &scope);
+    let running = view.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running);
+    let mut approvers: Vec<String> = by.iter().map(ToString::to_string).collect();
+    let mut missing = Vec::new();
+    match consent {
+        Consent::Forge(given) => approvers.extend(given.iter().map(|given| given.who.to_string())),
+        Consent::Word if rules.take_anybody() => {}
+        Consent::Word if reading.fleet.policy.forge.is_some() => return Err(AnswerError::OnForge(view.name.clone())),
+        Consent::Word | Consent::Override(_) => {
+            let mut facts = facts::asked(planner, reading, view, plan, &scope, Some(&proposal))?;
+            facts.given.extend(by.and_then(|by| own_word(by, &subject, now)));
+            missing = approval_verdict(plan, &scope, running, &roster(&reading.fleet.policy), &facts).lines();
+        }
+    }
+    let done = |commit, missing| Approval { branch: proposal.branch.clone(), stage: stage.clone(), commit, missing };
+    let overriding = matches!(consent, Consent::Override(_));
+    let Some(by) = by else { return Ok(done(None, missing)) };
+    let signature = Signature::of(&reading.fleet.policy)?;
+    if !missing.is_empty() && !overriding {
+        let draft = word(Some(proposal.head.clone()), view, &stage, &subject, by, None, now);
+        let commit = write(planner, &proposal.branch, &draft, &signature)?;
+        return Ok(done(Some(commit), missing));
+    }
+    let name = by.to_string();
+    let reason = match consent {
+        Consent::Override(reason) => Some((name.as_str(), *reason, missing.as_slice())),
+        Consent::Word | Consent::Forge(_) => None,
+    };
+    let verb = if overriding { "override approval of" } else { "approve" };
+    // What others said on the branch stays in history with it.
+    let merges = if proposal.followed_by.is_empty() { &proposal.commit } else { &proposal.head };
+    let draft = CommitDraft {
+        parent: reading.deploy_head().cloned(),
+        merges: Some(merges.clone()),
+        prefix: signature.prefix.clone(),
+        edits: changes,
+        message: CommitMessage {
+            subject: format!("{}: {verb} {stage}", view.name),
+            body: format!("Approved for plan {}.\n\n{}", plan.digest, paragraph(&subject, &approvers, reason)),
+            trailers: None,
+        },
+        author: by.clone(),
+        time: now,
+        allow_empty: true,
+    };
+    let commit = write(planner, &reading.layout.branch, &draft, &signature)?;
+    // The merge holds it; a branch that stays behind is withdrawn by the controller.
+    if let Err(error) = planner.repository().withdraw(&proposal.branch, &proposal.head) {
+        tracing::warn!(git.branch = %proposal.branch, %error, "the merged branch could not be removed");
+    }
+    Ok(done(Some(commit), Vec::new()))
+}
+
+/// Says something of what is on the deploy branch already.
+fn late(
+    planner: &Planner,
+    reading: &FleetReading,
+    view: &ClusterView,
+    landed: &Landed<'_>,
+    by: Option<&Identity>,
+    consent: &Consent<'_>,
+    now: Timestamp,
+) -> Result<Approval, AnswerError> {
+    let subject = landed.subject(view);
+    let mut facts = landed.record(planner, reading, view)?.facts;
+    let overriding = match consent {
+        Consent::Override(reason) => Some(*reason),
+        Consent::Word if landed.rules.take_anybody() => return Err(AnswerError::NothingProposed(view.name.clone())),
+        Consent::Word | Consent::Forge(_) if reading.fleet.policy.forge.is_some() => {
+            return Err(AnswerError::OnForge(view.name.clone()));
+        }
+        Consent::Word | Consent::Forge(_) => None,
+    };
+    let stage = landed.commit.trailer.as_ref().map(|trailer| trailer.stage.clone());
+    let stage = stage.ok_or_else(|| AnswerError::NothingProposed(view.name.clone()))?;
+    facts.given.extend(by.and_then(|by| own_word(by, &subject, now)));
+    let plan = Plan { digest: subject.plan.clone(), ..landed.plan.unwrap_or(&view.plan).clone() };
+    let verdict =
+        approval_verdict(&plan, &subject.scope, view.directory.ledger(), &roster(&reading.fleet.policy), &facts);
+    let missing = if landed.rules.take_anybody() { Vec::new() } else { verdict.lines() };
+    let branch = reading.layout.branch.clone();
+    let Some(by) = by else { return Ok(Approval { branch, stage, commit: None, missing }) };
+    let signature = Signature::of(&reading.fleet.policy)?;
+    let reason = overriding.map(|reason| (reason, missing.as_slice()));
+    let draft = word(reading.deploy_head().cloned(), view, &stage, &subject, by, reason, now);
+    let commit = write(planner, &branch, &draft, &signature)?;
+    let missing = if overriding.is_some() { Vec::new() } else { missing };
+    Ok(Approval { branch, stage, commit: Some(commit), missing })
+}
+
+/// A commit that changes nothing and says something.
+fn word(
+    parent: Option<CommitId>,
+    view: &ClusterView,
+    stage: &StageId,
+    subject: &Subject,
+    by: &Identity,
+    overriding: Option<(&str, &[String])>,
+    now: Timestamp,
+) -> CommitDraft {
+    let name = by.to_string();
+    let reason = overriding.map(|(reason, missing)| (name.as_str(), reason, missing));
+    let verb = if overriding.is_some() { "override approval of" } else { "approve" };
+    CommitDraft {
+        parent,
+        merges: None,
+        prefix: None,
+        edits: BTreeMap::new(),
+        message: CommitMessage {
+            subject: format!("{}: {verb} {stage}", view.name),
+            body: format!(
+                "Said of plan {}.\n\n{}",
+                subject.plan,
+                paragraph(subject, std::slice::from_ref(&name), reason)
+            ),
+            trailers: None,
+        },
+        author: by.clone(),
+        time: now,
+        allow_empty: true,
+    }
+}
+
+fn own_word(by: &Identity, subject: &Subject, now: Timestamp) -> Option<GivenApproval> {
+    let who = by.to_string().parse().ok()?;
+    Some(GivenApproval { who, plan: subject.plan.clone(), at: Some(now), means: Means::Command })
+}
+
+/// What a proposal changes of the cluster's folders, which are as they were when it was made.
+fn changes(
+    planner: &Planner,
+    reading: &FleetReading,
+    view: &ClusterView,
+    proposal: &Proposal,
+) -> Result<Edits, AnswerError> {
     if proposal.edited {
-        return Err(AnswerError::Edited(proposal.branch, proposal.head));
+        return Err(AnswerError::Edited(proposal.branch.clone(), proposal.head.clone()));
     }
     let repository = planner.repository();
     let before = match repository.parent(&proposal.commit)? {
@@ -103,38 +298,16 @@ pub fn approve(
     };
     if before != now_there {
         let reason = "the cluster's directory on the deploy branch has changed since";
-        return Err(AnswerError::Void { branch: proposal.branch, reason });
+        return Err(AnswerError::Void { branch: proposal.branch.clone(), reason });
     }
     let after = files(&repository.deploy_snapshot(&reading.layout, &proposal.commit)?, &view.name)?;
-    let stage = proposal.trailers.stage.clone();
-    let Some(by) = by else { return Ok(Approval { branch: proposal.branch, stage, commit: None }) };
-    let signature = Signature::of(&reading.fleet.policy)?;
-    let body = format!("Approved for plan {}.\n\n{APPROVED_BY}: {by}", proposal.trailers.plan);
-    let edits: BTreeMap<RepoPath, Option<Arc<[u8]>>> = before
-        .diff(&after)
-        .files
-        .into_keys()
+    let changed = before.diff(&after).files.into_keys();
+    Ok(changed
         .map(|path| {
             let bytes = after.get(path.as_str()).cloned();
             (path, bytes)
         })
-        .collect();
-    let draft = CommitDraft {
-        parent: reading.deploy_head().cloned(),
-        merges: Some(proposal.commit.clone()),
-        prefix: signature.prefix.clone(),
-        edits,
-        message: CommitMessage { subject: format!("{}: approve {stage}", view.name), body, trailers: None },
-        author: by.clone(),
-        time: now,
-        allow_empty: true,
-    };
-    let commit = write(planner, &reading.layout.branch, &draft, &signature)?;
-    // The merge holds it; a branch that stays behind is withdrawn by the controller.
-    if let Err(error) = repository.withdraw(&proposal.branch, &proposal.head) {
-        tracing::warn!(git.branch = %proposal.branch, %error, "the merged branch could not be removed");
-    }
-    Ok(Approval { branch: proposal.branch, stage, commit: Some(commit) })
+        .collect())
 }
 
 /// Says no to what is proposed for a cluster; without `by` only says to what.
@@ -149,9 +322,10 @@ pub fn reject(
     reason: &str,
     now: Timestamp,
 ) -> Result<Approval, AnswerError> {
-    let proposal = open(planner, view)?;
+    let (proposal, _, _) = open(planner, view)?;
     let stage = proposal.trailers.stage.clone();
-    let Some(by) = by else { return Ok(Approval { branch: proposal.branch, stage, commit: None }) };
+    let done = |commit| Approval { branch: proposal.branch.clone(), stage: stage.clone(), commit, missing: Vec::new() };
+    let Some(by) = by else { return Ok(done(None)) };
     let signature = Signature::of(&reading.fleet.policy)?;
     let draft = CommitDraft {
         parent: Some(proposal.head.clone()),
@@ -168,11 +342,11 @@ pub fn reject(
         allow_empty: true,
     };
     let commit = write(planner, &proposal.branch, &draft, &signature)?;
-    Ok(Approval { branch: proposal.branch, stage, commit: Some(commit) })
+    Ok(done(Some(commit)))
 }
 
-/// What is proposed now and not void.
-fn open(planner: &Planner, view: &ClusterView) -> Result<Proposal, AnswerError> {
+/// What is proposed now and not void, with the plan and the scope that it is of.
+fn open<'a>(planner: &Planner, view: &'a ClusterView) -> Result<(Proposal, &'a Plan, ApprovalScope), AnswerError> {
     let repository = planner.repository();
     let mut void = None;
     for (plan, scope) in asked(view) {
@@ -180,7 +354,7 @@ fn open(planner: &Planner, view: &ClusterView) -> Result<Proposal, AnswerError> 
         repository.refresh(std::slice::from_ref(&branch))?;
         let Some(proposal) = Proposal::read(repository, &branch)? else { continue };
         if proposal.trailers.plan == plan.digest {
-            return Ok(proposal);
+            return Ok((proposal, plan, scope));
         }
         void = Some(branch);
     }

@@ -47,6 +47,8 @@ pub(super) struct Conversation {
     pub held_by: Option<String>,
     /// Who approved it last, unless it is held.
     pub approved_by: Option<String>,
+    /// Everybody who approved it.
+    pub approvers: Vec<String>,
     /// One line for each command.
     answers: Vec<String>,
     /// Stepgate's own comment.
@@ -88,6 +90,8 @@ impl Conversation {
                 }
                 Ok(Command::Approve) => {
                     conversation.approved_by = Some(by.clone());
+                    conversation.approvers.retain(|known| known != by);
+                    conversation.approvers.push(by.clone());
                     format!("`{PREFIX} approve`: yes")
                 }
                 Ok(Command::Hold) => {

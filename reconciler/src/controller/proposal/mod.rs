@@ -7,12 +7,15 @@
 mod answer;
 mod body;
 mod command;
+mod given;
+mod landed;
 mod open;
 mod pull_request;
 
 use rollout::{ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, CommitId, Plan, RolloutId, approval_scope};
 
-pub use answer::{AnswerError, Approval, approve, reject};
+pub use answer::{AnswerError, Approval, Consent, answer, approve, reject};
+pub use landed::people;
 pub use pull_request::{Asking, Mergers, Shown, Told, askings, name_mergers};
 
 use super::directory::path;
@@ -27,8 +30,6 @@ pub const BODY: &str = "proposal.md";
 
 /// By whom a proposal was rejected, as a trailer of the commit that says so.
 const REJECTED_BY: &str = "Stepgate-Rejected-By";
-/// By whom a proposal was approved, as a trailer of the merge.
-const APPROVED_BY: &str = "Stepgate-Approved-By";
 
 /// How many commits of people are looked behind for the one that was proposed.
 const LONGEST: usize = 100;
@@ -44,6 +45,8 @@ pub struct Proposal {
     pub commit: CommitId,
     /// What it is.
     pub trailers: StageTrailers,
+    /// Commits of people on the branch, newest first: what they say, or what they changed.
+    pub followed_by: Vec<CommitId>,
     /// Who rejected it.
     pub rejected_by: Option<String>,
     /// Whether people changed it: what they merge then is not what was proposed.
@@ -57,20 +60,23 @@ impl Proposal {
     /// [`GitError`] when the branch or its commits cannot be read.
     pub fn read(repository: &Repository, branch: &BranchName) -> Result<Option<Self>, GitError> {
         let Some(head) = repository.head(branch)? else { return Ok(None) };
-        let (mut commit, mut rejected_by, mut edited) = (head.clone(), None, false);
+        let (mut commit, mut rejected_by, mut followed_by) = (head.clone(), None, Vec::new());
         for _ in 0..LONGEST {
             let message = repository.message(&commit)?;
             if let Some(trailers) = StageTrailers::parse(&message) {
-                return Ok(Some(Self { branch: branch.clone(), head, commit, trailers, rejected_by, edited }));
+                // Words change nothing; whatever else was done to the files since is an edit, whoever says what of it.
+                let edited = repository.snapshot_of(&head)?.tree() != repository.snapshot_of(&commit)?.tree();
+                let branch = branch.clone();
+                return Ok(Some(Self { branch, head, commit, trailers, followed_by, rejected_by, edited }));
             }
-            match trailer(&message, REJECTED_BY) {
-                // Only the last word counts: what people commit after a rejection takes it back.
-                Some(by) if commit == head => rejected_by = Some(by),
-                Some(_) => {}
-                None => edited = true,
+            // Only the last word counts: what people commit after a rejection takes it back.
+            if commit == head {
+                rejected_by = trailer(&message, REJECTED_BY);
             }
             match repository.parent(&commit)? {
-                Some(parent) => commit = parent,
+                Some(parent) => {
+                    followed_by.push(std::mem::replace(&mut commit, parent));
+                }
                 None => break,
             }
         }

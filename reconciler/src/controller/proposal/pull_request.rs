@@ -7,18 +7,23 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rollout::{
     ApprovalFacts, ApprovalRecord, ApprovalRequest, ApprovalScope, ApprovalState, CommitId, DeployHead, Landing,
-    PlanDigest,
+    PlanDigest, StageId, approval_rules,
 };
 
 use super::command::{Conversation, speakers};
-use super::{AnswerError, Proposal, approve, asked, body_path, branch};
+use super::given::given;
+use super::{AnswerError, Consent, Proposal, answer, asked, body_path, branch};
 use crate::controller::Controller;
-use crate::controller::planner::{ClusterView, FleetReading, Planner};
+use crate::controller::people::facts;
+use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::forge::{CommitStatus, Edit, Forge, ForgeError, NewPullRequest, PullRequest, PullRequestState, StatusState};
 use crate::git::{BranchName, GitError, Identity};
 
 /// The longest text of a pull request, in bytes: what the strictest forge takes, and a little less.
 const LONGEST_BODY: usize = 60_000;
+
+/// The longest description of a status, in characters.
+const LONGEST_DESCRIPTION: usize = 140;
 
 /// What the text of a pull request tells besides the proposal.
 const COMMANDS: &str = "\nHere, closing this rejects it, and `/stepgate approve`, `hold`, `resume` or `plan` at the beginning of a line of a \
@@ -58,6 +63,8 @@ pub struct Asking {
     scope: ApprovalScope,
     plan: PlanDigest,
     proposal: Option<Proposal>,
+    /// What the rules for approvals look at.
+    facts: ApprovalFacts,
     /// Its pull request and what was said below it, as far as there is a forge.
     pull: Result<Option<(PullRequest, Conversation)>, ForgeError>,
     /// Why it could not be opened or renewed.
@@ -79,9 +86,9 @@ impl Asking {
         let pull = self.pull.as_ref().ok().and_then(Option::as_ref);
         let error = self.pull.as_ref().err().or(self.problem.as_ref());
         if pull.is_none() && error.is_none() {
-            return record;
+            return record.map(|record| ApprovalRecord { facts: self.facts.clone(), ..record });
         }
-        let mut record = record.unwrap_or_else(pending);
+        let mut record = ApprovalRecord { facts: self.facts.clone(), ..record.unwrap_or_else(pending) };
         if let Some((pull, conversation)) = pull {
             if let Some(by) = self.rejected_on_forge() {
                 (record.state, record.by) = (ApprovalState::Rejected, Some(by.to_owned()));
@@ -121,24 +128,33 @@ impl Asking {
 ///
 /// # Errors
 /// [`GitError`] when branches cannot be read. What goes wrong with the forge is part of the answer.
-pub async fn askings(planner: &Planner, reading: &FleetReading, view: &ClusterView) -> Result<Vec<Asking>, GitError> {
+pub async fn askings(planner: &Planner, reading: &FleetReading, view: &ClusterView) -> Result<Vec<Asking>, PlanError> {
     let mut askings = Vec::new();
     for (plan, scope) in asked(view) {
         let branch = branch(&plan.rollout_id, &scope)?;
         planner.repository().refresh(std::slice::from_ref(&branch))?;
         let proposal = Proposal::read(planner.repository(), &branch)?;
-        let pull = match planner.forge(reading) {
+        let mut pull = match planner.forge(reading) {
             Ok(Some(forge)) => read(&forge, reading, &branch, &plan.digest).await,
             Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
-        askings.push(Asking { branch, scope, plan: plan.digest.clone(), proposal, pull, problem: None });
+        let mut facts = facts::asked(planner, reading, view, plan, &scope, proposal.as_ref())?;
+        if !approval_rules(plan, &scope).take_anybody()
+            && let (Ok(Some(forge)), Ok(Some((request, conversation)))) = (planner.forge(reading), &pull)
+        {
+            match given(&forge, reading, request, conversation, &plan.digest).await {
+                Ok(given) => facts.given = given,
+                Err(error) => pull = Err(error),
+            }
+        }
+        askings.push(Asking { branch, scope, plan: plan.digest.clone(), proposal, facts, pull, problem: None });
     }
     Ok(askings)
 }
 
 /// A pull request, and what was said below it where that matters.
-async fn read(
+pub(super) async fn read(
     forge: &Forge,
     reading: &FleetReading,
     branch: &BranchName,
@@ -148,6 +164,12 @@ async fn read(
     if matches!(pull.state, PullRequestState::Merged { .. }) {
         return Ok(Some((pull, Conversation::default())));
     }
+    let conversation = listen(forge, &pull, plan).await?;
+    Ok(Some((pull, conversation)))
+}
+
+/// What was said below a pull request.
+pub(super) async fn listen(forge: &Forge, pull: &PullRequest, plan: &PlanDigest) -> Result<Conversation, ForgeError> {
     let comments = forge.comments(pull.number).await?;
     let mut permissions = BTreeMap::new();
     for speaker in speakers(&comments) {
@@ -159,8 +181,7 @@ async fn read(
         };
     }
     let standing = format!("the text above is what is asked, plan {plan}");
-    let conversation = Conversation::of(&comments, &pull.author, &permissions, &standing);
-    Ok(Some((pull, conversation)))
+    Ok(Conversation::of(&comments, &pull.author, &permissions, &standing))
 }
 
 /// Says of commits that were merged on the forge who did it and when: git does not tell of every kind of merge.
@@ -173,12 +194,8 @@ pub async fn name_mergers(
 ) {
     let Ok(Some(forge)) = planner.forge(reading) else { return };
     let Some(ledger) = view.directory.ledger() else { return };
-    let first = ledger.stages.first().map(|record| &record.stage);
     for approved in ledger.approvals.iter().filter(|approved| approved.by.is_none()) {
-        let stage = match &approved.scope {
-            ApprovalScope::Stage(stage) => Some(stage),
-            ApprovalScope::Rollout => first,
-        };
+        let stage = ledger.brought(approved);
         let landed = deploy.commits.iter_mut().rev().find(|commit| {
             let trailer = commit.trailer.as_ref();
             trailer.is_some_and(|trailer| trailer.rollout == ledger.rollout && Some(&trailer.stage) == stage)
@@ -219,7 +236,7 @@ impl Controller {
         &self,
         reading: &FleetReading,
         view: &ClusterView,
-    ) -> Result<Vec<Asking>, GitError> {
+    ) -> Result<Vec<Asking>, PlanError> {
         let mut askings = askings(&self.planner, reading, view).await?;
         let problem = self.memory(&view.name).shown.problem;
         for asking in askings.iter_mut().filter(|asking| asking.proposal.is_some()) {
@@ -289,7 +306,7 @@ impl Controller {
             }
             open_new(forge, &NewPullRequest { base, head, title: &title, body: &body }).await?;
         }
-        let status = status(&request.commit.stage.to_string(), proposal, held_by, request.not_yet.as_deref());
+        let status = status(proposal, held_by, request);
         let known = Some((proposal.head.to_string(), status.clone()));
         if shown.status != known {
             if forge.status(proposal.head.as_str(), &status.context).await?.as_ref() != Some(&status) {
@@ -298,9 +315,7 @@ impl Controller {
             shown.status = known;
         }
         match open {
-            Some((pull, conversation)) => {
-                self.answer(forge, reading, view, pull, conversation, request.not_yet.as_deref()).await
-            }
+            Some((pull, conversation)) => self.answer(forge, reading, view, pull, conversation, request).await,
             None => Ok(Told::New),
         }
     }
@@ -313,17 +328,19 @@ impl Controller {
         view: &ClusterView,
         pull: &PullRequest,
         conversation: &Conversation,
-        not_yet: Option<&str>,
+        request: &ApprovalRequest,
     ) -> Result<Told, ForgeError> {
         let mut event = None;
-        if let (Some(by), Some(reason)) = (&conversation.approved_by, not_yet) {
+        if let (Some(by), false) = (&conversation.approved_by, request.missing.is_empty()) {
+            event = Some(format!("{by} approved it. It is not merged yet: {}.", request.missing.join("; ")));
+        } else if let (Some(by), Some(reason)) = (&conversation.approved_by, &request.not_yet) {
             event = Some(format!("{by} approved it. It is merged in its time: {reason}."));
         } else if let Some(by) = &conversation.approved_by {
             let address = reading.fleet.policy.forge.as_ref().map(|forge| host(&forge.url)).unwrap_or_default();
             let identity = format!("{by} <{by}@{address}>").parse::<Identity>();
-            let approved = identity
-                .map_err(AnswerError::from)
-                .and_then(|by| approve(&self.planner, reading, view, Some(&by), self.clock.now()));
+            let approved = identity.map_err(AnswerError::from).and_then(|by| {
+                answer(&self.planner, reading, view, Some(&by), &Consent::Forge(&request.approvers), self.clock.now())
+            });
             match approved {
                 Ok(approval) => {
                     tracing::info!(cluster.name = %view.name, stage.name = %approval.stage, approved.by = by, "merged what {} proposes", pull.url);
@@ -416,7 +433,7 @@ impl Controller {
             let void = CommitStatus {
                 state: StatusState::Failure,
                 description: "void: this would not be committed any more".to_owned(),
-                ..status(&proposal.trailers.stage.to_string(), proposal, None, None)
+                context: context(&proposal.trailers.stage),
             };
             if !landed {
                 forge.set_status(proposal.head.as_str(), &void).await?;
@@ -446,14 +463,30 @@ async fn open_new(forge: &Forge, new: &NewPullRequest<'_>) -> Result<(), ForgeEr
 }
 
 /// What branch protection can require: whether what is proposed may be merged as it is.
-fn status(stage: &str, proposal: &Proposal, held_by: Option<&str>, not_yet: Option<&str>) -> CommitStatus {
-    let (state, description) = match (held_by, not_yet) {
+fn status(proposal: &Proposal, held_by: Option<&str>, request: &ApprovalRequest) -> CommitStatus {
+    let approvers = request.approvers.iter().map(|given| given.who.to_string()).collect::<Vec<_>>().join(", ");
+    let (state, description) = match (held_by, &request.not_yet) {
         _ if proposal.edited => (StatusState::Failure, "people have changed the branch".to_owned()),
         (Some(by), _) => (StatusState::Pending, format!("held by {by}")),
-        (None, Some(reason)) => (StatusState::Pending, reason.to_owned()),
+        _ if !request.missing.is_empty() => (StatusState::Pending, request.missing.join("; ")),
+        (None, Some(reason)) => (StatusState::Pending, reason.clone()),
+        (None, None) if !approvers.is_empty() => (StatusState::Success, format!("approved by {approvers}")),
         (None, None) => (StatusState::Success, "the gate before it is open".to_owned()),
     };
-    CommitStatus { state, context: format!("stepgate/{stage}"), description }
+    CommitStatus { state, context: context(&request.commit.stage), description: short(description) }
+}
+
+/// The name of a status.
+fn context(stage: &StageId) -> String {
+    format!("stepgate/{stage}")
+}
+
+/// As much of a description as every forge takes.
+fn short(text: String) -> String {
+    if text.chars().count() <= LONGEST_DESCRIPTION {
+        return text;
+    }
+    text.chars().take(LONGEST_DESCRIPTION - 1).chain(['…']).collect()
 }
 
 /// The host of a web address.

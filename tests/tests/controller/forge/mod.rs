@@ -3,6 +3,7 @@
 mod answers;
 mod faults;
 mod flow;
+mod rules;
 
 use std::sync::Arc;
 

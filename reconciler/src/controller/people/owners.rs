@@ -1,0 +1,84 @@
+//! Who owns what a stage changes, by the CODEOWNERS file of the deploy branch.
+
+use overlays::{ForgeKind, RepoPath};
+use rollout::{ApprovalScope, Owners, OwnersDialect, OwningEntry, Plan, StageState};
+
+use crate::controller::directory::{ClusterDirectory, ledger_path};
+use crate::controller::parts::Part;
+use crate::controller::planner::{ClusterView, FleetReading, Planner};
+use crate::controller::proposal::body_path;
+use crate::git::GitError;
+
+/// The entries that own any of these paths (below the deploy path), or why that cannot be told.
+///
+/// # Errors
+/// [`GitError`] when the deploy branch cannot be read.
+pub fn owners(
+    planner: &Planner,
+    reading: &FleetReading,
+    paths: &[RepoPath],
+) -> Result<Result<Vec<OwningEntry>, String>, GitError> {
+    let Some(head) = reading.deploy_head() else { return Ok(Err("there is no deploy branch".to_owned())) };
+    let dialect = match reading.fleet.policy.forge.as_ref().map(|forge| forge.kind) {
+        Some(ForgeKind::GitLab) => OwnersDialect::GitLab,
+        Some(ForgeKind::Gitea) => OwnersDialect::Gitea,
+        Some(ForgeKind::GitHub) | None => OwnersDialect::GitHub,
+    };
+    let snapshot = planner.repository().snapshot_of(head)?;
+    for place in dialect.places() {
+        let path = crate::controller::directory::path(place)?;
+        let bytes = match snapshot.read(&path) {
+            Ok(bytes) => bytes,
+            Err(GitError::MissingPath { .. }) => continue,
+            Err(error) => return Ok(Err(format!("{place}: {error}"))),
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let read = Owners::read(&text, dialect).map_err(|error| format!("{place} on the deploy branch, {error}"));
+        let prefix = reading.layout.prefix.as_ref().map(|prefix| format!("{prefix}/")).unwrap_or_default();
+        let whole: Vec<String> = paths.iter().map(|path| format!("{prefix}{path}")).collect();
+        return Ok(read.map(|owners| owners.of(whole.iter().map(String::as_str))));
+    }
+    Ok(Err(format!("the deploy branch has no {}", dialect.places().join(", "))))
+}
+
+/// What a proposal of this scope changes.
+///
+/// # Errors
+/// Never in practice: names were checked before.
+pub fn proposed_paths(
+    view: &ClusterView,
+    plan: &Plan,
+    parts: &[Part],
+    scope: &ApprovalScope,
+) -> Result<Vec<RepoPath>, GitError> {
+    let asked = |part: &&Part| match scope {
+        ApprovalScope::Stage(stage) => &part.stage == stage,
+        ApprovalScope::Rollout => {
+            plan.stages.iter().any(|stage| stage.stage == part.stage && stage.state == StageState::Pending)
+        }
+    };
+    let changed = parts.iter().filter(asked).flat_map(|part| part.before.diff(&part.after).files.into_keys());
+    let own = [ledger_path(&view.name)?, body_path(&view.name)?];
+    Ok(own.into_iter().chain(changed).collect())
+}
+
+/// What a commit on the deploy branch changed of the cluster.
+///
+/// # Errors
+/// [`GitError`] when commits cannot be read.
+pub fn landed_paths(
+    planner: &Planner,
+    reading: &FleetReading,
+    view: &ClusterView,
+    commit: &rollout::CommitId,
+) -> Result<Vec<RepoPath>, GitError> {
+    let repository = planner.repository();
+    let read = |commit| ClusterDirectory::read(&repository.deploy_snapshot(&reading.layout, commit)?, &view.name);
+    let after = read(commit)?;
+    let before = match repository.parent(commit)? {
+        Some(parent) => read(&parent)?,
+        None => ClusterDirectory::absent(),
+    };
+    let own = [ledger_path(&view.name)?, body_path(&view.name)?];
+    Ok(own.into_iter().chain(before.files.diff(&after.files).files.into_keys()).collect())
+}
