@@ -23,6 +23,11 @@ impl SharedScalars {
         self.last
     }
 
+    /// The last number that was given.
+    pub(crate) fn last(&mut self) -> &mut u32 {
+        &mut self.last
+    }
+
     /// Remembers a scalar that is in several places.
     pub(crate) fn remember(&mut self, number: u32, text: &str) {
         self.known.push((number, Value::String(text.into())));

@@ -208,7 +208,7 @@ fn values(chart: &Chart, loader: &Loader<'_>, found: &Found, schema: &Schema) ->
                 .map_err(|error| BuildError::from_yaml(error, "values"))?;
             let of_file = documents.into_iter().next().map_or_else(|| Mapping::new().into(), |document| document.root);
             let (below, above) = if order == "merge" { (inline, of_file) } else { (of_file, inline) };
-            strategic::merge(below, above, schema)?
+            strategic::merge(below, above, schema, &mut 0)?
         }
     };
     Ok(emit(&merged.unwrap_or_else(|| Mapping::new().into())).into_bytes())

@@ -1,6 +1,11 @@
 //! Nodes with an identity: one can be in several places, and a change of it shows in all of them.
 
+use std::cell::Cell;
+
+use foldhash::HashMap;
+
 use crate::error::BuildError;
+use crate::resource::REWRITTEN;
 use crate::yaml::{Entry, Mapping, Node, Value};
 
 /// The number of a node.
@@ -31,6 +36,8 @@ pub(super) struct Field {
 #[derive(Default)]
 pub(super) struct Graph {
     vertices: Vec<Vertex>,
+    /// Lists and maps that were one in several places before, by their number there.
+    known: HashMap<u32, Id>,
 }
 
 pub(super) fn missing() -> BuildError {
@@ -44,6 +51,10 @@ impl Graph {
     }
 
     pub(super) fn load(&mut self, mut node: Node) -> Id {
+        let number = if node.is_scalar() || node.shared == REWRITTEN { 0 } else { node.shared };
+        if let Some(known) = self.known.get(&number) {
+            return *known;
+        }
         let content = match &mut node.value {
             Value::Sequence(items) => {
                 Content::List(std::mem::take(items).into_iter().map(|item| self.load(item)).collect())
@@ -57,7 +68,35 @@ impl Graph {
             }
             _ => Content::Scalar,
         };
-        self.push(node, content)
+        let id = self.push(node, content);
+        if number != 0 {
+            self.known.insert(number, id);
+        }
+        id
+    }
+
+    /// Numbers the lists and maps that are in several places below a node, for the next merge.
+    pub(super) fn number(&mut self, below: Id, numbers: &Cell<u32>) {
+        let mut met = vec![false; self.vertices.len()];
+        let mut open = vec![below];
+        while let Some(id) = open.pop() {
+            let (Some(met), Some(vertex)) = (met.get_mut(id.0), self.vertices.get_mut(id.0)) else {
+                continue;
+            };
+            match &vertex.content {
+                Content::List(_) | Content::Map(_) if *met => {
+                    if vertex.head.shared == 0 {
+                        numbers.set(numbers.get() + 1);
+                        vertex.head.shared = numbers.get();
+                    }
+                    continue;
+                }
+                Content::List(items) => open.extend(items),
+                Content::Map(fields) => open.extend(fields.iter().map(|field| field.value)),
+                Content::Scalar => {}
+            }
+            *met = true;
+        }
     }
 
     pub(super) fn to_node(&self, id: Id) -> Node {

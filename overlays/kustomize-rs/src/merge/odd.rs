@@ -2,7 +2,7 @@
 //!
 //! What a patch adds is the patch's own node, so a later change of the one is a change of the other; and an item without
 //! keys is found, put back and removed under keys that others have. So nodes have an identity here: a [`Graph`] holds
-//! them, and lists and maps hold their numbers.
+//! them, and lists and maps hold their numbers. What stays in several places is one for the patches that follow as well.
 
 use super::graph::{Content, Graph, Id, missing};
 use super::merge_keys::{common_values, used_keys, valid};
@@ -59,6 +59,7 @@ pub(super) fn merge_odd(
         }
     };
     let merged = graph.merge_items(merger, sides, place, keys)?;
+    graph.number(merged, merger.numbers);
     Ok(graph.items(merged).iter().map(|item| graph.to_node(*item)).collect())
 }
 

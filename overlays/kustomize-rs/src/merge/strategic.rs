@@ -14,16 +14,21 @@ use crate::id::Gvk;
 use crate::schema::{Place, Schema};
 use crate::yaml::{Entry, Holder, Mapping, Node, Sequence, Span, Style, Value};
 
-/// Merges `patch` into `object`; `None` if the patch deletes it.
-pub(crate) fn merge(object: Node, patch: Node, schema: &Schema) -> Result<Option<Node>, BuildError> {
-    let copies = Cell::new(0);
-    Merger { schema, copies: &copies }.walk(Some(object), Some(patch), None)
+/// Merges `patch` into `object`; `None` if the patch deletes it. `last` is the last number that lists and maps have which
+/// are one in several places of the object.
+pub(crate) fn merge(object: Node, patch: Node, schema: &Schema, last: &mut u32) -> Result<Option<Node>, BuildError> {
+    let (copies, numbers) = (Cell::new(0), Cell::new(*last));
+    let merged = Merger { schema, copies: &copies, numbers: &numbers }.walk(Some(object), Some(patch), None);
+    *last = numbers.get();
+    merged
 }
 
 pub(super) struct Merger<'s> {
     pub(super) schema: &'s Schema,
     /// How often comments had it copied.
     copies: &'s Cell<usize>,
+    /// The last number of a list or map that is in several places.
+    pub(super) numbers: &'s Cell<u32>,
 }
 
 /// More comments with definitions of their own than this are refused: each costs a copy of the schema.
@@ -202,7 +207,7 @@ impl<'s> Merger<'s> {
             let message = format!("more than {MOST_COPIES} comments hold schemas of objects");
             return Err(BuildError::new(BuildErrorKind::Limit, message));
         }
-        Ok(Merger { schema: schema.unwrap_or(self.schema), copies: self.copies })
+        Ok(Merger { schema: schema.unwrap_or(self.schema), copies: self.copies, numbers: self.numbers })
     }
 
     fn walk_known(

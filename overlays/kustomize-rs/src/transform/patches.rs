@@ -118,10 +118,10 @@ fn merge_into(resources: &mut Resources, index: usize, patch: Resource, schema: 
     // kustomize builds the replacement of a whole object, and forgets to use it.
     let merged = match patch.node.get("$patch").and_then(crate::yaml::Node::as_str) {
         Some("replace") => {
-            strategic::merge(object.clone(), patch.node.into_node(), schema)?;
+            strategic::merge(object.clone(), patch.node.into_node(), schema, resource.shared.last())?;
             Some(object)
         }
-        _ => strategic::merge(object, patch.node.into_node(), schema)?,
+        _ => strategic::merge(object, patch.node.into_node(), schema, resource.shared.last())?,
     };
     match merged {
         None => *resource.node = crate::yaml::Node::default(),
