@@ -59,6 +59,19 @@ fn copies_into_themselves_end_at_the_node_limit() {
 }
 
 #[test]
+fn items_that_double_with_every_patch_end_at_the_node_limit() {
+    let deployment = |spec: &str| format!("apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a}}\n{spec}");
+    let ports = "[{containerPort: 80, protocol: UDP}, {protocol: TCP, hostPort: 1}]";
+    let lists = format!("spec: {{template: {{spec: {{containers: [{{name: '', ports: {ports}}}, {{name: b}}]}}}}}}\n");
+    let error = refuse(&[
+        ("kustomization.yaml", format!("resources: [a.yaml]\npatches:\n{}", "- {path: p.yaml}\n".repeat(40))),
+        ("a.yaml", deployment(&lists)),
+        ("p.yaml", deployment("")),
+    ]);
+    assert_eq!(error.kind, BuildErrorKind::Limit, "{error}");
+}
+
+#[test]
 fn many_documents_are_read_in_time_and_too_many_refused() {
     let one = |number: usize| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a{number}}}\n");
     let text: Vec<String> = (0..20_000).map(one).collect();

@@ -99,6 +99,24 @@ impl Graph {
         }
     }
 
+    /// How many nodes there are, each counted once.
+    pub(super) fn len(&self) -> usize {
+        self.vertices.len()
+    }
+
+    /// Says whether a node becomes no more than so many, counted down in `left`.
+    pub(super) fn has_at_most(&self, id: Id, left: &mut usize) -> bool {
+        if *left == 0 {
+            return false;
+        }
+        *left -= 1;
+        match self.vertices.get(id.0).map(|vertex| &vertex.content) {
+            Some(Content::List(items)) => items.iter().all(|item| self.has_at_most(*item, left)),
+            Some(Content::Map(fields)) => fields.iter().all(|field| self.has_at_most(field.value, left)),
+            _ => true,
+        }
+    }
+
     pub(super) fn to_node(&self, id: Id) -> Node {
         let Some(vertex) = self.vertices.get(id.0) else {
             return Node::default();

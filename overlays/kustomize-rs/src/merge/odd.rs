@@ -7,7 +7,7 @@
 use super::graph::{Content, Graph, Id, missing};
 use super::merge_keys::{common_values, used_keys, valid};
 use super::strategic::{Directive, Merger, directive, last_remark, other_shape};
-use crate::error::BuildError;
+use crate::error::{BuildError, BuildErrorKind};
 use crate::schema::Place;
 use crate::yaml::{Entry, Holder, Node, Span};
 
@@ -40,6 +40,9 @@ pub(super) enum Lists {
     Same(Vec<Node>),
 }
 
+/// Items without keys double with every patch. More nodes than this are refused, unless there were as many before.
+const MOST_NODES: usize = 20_000;
+
 /// Merges lists by `keys`; without keys, lists of scalars.
 pub(super) fn merge_odd(
     merger: &Merger<'_>,
@@ -60,6 +63,11 @@ pub(super) fn merge_odd(
     };
     let merged = graph.merge_items(merger, sides, place, keys)?;
     graph.number(merged, merger.numbers);
+    let most = graph.len().max(MOST_NODES);
+    if !graph.has_at_most(merged, &mut { most }) {
+        let message = format!("a list without distinct merge keys grows to more than {most} nodes");
+        return Err(BuildError::new(BuildErrorKind::Limit, message));
+    }
     Ok(graph.items(merged).iter().map(|item| graph.to_node(*item)).collect())
 }
 
