@@ -78,6 +78,9 @@ pub struct People {
     pub roster: Roster,
     /// What was given for what has landed already.
     pub landed: Vec<ApprovalRecord>,
+    /// Who wants a reverted stage committed once more.
+    #[serde(default)]
+    pub retries: Vec<Retry>,
     /// When the source branch began to ask for something else than the ledger's plan; none where it does not.
     pub source_moved_at: Option<Timestamp>,
 }
@@ -105,4 +108,23 @@ pub struct Approved {
     /// Who let it through although the rules were not met, or although it was merged too late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overridden: Option<Override>,
+}
+
+/// That somebody wants a reverted stage committed once more than the policy says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Retry {
+    /// The stage.
+    pub stage: StageId,
+    /// The plan that it is of.
+    pub plan: PlanDigest,
+    /// Which attempt is meant, from 2: each is wanted by itself.
+    pub attempt: u32,
+    /// Who.
+    pub who: Person,
+    /// When.
+    pub at: Timestamp,
+    /// The comment that says so; none where a commit does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
 }

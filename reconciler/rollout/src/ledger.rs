@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::approval::{ApprovalScope, Approved};
+use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
 use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 use crate::stage::StageId;
@@ -96,6 +96,9 @@ pub struct Ledger {
     /// What people approved, oldest first; empty where nobody has to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<Approved>,
+    /// Attempts that people wanted beyond those of the policy, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retries: Vec<Retry>,
     /// Evidence of the last gate; none until it is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Evidence>,

@@ -28,7 +28,7 @@ mod verdict;
 mod window;
 mod world;
 
-pub use approval::{ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, Approved, People};
+pub use approval::{ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, Approved, People, Retry};
 pub use before::Before;
 pub use change::{ArtifactChange, ChangeClass, ComponentChange};
 pub use deploy::{DeployCommit, DeployHead, Landing, StageTrailer};
@@ -57,7 +57,7 @@ pub use rules::{
     OwnersError, OwningEntry, Person, Question, Roster, Verdict,
 };
 pub use stage::{InvalidStage, StageId, StageName};
-pub use step::{approval_rules, approval_scope, approval_verdict};
+pub use step::{approval_rules, approval_scope, approval_verdict, exhausted};
 pub use step::{record, step};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay};

@@ -24,6 +24,7 @@ mod plan;
 mod reject;
 mod render;
 mod resume;
+mod retry;
 mod run;
 mod serve;
 mod status;
@@ -198,6 +199,8 @@ enum Verb {
     Approve(approve::Arguments),
     /// Say no to what is proposed for a cluster: it is held until its plan is another one.
     Reject(reject::Arguments),
+    /// Let a stage be committed once more that was reverted as often as its policy says.
+    Retry(retry::Arguments),
     /// Stop a cluster for a while: what Flux applies of it is paused, until a time that stands on each object.
     Hold(hold::Arguments),
     /// End what `hold` began, before its time.
@@ -253,6 +256,7 @@ fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
         Verb::Adopt(arguments) => adopt::run(&arguments),
         Verb::Approve(arguments) => approve::run(&arguments),
         Verb::Reject(arguments) => reject::run(&arguments),
+        Verb::Retry(arguments) => retry::run(&arguments),
         Verb::Hold(arguments) => hold::run(&arguments),
         Verb::Resume(arguments) => resume::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),

@@ -70,6 +70,7 @@ pub fn adopt(
         before: None,
         stages: Vec::new(),
         approvals: Vec::new(),
+        retries: Vec::new(),
         verified: None,
         components: versions(&view.parts),
     };

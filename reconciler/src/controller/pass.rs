@@ -141,6 +141,10 @@ impl Controller {
             let now = self.clock.now();
             let askings = self.askings(&reading, &view).await?;
             let people = proposal::people(&self.planner, &reading, &view).await?;
+            if people.retries.is_empty() && self.retry_by_comment(&reading, &view).await {
+                reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
+                continue;
+            }
             let world = self.world(&reading, &view, &askings, people, now).await;
             let effects = rollout::step(&world, now);
             if asks_people(&view) {

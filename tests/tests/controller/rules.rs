@@ -219,3 +219,31 @@ fn a_failing_stage_that_was_merged_too_early_is_reverted_all_the_same() {
     fleet.run_until(&controller, |pass| message(pass).contains("was committed once and reverted"));
     assert_eq!(fleet.stages("mgmt"), ["cert-manager", "cert-manager"]);
 }
+
+#[test]
+fn a_reverted_stage_is_tried_once_more_where_somebody_wants_it() {
+    let fleet =
+        Fleet::with_policy(|policy| policy.replace("stages:\n", "stages:\n  cert-manager: {onFailure: revert}\n"));
+    let controller = fleet.controller();
+    let retries = |by: Option<&str>| {
+        let planner = fleet.planner();
+        let reading = planner.read().unwrap();
+        let view = planner.view(&reading, "mgmt").unwrap();
+        let by = by.map(|by| by.parse().unwrap());
+        proposal::retry(&planner, &reading, &view, by.as_ref(), None, fleet.clock_now())
+    };
+    assert!(matches!(retries(None), Err(AnswerError::NothingReverted(_))));
+    fleet.break_at("mgmt", StageName::CertManager, Fault::FailingPod);
+    fleet.bump();
+    let pass = fleet.run_until(&controller, |pass| message(pass).contains("was committed once and reverted"));
+    assert!(outcome(&pass, "mgmt").help().unwrap().contains("stepgate retry mgmt"), "{}", told(&pass));
+    fleet.heal("mgmt");
+    let head = fleet.head();
+    assert_eq!((retries(None).unwrap().commit, fleet.head()), (None, head));
+    let retried = retries(Some("Alice <alice@example.com>")).unwrap();
+    assert_eq!((retried.stage.to_string().as_str(), retried.attempt), ("cert-manager", 2));
+    fleet.run_until(&controller, |pass| outcome(pass, "mgmt") == &ClusterOutcome::Done);
+    assert_eq!(fleet.stages("mgmt").iter().filter(|stage| *stage == "cert-manager").count(), 3);
+    let ledger = ledger(&fleet);
+    assert!(ledger.contains("attempt: 2") && ledger.contains("who: Alice <alice@example.com>"), "{ledger}");
+}

@@ -84,6 +84,7 @@ fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
         before: None,
         stages: Vec::new(),
         approvals: Vec::new(),
+        retries: Vec::new(),
         verified: None,
         components: std::collections::BTreeMap::new(),
     });

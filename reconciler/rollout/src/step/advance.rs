@@ -198,12 +198,10 @@ fn still_holds(
 fn may_be_committed(world: &World, plan: &Plan, next: &StagePlan, opening: &Opening) -> Result<(), Stop> {
     let ledger = world.ledger.as_ref().filter(|_| matches!(opening, Opening::Continue));
     if let Some(ledger) = ledger
-        && let Some(record) = ledger.last_record(&next.stage).filter(|record| record.kind == StageRecordKind::Revert)
+        && let Some((record, attempt)) = exhausted(next, ledger)
+        && !world.people.retries.iter().any(|retry| commit::is_for(retry, plan, next, attempt))
     {
-        let attempts = ledger.attempts(&next.stage);
-        if attempts > next.policy.retries {
-            return Err(vec![reverted_too_often(plan, next, ledger, record, attempts)]);
-        }
+        return Err(vec![reverted_too_often(plan, next, ledger, record, attempt.saturating_sub(1))]);
     }
     let control_plane_started = ledger.is_some_and(super::control_plane_has_started);
     if !control_plane_started
@@ -214,6 +212,13 @@ fn may_be_committed(world: &World, plan: &Plan, next: &StagePlan, opening: &Open
         return Err(vec![wait(next.stage.clone(), reason, None)]);
     }
     Ok(())
+}
+
+/// The last record of a stage that was reverted as often as its policy lets it be committed, and which attempt would be the next.
+pub fn exhausted<'a>(next: &StagePlan, ledger: &'a Ledger) -> Option<(&'a StageRecord, u32)> {
+    let record = ledger.last_record(&next.stage).filter(|record| record.kind == StageRecordKind::Revert)?;
+    let attempts = ledger.attempts(&next.stage);
+    (attempts > next.policy.retries).then(|| (record, attempts.saturating_add(1)))
 }
 
 fn reverted_too_often(plan: &Plan, next: &StagePlan, ledger: &Ledger, record: &StageRecord, attempts: u32) -> Effect {
@@ -229,6 +234,7 @@ fn reverted_too_often(plan: &Plan, next: &StagePlan, ledger: &Ledger, record: &S
     } else {
         "push a target that repairs it, or raise retries".to_owned()
     };
+    let help = format!("{help}; after a repair, `stepgate retry {}` commits it once more", plan.cluster);
     Effect::Hold { stage: next.stage.clone(), reasons, help }
 }
 

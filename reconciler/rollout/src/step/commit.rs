@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::approval::{ApprovalScope, Approved};
+use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
 use crate::effect::{Effect, StageCommit};
 use crate::identifier::CommitId;
@@ -54,7 +54,12 @@ pub(super) fn stage(
     approval::name(&mut ledger, world);
     ledger.source = plan.source.clone();
     ledger.stages.push(record);
-    if let Some(scope) = approval::scope(next).filter(|scope| !ledger.is_approved(scope, &plan.digest)) {
+    let wanted = |retry: &&Retry| is_for(retry, plan, next, attempt) && !ledger.retries.contains(retry);
+    let wanted: Option<Retry> = world.people.retries.iter().find(wanted).cloned();
+    ledger.retries.extend(wanted);
+    // Each attempt at a stage is asked for by itself.
+    let is_new = |scope: &ApprovalScope| *scope != ApprovalScope::Rollout || !ledger.is_approved(scope, &plan.digest);
+    if let Some(scope) = approval::scope(next).filter(is_new) {
         let by = approval::answer(world, plan, &scope).and_then(|record| record.by.clone());
         let at = by.is_some().then_some(now);
         let with = (scope == ApprovalScope::Rollout && ledger.stages.len() > 1).then(|| next.stage.clone());
@@ -88,6 +93,11 @@ pub(super) fn stage(
     })
 }
 
+/// Whether somebody wants this attempt at this stage.
+pub(super) fn is_for(retry: &Retry, plan: &Plan, stage: &StagePlan, attempt: u32) -> bool {
+    retry.plan == plan.digest && retry.stage == stage.stage && retry.attempt == attempt
+}
+
 /// The ledger of a rollout that begins; what is known of components is carried over.
 fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
     Ledger {
@@ -104,6 +114,7 @@ fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
         before: before(world),
         stages: Vec::new(),
         approvals: Vec::new(),
+        retries: Vec::new(),
         verified: None,
         components: world.ledger.as_ref().map_or_else(BTreeMap::new, |ledger| ledger.components.clone()),
     }

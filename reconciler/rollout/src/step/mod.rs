@@ -31,6 +31,7 @@ use crate::stage::{StageId, StageName};
 use crate::verdict::{Evidence, GateVerdict, Reason};
 use crate::world::World;
 
+pub use advance::exhausted;
 pub use approval::{rules as approval_rules, scope as approval_scope, verdict as approval_verdict};
 
 use opening::Opening;

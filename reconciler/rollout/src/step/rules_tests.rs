@@ -1,7 +1,7 @@
 use jiff::SignedDuration;
 
 use super::laboratory::Laboratory;
-use crate::approval::{ApprovalFacts, ApprovalScope};
+use crate::approval::{ApprovalFacts, ApprovalScope, Retry};
 use crate::effect::Effect;
 use crate::policy::{Approval, OnFailure};
 use crate::rules::{ApprovalRules, Override};
@@ -157,4 +157,27 @@ fn a_stage_without_a_way_back_is_asked_apart_and_of_somebody_else() {
     assert!(reasons.contains("somebody who has approved no other stage"), "{reasons}");
     laboratory.approve("bob");
     laboratory.until("close");
+}
+
+#[test]
+fn a_reverted_stage_is_committed_once_more_where_somebody_wants_that_attempt() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
+    laboratory.policy.on_failure = OnFailure::Revert;
+    laboratory.broken = vec![("cert-manager", 2)];
+    laboratory.until("revert cert-manager 1");
+    let (reasons, help) = held(&laboratory.turns(20));
+    assert!(
+        reasons.contains("committed once and reverted") && help.contains("stepgate retry mgmt"),
+        "{reasons} {help}"
+    );
+    let (plan, stage) = (laboratory.world().plan.digest, "cert-manager".parse().unwrap());
+    let (who, at) = ("alice".parse().unwrap(), laboratory.now);
+    laboratory.people.retries = vec![Retry { stage, plan, attempt: 2, who, at, place: None }];
+    laboratory.turns(20);
+    laboratory.until("revert cert-manager 1");
+    let (reasons, _) = held(&laboratory.turns(20));
+    assert!(reasons.contains("committed 2 times and reverted"), "the third attempt is another one: {reasons}");
+    let retries = &laboratory.ledger.as_ref().unwrap().retries;
+    assert_eq!(retries.iter().map(|retry| retry.attempt).collect::<Vec<_>>(), [2]);
+    assert_eq!(laboratory.log().iter().filter(|line| **line == "commit cert-manager 2").count(), 2);
 }

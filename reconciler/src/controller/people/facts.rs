@@ -182,6 +182,7 @@ fn hear(facts: &mut ApprovalFacts, words: Vec<Word>) {
             Word::Approved(given) if !facts.given.iter().any(|known| known.who == given.who) => facts.given.push(given),
             Word::Approved(_) => {}
             Word::Overridden(overridden) => facts.overridden = Some(overridden),
+            Word::Retried(_) => {}
         }
     }
 }

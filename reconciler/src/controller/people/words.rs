@@ -5,7 +5,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use rollout::{ApprovalScope, ClusterName, CommitId, GivenApproval, Means, Override, Person, PlanDigest};
+use rollout::{ApprovalScope, ClusterName, CommitId, GivenApproval, Means, Override, Person, PlanDigest, Retry};
 
 use crate::git::{GitError, Repository};
 
@@ -19,6 +19,11 @@ const OVERRIDE_BY: &str = "Stepgate-Override-By";
 const OVERRIDE_REASON: &str = "Stepgate-Override-Reason";
 /// What was missing then.
 const MISSING: &str = "Stepgate-Missing";
+
+/// Which attempt at a stage somebody wants, who, and by which comment.
+const RETRY: &str = "Stepgate-Retry";
+const RETRY_BY: &str = "Stepgate-Retry-By";
+const RETRY_PLACE: &str = "Stepgate-Retry-Place";
 
 /// The longest reason that is kept, in characters.
 const LONGEST: usize = 1000;
@@ -59,6 +64,12 @@ pub fn paragraph(subject: &Subject, approvers: &[String], overriding: Option<(&s
     text
 }
 
+/// The last paragraph of a commit that wants another attempt.
+pub fn retry_paragraph(subject: &Subject, attempt: u32, by: &str, place: Option<&str>) -> String {
+    let place = place.map(|place| format!("{RETRY_PLACE}: {}\n", one_line(place))).unwrap_or_default();
+    format!("{ANSWER}: {subject}\n{RETRY}: {attempt}\n{RETRY_BY}: {by}\n{place}")
+}
+
 /// What somebody said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
@@ -66,6 +77,8 @@ pub enum Word {
     Approved(GivenApproval),
     /// It is let through all the same.
     Overridden(Override),
+    /// It is to be committed once more.
+    Retried(Retry),
 }
 
 /// What the author of a commit says about a subject.
@@ -96,6 +109,13 @@ fn read(message: &str, author: &str, at: Timestamp, subject: &Subject) -> Vec<Wo
     };
     let plan = &subject.plan;
     let mut words = Vec::new();
+    if let (ApprovalScope::Stage(stage), Some(attempt)) =
+        (&subject.scope, values(RETRY).find_map(|value| value.parse().ok()))
+        && values(RETRY_BY).any(of_author)
+    {
+        let (stage, who, place) = (stage.clone(), author.clone(), values(RETRY_PLACE).next().map(str::to_owned));
+        words.push(Word::Retried(Retry { stage, plan: plan.clone(), attempt, who, at, place }));
+    }
     if values(APPROVED_BY).any(of_author) {
         let given = GivenApproval { who: author.clone(), plan: plan.clone(), at: Some(at), means: Means::Command };
         words.push(Word::Approved(given));

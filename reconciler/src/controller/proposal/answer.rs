@@ -73,6 +73,9 @@ pub enum AnswerError {
         /// Why.
         reason: String,
     },
+    /// No stage was reverted as often as its policy lets it be committed.
+    #[error("no stage of cluster {0} waits for another attempt")]
+    NothingReverted(ClusterName),
     /// Approvals are counted where people are known.
     #[error(
         "approvals of cluster {0} are counted on the forge, and a commit's word is not known to be anybody's there"
@@ -93,7 +96,9 @@ impl AnswerError {
     /// What helps.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NothingProposed(cluster) => Some(format!("`stepgate why {cluster}` says what it waits for")),
+            Self::NothingProposed(cluster) | Self::NothingReverted(cluster) => {
+                Some(format!("`stepgate why {cluster}` says what it waits for"))
+            }
             Self::Void { .. } => {
                 Some("let the controller (`stepgate run`) propose it anew, and look at that".to_owned())
             }
@@ -364,7 +369,7 @@ fn open<'a>(planner: &Planner, view: &'a ClusterView) -> Result<(Proposal, &'a P
     })
 }
 
-fn write(
+pub(super) fn write(
     planner: &Planner,
     branch: &BranchName,
     draft: &CommitDraft,

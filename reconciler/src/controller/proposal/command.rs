@@ -25,6 +25,8 @@ enum Command {
     Hold,
     /// Let it be merged after all.
     Resume,
+    /// Commit it once more, although it was reverted as often as the policy says.
+    Retry,
     /// Say where it stands.
     Plan,
 }
@@ -35,6 +37,7 @@ impl fmt::Display for Command {
             Self::Approve => "approve",
             Self::Hold => "hold",
             Self::Resume => "resume",
+            Self::Retry => "retry",
             Self::Plan => "plan",
         })
     }
@@ -49,6 +52,8 @@ pub(super) struct Conversation {
     pub approved_by: Option<String>,
     /// Everybody who approved it.
     pub approvers: Vec<String>,
+    /// Who wants another attempt, and the number of the comment that says so.
+    pub retried: Option<(String, u64)>,
     /// One line for each command.
     answers: Vec<String>,
     /// Stepgate's own comment.
@@ -76,7 +81,7 @@ impl Conversation {
             let Some(wanted) = read(&comment.body) else { continue };
             let by = &comment.by;
             let answer = match wanted {
-                Err(word) => format!("`{PREFIX} {word}` is not known; approve, hold, resume and plan are"),
+                Err(word) => format!("`{PREFIX} {word}` is not known; approve, hold, resume, retry and plan are"),
                 Ok(command) if !permissions.contains_key(by) => {
                     let why =
                         "Stepgate may not look up what you may do; its user has to administer the repository for that";
@@ -101,6 +106,12 @@ impl Conversation {
                 Ok(Command::Resume) => {
                     conversation.held_by = None;
                     format!("`{PREFIX} resume`: it may be merged")
+                }
+                Ok(Command::Retry) => {
+                    conversation.retried = Some((by.clone(), comment.id));
+                    format!(
+                        "`{PREFIX} retry`: once it is reverted as often as the policy says, it is committed once more"
+                    )
                 }
                 Ok(Command::Plan) => format!("`{PREFIX} plan`: {standing}"),
             };
@@ -138,7 +149,7 @@ fn read(body: &str) -> Option<Result<Command, String>> {
             continue;
         };
         let word = rest.split_whitespace().next()?;
-        let known = [Command::Approve, Command::Hold, Command::Resume, Command::Plan];
+        let known = [Command::Approve, Command::Hold, Command::Resume, Command::Retry, Command::Plan];
         return Some(match known.into_iter().find(|command| command.to_string() == word) {
             Some(command) => Ok(command),
             // It is put between backticks again.
@@ -167,6 +178,7 @@ mod tests {
         for (body, wanted) in [
             ("/stepgate approve", Some(Ok(Command::Approve))),
             ("Looks good.\n\n/stepgate  hold please", Some(Ok(Command::Hold))),
+            ("/stepgate retry", Some(Ok(Command::Retry))),
             ("/stepgate merge", Some(Err("merge".to_owned()))),
             ("/stepgate `x` <b>", Some(Err("x".to_owned()))),
             ("> /stepgate approve", None),

@@ -5,6 +5,7 @@ use rollout::{Landing, People};
 use super::branch;
 use super::given::given;
 use super::pull_request::listen;
+use super::retry::retries;
 use crate::controller::people::facts::Landed;
 use crate::controller::people::roster;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
@@ -16,6 +17,7 @@ use crate::forge::{Forge, ForgeError};
 /// [`PlanError`] when commits cannot be read. What goes wrong with the forge is part of the answer.
 pub async fn people(planner: &Planner, reading: &FleetReading, view: &ClusterView) -> Result<People, PlanError> {
     let mut people = People { roster: roster(&reading.fleet.policy), ..People::default() };
+    people.retries = retries(planner, view)?;
     let Some(landed) = Landed::of(view).filter(Landed::matters) else { return Ok(people) };
     if landed.is_old && matches!(landed.commit.landing, Landing::Merged(_)) {
         people.source_moved_at = planner.moved_before(reading, view, landed.commit.committed_at)?;

@@ -11,12 +11,14 @@ mod given;
 mod landed;
 mod open;
 mod pull_request;
+mod retry;
 
 use rollout::{ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, CommitId, Plan, RolloutId, approval_scope};
 
 pub use answer::{AnswerError, Approval, Consent, answer, approve, reject};
 pub use landed::people;
 pub use pull_request::{Asking, Mergers, Shown, Told, askings, name_mergers};
+pub use retry::{Retried, retry};
 
 use super::directory::path;
 use super::planner::ClusterView;

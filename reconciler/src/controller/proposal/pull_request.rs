@@ -26,7 +26,7 @@ const LONGEST_BODY: usize = 60_000;
 const LONGEST_DESCRIPTION: usize = 140;
 
 /// What the text of a pull request tells besides the proposal.
-const COMMANDS: &str = "\nHere, closing this rejects it, and `/stepgate approve`, `hold`, `resume` or `plan` at the beginning of a line of a \
+const COMMANDS: &str = "\nHere, closing this rejects it, and `/stepgate approve`, `hold`, `resume`, `retry` or `plan` at the beginning of a line of a \
      comment is done for\nwhoever may write in this repository.\n";
 
 /// What the text of a pull request begins with that Stepgate itself has closed.
@@ -490,7 +490,7 @@ fn short(text: String) -> String {
 }
 
 /// The host of a web address.
-fn host(url: &str) -> &str {
+pub(super) fn host(url: &str) -> &str {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next().unwrap_or_default();
     authority.rsplit_once(':').map_or(authority, |(host, _)| host)
 }

@@ -1,0 +1,135 @@
+//! Another attempt at a stage that was reverted as often as its policy lets it be committed.
+
+use rollout::{ApprovalScope, CommitId, Ledger, LedgerState, Plan, Retry, StageId, approval_scope, exhausted};
+
+use super::answer::write;
+use super::pull_request::listen;
+use super::{AnswerError, branch};
+use crate::controller::Controller;
+use crate::controller::commit::Signature;
+use crate::controller::people::words::{Subject, Word, retry_paragraph, words};
+use crate::controller::planner::{ClusterView, FleetReading, Planner};
+use crate::forge::ForgeError;
+use crate::git::{CommitDraft, CommitMessage, GitError, Identity};
+
+/// What wanting another attempt came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retried {
+    /// The stage.
+    pub stage: StageId,
+    /// Which attempt it is.
+    pub attempt: u32,
+    /// The commit that says so; none for a dry run.
+    pub commit: Option<CommitId>,
+}
+
+/// The stage that waits for another attempt, of which plan, and which one.
+fn waiting(view: &ClusterView) -> Option<(&Ledger, &Plan, ApprovalScope, StageId, u32)> {
+    let ledger = view.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running)?;
+    let plans = [Some(&view.plan), view.running.as_ref().map(|(plan, _)| plan)];
+    let plan = plans.into_iter().flatten().find(|plan| plan.digest == ledger.plan)?;
+    let next = plan.next_stage()?;
+    let (_, attempt) = exhausted(next, ledger)?;
+    let stage = next.stage.clone();
+    let scope = approval_scope(next).unwrap_or_else(|| ApprovalScope::Stage(stage.clone()));
+    Some((ledger, plan, scope, stage, attempt))
+}
+
+fn subject(view: &ClusterView, plan: &Plan, stage: &StageId) -> Subject {
+    Subject { cluster: view.name.clone(), scope: ApprovalScope::Stage(stage.clone()), plan: plan.digest.clone() }
+}
+
+/// Lets a reverted stage be committed once more; without `by` only says which.
+///
+/// # Errors
+/// [`AnswerError`]; nothing has changed then.
+pub fn retry(
+    planner: &Planner,
+    reading: &FleetReading,
+    view: &ClusterView,
+    by: Option<&Identity>,
+    place: Option<&str>,
+    now: jiff::Timestamp,
+) -> Result<Retried, AnswerError> {
+    let (_, plan, _, stage, attempt) = waiting(view).ok_or_else(|| AnswerError::NothingReverted(view.name.clone()))?;
+    let done = |commit| Retried { stage: stage.clone(), attempt, commit };
+    let Some(by) = by else { return Ok(done(None)) };
+    let signature = Signature::of(&reading.fleet.policy)?;
+    let paragraph = retry_paragraph(&subject(view, plan, &stage), attempt, &by.to_string(), place);
+    let draft = CommitDraft {
+        parent: reading.deploy_head().cloned(),
+        merges: None,
+        prefix: None,
+        edits: std::collections::BTreeMap::new(),
+        message: CommitMessage {
+            subject: format!("{}: retry {stage}", view.name),
+            body: format!("Attempt {attempt}.\n\n{paragraph}"),
+            trailers: None,
+        },
+        author: by.clone(),
+        time: now,
+        allow_empty: true,
+    };
+    Ok(done(Some(write(planner, &reading.layout.branch, &draft, &signature)?)))
+}
+
+/// Who wants the attempt that is waited for: commits on the deploy branch since the stage was reverted.
+pub(super) fn retries(planner: &Planner, view: &ClusterView) -> Result<Vec<Retry>, GitError> {
+    let Some((_, plan, _, stage, attempt)) = waiting(view) else { return Ok(Vec::new()) };
+    let subject = subject(view, plan, &stage);
+    let mut retries = Vec::new();
+    let since = view.head.commits.iter().rev().take_while(|commit| commit.trailer.is_none());
+    for commit in since {
+        for word in words(planner.repository(), &commit.id, &subject)? {
+            if let Word::Retried(retry) = word
+                && retry.attempt == attempt
+            {
+                retries.push(retry);
+            }
+        }
+    }
+    Ok(retries)
+}
+
+impl Controller {
+    /// Does what a comment below the pull request of a reverted stage wants. Whether it was done.
+    pub(in crate::controller) async fn retry_by_comment(&self, reading: &FleetReading, view: &ClusterView) -> bool {
+        let Ok(Some(forge)) = self.planner.forge(reading) else { return false };
+        let Some((ledger, plan, scope, _, _)) = waiting(view) else { return false };
+        let Ok(branch) = branch(&ledger.rollout, &scope) else { return false };
+        let wanted = async {
+            let Some(pull) = forge.find(reading.layout.branch.as_str(), branch.as_str()).await? else {
+                return Ok::<_, ForgeError>(None);
+            };
+            let retried = listen(&forge, &pull, &plan.digest).await?.retried;
+            Ok(retried.map(|(by, comment)| (by, format!("{}, comment {comment}", pull.url))))
+        };
+        let (by, place) = match wanted.await {
+            Ok(Some(wanted)) => wanted,
+            Ok(None) => return false,
+            Err(error) => {
+                tracing::warn!(cluster.name = %view.name, %error, hint = error.hint(), "could not read whether a reverted stage is to be tried again");
+                return false;
+            }
+        };
+        // Each comment is good for one attempt.
+        if ledger.retries.iter().any(|known| known.place.as_ref() == Some(&place)) {
+            return false;
+        }
+        let host = reading.fleet.policy.forge.as_ref().map(|forge| super::pull_request::host(&forge.url));
+        let by = format!("{by} <{by}@{}>", host.unwrap_or_default()).parse::<Identity>();
+        let done = by
+            .map_err(AnswerError::from)
+            .and_then(|by| retry(&self.planner, reading, view, Some(&by), Some(&place), self.clock.now()));
+        match done {
+            Ok(retried) => {
+                tracing::info!(cluster.name = %view.name, stage.name = %retried.stage, attempt = retried.attempt, "a comment wants stage `{}` committed once more", retried.stage);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(cluster.name = %view.name, %error, hint = error.hint(), "could not note that a stage is to be tried again");
+                false
+            }
+        }
+    }
+}
