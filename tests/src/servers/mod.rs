@@ -18,6 +18,7 @@ pub mod manifests;
 mod process;
 mod programs;
 mod restore;
+mod ssh_server;
 mod tls;
 mod webhook;
 
@@ -36,4 +37,5 @@ pub use kubelet::FakeKubelet;
 pub use process::Process;
 pub use programs::Programs;
 pub use restore::restore;
+pub use ssh_server::SshServer;
 pub use webhook::{Admission, Webhook};

@@ -9,5 +9,6 @@ mod forge;
 mod people;
 mod remembering;
 mod rules;
+mod ssh;
 mod stopped;
 mod targets;
