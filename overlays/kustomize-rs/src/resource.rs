@@ -365,7 +365,35 @@ impl Resource {
         let is_there = self.has_state() || self.node.at(&["metadata", "annotations"]).is_some();
         self.labels_are_followed |= is_there && self.node.at(&["metadata", "labels"]).is_some();
         self.take_annotations_for_a_map();
+        while self.join_repeated_annotations() {
+            self.take_annotations_for_a_map();
+        }
         self.rewrite_map("annotations");
+    }
+
+    /// Where annotations stand twice, kustomize takes the first away and writes what it read of them into the next.
+    fn join_repeated_annotations(&mut self) -> bool {
+        const FIELD: &str = "annotations";
+        let metadata = self.node.beside_name().get_mut("metadata").filter(|node| node.style() == Style::Misfit);
+        let Some(metadata) = metadata.and_then(Node::as_mapping_mut) else {
+            return false;
+        };
+        let mut values = metadata.iter().filter(|entry| entry.key == FIELD).map(|entry| &entry.value);
+        let can_follow = |node: &Node| node.is_null() || !node.is_scalar();
+        if values.next().is_none() || !values.next().is_some_and(can_follow) {
+            return false;
+        }
+        let first = metadata.remove(FIELD);
+        let next = metadata.get_or_insert_with(FIELD, || Mapping::new().into());
+        if next.is_null() {
+            *next = Mapping::new().into();
+        }
+        if let (Some(first), Some(next)) = (first.as_ref().and_then(Node::as_mapping), next.as_mapping_mut()) {
+            for entry in first {
+                next.insert(entry.key.clone(), entry.value.clone());
+            }
+        }
+        true
     }
 
     /// Makes labels and annotations texts of their own, as kustomize does with some patches.
