@@ -59,6 +59,7 @@ pub(crate) fn read_crds(bytes: &[u8], file: &str, limits: &Limits) -> Result<Con
             let message = format!("the definition `{}` must be a map", entry.key);
             return Err(BuildError::syntax(message).at(file, entry.value.span));
         }
+        check_dependencies(&entry.value).map_err(|error| error.in_file(file))?;
         let properties = entry.value.at(&["Schema", "properties"]).and_then(Node::as_mapping);
         let is_object = ["kind", "apiVersion", "metadata"]
             .iter()
@@ -72,6 +73,22 @@ pub(crate) fn read_crds(bytes: &[u8], file: &str, limits: &Limits) -> Result<Con
         }
     }
     Ok(configuration)
+}
+
+/// Nothing is made of the names that a definition depends on, but they have to be names.
+fn check_dependencies(definition: &Node) -> Result<(), BuildError> {
+    let given =
+        definition.as_mapping().into_iter().flatten().filter(|entry| entry.key.eq_ignore_ascii_case("dependencies"));
+    for entry in given {
+        let names = entry.value.as_sequence().map(<[Node]>::iter);
+        let is_name = |node: &Node| node.is_null() || node.as_str().is_some();
+        if !entry.value.is_null() && !names.is_some_and(|mut names| names.all(is_name)) {
+            let mut error = BuildError::syntax("`Dependencies` must be a list of names");
+            (error.line, error.column) = (entry.value.span.line(), entry.value.span.column());
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 struct Walker<'n> {
