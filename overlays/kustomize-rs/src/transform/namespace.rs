@@ -116,7 +116,7 @@ impl NamespaceTransformer {
             let Some(subject) = subject.as_mapping_mut() else {
                 return Err(BuildError::transform("`subjects` holds something that is no map"));
             };
-            if has(subject, field.0, field.1) {
+            if has(subject, field.0, field.1)? {
                 self.set(subject.get_or_insert_with("namespace", || Node::from("")))?;
             }
         }
@@ -124,6 +124,12 @@ impl NamespaceTransformer {
     }
 }
 
-fn has(subject: &Mapping, field: &str, value: &str) -> bool {
-    subject.get(field).and_then(Node::as_str) == Some(value)
+fn has(subject: &Mapping, field: &str, value: &str) -> Result<bool, BuildError> {
+    match subject.get(field) {
+        Some(node) if !node.is_scalar() => {
+            let message = format!("`{field}` of a subject is a list or a map, where a text is expected");
+            Err(BuildError::transform(message))
+        }
+        node => Ok(node.and_then(Node::as_str) == Some(value)),
+    }
 }
