@@ -1,26 +1,30 @@
 //! Reading a fleet and making the plan of each cluster: everything before a cluster is looked at.
 
+mod base;
+mod reading;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
 use overlays::{
     BundleFile, Charts, ClusterSpec, Fleet, Manifests, Problem, ReadFiles, Remembered, RenderRequest, RenderedCluster,
     RenderedTree, Scope,
 };
-use rollout::{ClusterName, CommitId, DeployHead, ForeignChange, LedgerState, Plan};
+use rollout::{ClusterName, CommitId, LedgerState, Plan};
+
+pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, layout};
 
 use super::deploy::Histories;
-use super::deployed::{Deployed, DeployedVersions};
+use super::deployed::DeployedVersions;
 use super::directory::ClusterDirectory;
 use super::gather::{self, Context};
-use super::inputs::{Inputs, SourceReading};
+use super::inputs::SourceReading;
 use super::near::NearFiles;
 use super::parts::{self, Part};
 use super::{deploy, plan};
 use crate::cluster::{DeployedObjects, FluxReference};
 use crate::forge::{Forge, ForgeAccess, ForgeError, Forges};
-use crate::git::{BranchName, DeployLayout, GitError, GitSnapshot, HistoryEntry, Repository};
+use crate::git::{BranchName, GitError, GitSnapshot, HistoryEntry, Repository};
 
 /// Where manifests and charts come from, given what the policy allows.
 pub trait Sources: Send + Sync {
@@ -28,106 +32,6 @@ pub trait Sources: Send + Sync {
     fn manifests(&self, fleet: &Fleet) -> Arc<dyn Manifests>;
     /// Helm charts.
     fn charts(&self, fleet: &Fleet) -> Arc<dyn Charts>;
-}
-
-/// Both branches of a fleet repository, read at one moment.
-#[derive(Clone)]
-pub struct FleetReading {
-    /// The source commit.
-    pub source: Arc<SourceReading>,
-    /// The deploy branch below the deploy path; none where the branch does not exist.
-    pub deploy: Option<GitSnapshot>,
-    /// What the source commit says.
-    pub fleet: Arc<Fleet>,
-    /// Where Stepgate writes.
-    pub layout: DeployLayout,
-    /// The clusters as deployed.
-    pub deployed: Arc<Deployed>,
-}
-
-impl FleetReading {
-    /// The source commit's id.
-    pub fn source_commit(&self) -> &CommitId {
-        self.source.files.snapshot().commit()
-    }
-
-    /// The head of the deploy branch.
-    pub fn deploy_head(&self) -> Option<&CommitId> {
-        self.deploy.as_ref().map(GitSnapshot::commit)
-    }
-}
-
-/// A plan with the parts that its stages commit.
-pub type PlannedParts = (Plan, Arc<[Part]>);
-
-/// Everything about one cluster that follows from git alone.
-#[derive(Clone, Debug)]
-pub struct ClusterView {
-    /// The cluster.
-    pub name: ClusterName,
-    /// Its specification on the source branch.
-    pub cluster: ClusterSpec,
-    /// Its directory on the deploy branch.
-    pub directory: ClusterDirectory,
-    /// The plan for the newest source.
-    pub plan: Plan,
-    /// The parts that the plan's stages commit.
-    pub parts: Arc<[Part]>,
-    /// The plan that the ledger is carrying out, where that is another one, with its parts.
-    pub running: Option<PlannedParts>,
-    /// The deploy branch as decisions see it.
-    pub head: DeployHead,
-    /// The commit that the ledger's rollout started from.
-    base: Option<CommitId>,
-    /// Whether an overlay reached beyond the overlays: then any file of the source branch may matter.
-    pub reaches_far: bool,
-    /// Somebody else's change to the directory.
-    pub foreign: Option<ForeignChange>,
-    /// Remarks of the fleet repository about this cluster.
-    pub problems: Vec<Problem>,
-    /// Its Flux Kustomizations by the directory that they apply.
-    pub kustomizations: BTreeMap<String, FluxReference>,
-    /// The objects of its directory.
-    pub deployed: Arc<DeployedObjects>,
-}
-
-impl ClusterView {
-    /// The same view of a newer source commit that says the same about this cluster.
-    #[must_use]
-    pub fn at_source(&self, source: &CommitId) -> Self {
-        Self { plan: Plan { source: source.clone(), ..self.plan.clone() }, ..self.clone() }
-    }
-
-    /// The cluster's Flux Kustomizations.
-    pub fn flux_references(&self) -> Vec<FluxReference> {
-        self.kustomizations.values().cloned().collect()
-    }
-}
-
-/// Why a cluster has no plan.
-#[derive(Debug, thiserror::Error)]
-pub enum PlanError {
-    /// Reading git.
-    #[error(transparent)]
-    Git(#[from] GitError),
-    /// The source branch does not describe it.
-    #[error("there is no cluster {0} on the source branch")]
-    NoCluster(String),
-    /// Its name is none that a path, a trailer and a label can hold.
-    #[error("cluster {name}: {message}")]
-    Name {
-        /// The name.
-        name: String,
-        /// What is wrong with it.
-        message: String,
-    },
-    /// The specification is not usable.
-    #[error("{}", list(.0))]
-    Problems(Vec<Problem>),
-}
-
-fn list(problems: &[Problem]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// Reads fleets and makes plans. The same commits give the same plans; what it remembers only saves reading them again.
@@ -399,106 +303,6 @@ impl Planner {
             files,
         })
     }
-
-    /// The commit of the source branch that a cluster was at before the rollout that runs, or else is at now; none where nobody knows.
-    ///
-    /// # Errors
-    /// [`PlanError`] when commits cannot be read.
-    pub fn base_commit(&self, reading: &FleetReading, view: &ClusterView) -> Result<Option<CommitId>, PlanError> {
-        self.base_of(reading, &view.name, &view.directory, view.base.as_ref())
-    }
-
-    /// What the plan of a cluster follows from at a commit of the source branch; none where the cluster is not there.
-    ///
-    /// # Errors
-    /// [`PlanError`] when the commit cannot be read.
-    pub fn inputs_at(&self, commit: &CommitId, cluster: &str) -> Result<Option<Inputs>, PlanError> {
-        Ok(self.source(self.repository.snapshot_of(commit)?)?.inputs(cluster))
-    }
-
-    /// When the source branch began to ask for another plan than the ledger's, where that was at `time` or before.
-    ///
-    /// # Errors
-    /// [`PlanError`] when commits cannot be read.
-    pub fn moved_before(
-        &self,
-        reading: &FleetReading,
-        view: &ClusterView,
-        time: Timestamp,
-    ) -> Result<Option<Timestamp>, PlanError> {
-        let Some(ledger) = view.directory.ledger() else { return Ok(None) };
-        let mut commit = reading.source_commit().clone();
-        // What the branch held then: people push in the order of time, as far as their clocks tell.
-        let committed_at = loop {
-            if commit == ledger.source {
-                return Ok(None);
-            }
-            let committed_at = self.repository.committed_at(&commit)?;
-            if committed_at <= time {
-                break committed_at;
-            }
-            match self.repository.parent(&commit)? {
-                Some(parent) => commit = parent,
-                None => return Ok(None),
-            }
-        };
-        let source = self.source(self.repository.snapshot_of(&commit)?)?;
-        let cluster = source.fleet.cluster(view.name.as_str());
-        let base = self.base_source(reading, &view.name, &view.directory, view.base.as_ref())?;
-        let context = Context {
-            name: &view.name,
-            directory: &view.directory,
-            base: base.as_deref(),
-            deployed: &reading.deployed,
-        };
-        let same = match cluster {
-            Some(cluster) => self.plan(&context, &source, cluster)?.plan.digest == ledger.plan,
-            None => false,
-        };
-        Ok((!same).then_some(committed_at))
-    }
-
-    fn base_of(
-        &self,
-        reading: &FleetReading,
-        cluster: &ClusterName,
-        directory: &ClusterDirectory,
-        base: Option<&CommitId>,
-    ) -> Result<Option<CommitId>, PlanError> {
-        Ok(match directory.ledger() {
-            None => None,
-            Some(ledger) if ledger.state == LedgerState::Done => Some(ledger.source.clone()),
-            Some(_) => match base {
-                None => None,
-                Some(commit) => {
-                    let snapshot = self.repository.deploy_snapshot(&reading.layout, commit)?;
-                    ClusterDirectory::read(&snapshot, cluster)?.ledger().map(|ledger| ledger.source.clone())
-                }
-            },
-        })
-    }
-
-    /// The fleet that the deployed state was rendered from: classes of changes are relative to its bundle.
-    fn base_source(
-        &self,
-        reading: &FleetReading,
-        cluster: &ClusterName,
-        directory: &ClusterDirectory,
-        base: Option<&CommitId>,
-    ) -> Result<Option<Arc<Fleet>>, PlanError> {
-        let Some(source) = self.base_of(reading, cluster, directory, base)? else { return Ok(None) };
-        if &source == reading.source_commit() {
-            return Ok(Some(Arc::clone(&reading.fleet)));
-        }
-        // A source commit that was rewritten away only costs the classes of the changes, not the plan.
-        match self.repository.snapshot_of(&source) {
-            Ok(snapshot) => Ok(Some(Arc::clone(&self.source(snapshot)?.fleet))),
-            Err(error) => {
-                tracing::warn!(%cluster, %source, %error, "the source commit of the deployed state is gone; changes cannot be classed");
-                Ok(None)
-            }
-        }
-    }
 }
 
 /// A plan with the parts that its stages commit.
@@ -507,17 +311,4 @@ struct Planned {
     parts: Arc<[Part]>,
     kustomizations: BTreeMap<String, FluxReference>,
     reaches_far: bool,
-}
-
-/// Where Stepgate writes, as the policy says.
-///
-/// # Errors
-/// [`GitError`] when the policy names no valid branch.
-pub fn layout(fleet: &Fleet) -> Result<DeployLayout, GitError> {
-    let deploy = &fleet.policy.deploy;
-    let branch = deploy.branch.parse().map_err(|error: crate::git::BranchNameError| GitError::Library {
-        action: "read deploy.branch of stepgate.yaml".to_owned(),
-        message: error.to_string(),
-    })?;
-    Ok(DeployLayout { branch, prefix: deploy.path.clone() })
 }

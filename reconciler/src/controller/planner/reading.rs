@@ -1,0 +1,127 @@
+//! What was read of a fleet, and what follows from it for each cluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use overlays::{ClusterSpec, Fleet, Problem};
+use rollout::{ClusterName, CommitId, DeployHead, ForeignChange, Plan};
+
+use crate::cluster::{DeployedObjects, FluxReference};
+use crate::controller::deployed::Deployed;
+use crate::controller::directory::ClusterDirectory;
+use crate::controller::inputs::SourceReading;
+use crate::controller::parts::Part;
+use crate::git::{DeployLayout, GitError, GitSnapshot};
+
+/// Both branches of a fleet repository, read at one moment.
+#[derive(Clone)]
+pub struct FleetReading {
+    /// The source commit.
+    pub source: Arc<SourceReading>,
+    /// The deploy branch below the deploy path; none where the branch does not exist.
+    pub deploy: Option<GitSnapshot>,
+    /// What the source commit says.
+    pub fleet: Arc<Fleet>,
+    /// Where Stepgate writes.
+    pub layout: DeployLayout,
+    /// The clusters as deployed.
+    pub deployed: Arc<Deployed>,
+}
+
+impl FleetReading {
+    /// The source commit's id.
+    pub fn source_commit(&self) -> &CommitId {
+        self.source.files.snapshot().commit()
+    }
+
+    /// The head of the deploy branch.
+    pub fn deploy_head(&self) -> Option<&CommitId> {
+        self.deploy.as_ref().map(GitSnapshot::commit)
+    }
+}
+
+/// A plan with the parts that its stages commit.
+pub type PlannedParts = (Plan, Arc<[Part]>);
+
+/// Everything about one cluster that follows from git alone.
+#[derive(Clone, Debug)]
+pub struct ClusterView {
+    /// The cluster.
+    pub name: ClusterName,
+    /// Its specification on the source branch.
+    pub cluster: ClusterSpec,
+    /// Its directory on the deploy branch.
+    pub directory: ClusterDirectory,
+    /// The plan for the newest source.
+    pub plan: Plan,
+    /// The parts that the plan's stages commit.
+    pub parts: Arc<[Part]>,
+    /// The plan that the ledger is carrying out, where that is another one, with its parts.
+    pub running: Option<PlannedParts>,
+    /// The deploy branch as decisions see it.
+    pub head: DeployHead,
+    /// The commit that the ledger's rollout started from.
+    pub(super) base: Option<CommitId>,
+    /// Whether an overlay reached beyond the overlays: then any file of the source branch may matter.
+    pub reaches_far: bool,
+    /// Somebody else's change to the directory.
+    pub foreign: Option<ForeignChange>,
+    /// Remarks of the fleet repository about this cluster.
+    pub problems: Vec<Problem>,
+    /// Its Flux Kustomizations by the directory that they apply.
+    pub kustomizations: BTreeMap<String, FluxReference>,
+    /// The objects of its directory.
+    pub deployed: Arc<DeployedObjects>,
+}
+
+impl ClusterView {
+    /// The same view of a newer source commit that says the same about this cluster.
+    #[must_use]
+    pub fn at_source(&self, source: &CommitId) -> Self {
+        Self { plan: Plan { source: source.clone(), ..self.plan.clone() }, ..self.clone() }
+    }
+
+    /// The cluster's Flux Kustomizations.
+    pub fn flux_references(&self) -> Vec<FluxReference> {
+        self.kustomizations.values().cloned().collect()
+    }
+}
+
+/// Why a cluster has no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// Reading git.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// The source branch does not describe it.
+    #[error("there is no cluster {0} on the source branch")]
+    NoCluster(String),
+    /// Its name is none that a path, a trailer and a label can hold.
+    #[error("cluster {name}: {message}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The specification is not usable.
+    #[error("{}", list(.0))]
+    Problems(Vec<Problem>),
+}
+
+fn list(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Where Stepgate writes, as the policy says.
+///
+/// # Errors
+/// [`GitError`] when the policy names no valid branch.
+pub fn layout(fleet: &Fleet) -> Result<DeployLayout, GitError> {
+    let deploy = &fleet.policy.deploy;
+    let branch = deploy.branch.parse().map_err(|error: crate::git::BranchNameError| GitError::Library {
+        action: "read deploy.branch of stepgate.yaml".to_owned(),
+        message: error.to_string(),
+    })?;
+    Ok(DeployLayout { branch, prefix: deploy.path.clone() })
+}
