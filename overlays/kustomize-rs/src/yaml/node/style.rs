@@ -297,7 +297,11 @@ const VALUE_REMARK: char = 'v';
 
 /// Says whether go-yaml v3 writes a text that stood there without quotes in quotes, or as a block.
 fn is_quoted_anew(text: &str) -> bool {
-    text.contains('\n') || resolve::resolve_v2(text) != Scalar::Text || resolve::is_base60(text)
+    // It does not count characters beyond the basic plane as printable.
+    let is_escaped = |character: char| character > '\u{FFFF}' || character == '\u{FEFF}';
+    text.contains(|character| character == '\n' || is_escaped(character))
+        || resolve::resolve_v2(text) != Scalar::Text
+        || resolve::is_base60(text)
 }
 
 /// Says whether go-yaml v2 reads a text without quotes as something else than this text.
