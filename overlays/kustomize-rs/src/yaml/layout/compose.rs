@@ -314,7 +314,7 @@ impl<'s> Composer<'s> {
                     let comments = Comments::default();
                     items.push(self.collection(Value::Mapping(mapping), Properties::default(), comments, true));
                 }
-                _ => items.push(self.node(false, false)?),
+                _ => items.push(self.flow_node()?),
             }
         }
         let comments = Comments { head, ..self.take() };
@@ -332,7 +332,7 @@ impl<'s> Composer<'s> {
                 TokenType::FlowEntry => self.skip(),
                 TokenType::Key => entries.push(self.flow_entry(&TokenType::FlowMappingEnd)?),
                 _ => {
-                    let key = self.node(false, false)?;
+                    let key = self.flow_node()?;
                     let value = self.empty();
                     entries.push(self.entry(key, value)?);
                 }
@@ -341,6 +341,19 @@ impl<'s> Composer<'s> {
         let comments = Comments { head, ..self.take() };
         self.skip();
         Some(self.collection(Value::Mapping(Mapping::from_entries(entries)), properties, comments, true))
+    }
+
+    /// An item or key that is written. What is no node would be read as an empty one again and again.
+    fn flow_node(&mut self) -> Option<Node> {
+        match self.peek()? {
+            TokenType::Alias(_)
+            | TokenType::Anchor(_)
+            | TokenType::Tag(..)
+            | TokenType::Scalar(..)
+            | TokenType::FlowSequenceStart
+            | TokenType::FlowMappingStart => self.node(false, false),
+            _ => None,
+        }
     }
 
     fn flow_entry(&mut self, end: &TokenType<'_>) -> Option<Entry> {
