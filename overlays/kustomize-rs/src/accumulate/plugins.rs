@@ -12,7 +12,7 @@ use crate::objects;
 use crate::provenance::{self, Configured};
 use crate::resource::{Origin, Resource};
 use crate::steps::{self, Context};
-use crate::yaml::write_folded_texts;
+use crate::yaml::write_and_read;
 
 impl Build {
     pub(super) fn generate(
@@ -97,7 +97,7 @@ impl Build {
         // kustomize hands a plugin its configuration as text.
         for object in &mut inline.resources.items {
             object.node.refuse_misfits().map_err(|error| error.in_file(&object.origin.file))?;
-            write_folded_texts(&mut object.node);
+            write_and_read(&mut object.node);
         }
         Ok(inline.resources.items)
     }

@@ -239,7 +239,7 @@ impl<'s> Merger<'s> {
                 (patch, dest) => patch.or(dest).filter(|node| !is_null(node)),
             }),
             Some("list") => match place.as_ref().and_then(Place::merge_keys) {
-                None => Ok(patch.or(dest).filter(|node| !is_null(node))),
+                None => Ok(in_place_of(patch, dest).filter(|node| !is_null(node))),
                 Some(keys) => {
                     let keys = keys.to_vec();
                     self.walk_keyed_list(dest, patch, place, &keys)
@@ -267,13 +267,18 @@ impl<'s> Merger<'s> {
             if take_map_directive(mapping).is_ok_and(|directive| directive == Directive::Delete) {
                 return Ok(None);
             }
+            if let Some(dest) = &dest {
+                patch.take_place_of(dest);
+            }
             return self.add_fields(patch, place).map(Some);
         } else {
             match &mut patch {
                 Some(node) if is_null(node) => return Ok(None),
                 Some(Node { value: Value::Mapping(mapping), .. }) => match take_map_directive(mapping)? {
                     Directive::Delete => return Ok(None),
-                    Directive::Replace => return patch.map(|patch| self.add_fields(patch, place)).transpose(),
+                    Directive::Replace => {
+                        return in_place_of(patch, dest).map(|patch| self.add_fields(patch, place)).transpose();
+                    }
                     Directive::Merge => dest,
                 },
                 _ => dest,
@@ -327,13 +332,15 @@ impl<'s> Merger<'s> {
         keys: &[String],
     ) -> Result<Option<Node>, BuildError> {
         if is_nothing(dest.as_ref()) {
-            return patch.map(|patch| self.add_items(patch, place, keys)).transpose();
+            return in_place_of(patch, dest).map(|patch| self.add_items(patch, place, keys)).transpose();
         }
         match &mut patch {
             Some(Node { value: Value::Null, .. }) => return Ok(None),
             Some(Node { value: Value::Sequence(items), .. }) => match take_list_directive(items)? {
                 Directive::Delete => return Ok(None),
-                Directive::Replace => return patch.map(|patch| self.add_items(patch, place, keys)).transpose(),
+                Directive::Replace => {
+                    return in_place_of(patch, dest).map(|patch| self.add_items(patch, place, keys)).transpose();
+                }
                 Directive::Merge => {}
             },
             _ => {}
@@ -424,6 +431,17 @@ fn refuse_longest(length: usize) -> Result<(), BuildError> {
     }
     let message = format!("a list of {length} items without distinct merge keys is too long");
     Err(BuildError::new(BuildErrorKind::Limit, message))
+}
+
+/// What the patch has, in the place of what the object has.
+fn in_place_of(patch: Option<Node>, dest: Option<Node>) -> Option<Node> {
+    let Some(mut patch) = patch else {
+        return dest;
+    };
+    if let Some(dest) = &dest {
+        patch.take_place_of(dest);
+    }
+    Some(patch)
 }
 
 fn remark(node: Option<&Node>) -> Option<(Holder, String)> {

@@ -9,7 +9,7 @@ use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::Schema;
 use crate::selector::Selector;
-use crate::yaml::{Limits, write_folded_texts};
+use crate::yaml::{Limits, Mapping, write_and_read};
 
 /// What a patch is, after reading its text.
 #[derive(Debug, Clone)]
@@ -172,7 +172,7 @@ pub(crate) fn apply_json(
         resource.show_state();
         resource.node.refuse_misfits()?;
         // kustomize patches the object's JSON, and writes the object out for that.
-        write_folded_texts(&mut resource.node);
+        write_and_read(&mut resource.node);
         resource.node.forget_writing();
         json6902::apply(&mut resource.node, operations, limits, &budget)
             .map_err(|error| error.context(format_args!("a JSON patch on {}", resource.id(schema))))?;

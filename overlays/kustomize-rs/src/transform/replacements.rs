@@ -197,9 +197,6 @@ impl Target {
                     continue;
                 };
                 written.map_err(|error| error.context(format_args!("a replacement into {}", resource.id(schema))))?;
-                if value.value.scalar_text().is_some_and(|text| text.is_empty()) {
-                    resource.node.quote_nothing(false);
-                }
                 // kustomize keeps its own state in the annotations, and loses it with them.
                 if matches!(path.as_str(), "metadata" | "metadata.annotations") && resource.has_lost_state() {
                     resource.forget_state();

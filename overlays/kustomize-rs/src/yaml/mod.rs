@@ -5,7 +5,6 @@
 
 mod emit;
 mod error;
-mod folded;
 mod layout;
 mod limits;
 mod node;
@@ -17,6 +16,7 @@ mod remark;
 mod resolve;
 mod shared;
 mod timestamp;
+mod written;
 
 pub(crate) use emit::emit_all_into;
 pub use emit::{emit, emit_all};
@@ -27,9 +27,9 @@ pub use order::compare_keys;
 pub use parse::{Document, Rules, decode, parse, parse_with};
 pub use shared::{Sequence, Text};
 
-pub(crate) use folded::write_folded_texts;
 pub(crate) use layout::{Layout, compose};
 pub(crate) use node::{Style, is_other_without_quotes};
 pub(crate) use number::{float_text, json_float};
 pub(crate) use remark::Holder;
 pub(crate) use resolve::{Scalar, resolve_v3};
+pub(crate) use written::write_and_read;

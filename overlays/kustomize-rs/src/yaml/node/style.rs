@@ -137,16 +137,9 @@ impl Node {
         }
     }
 
-    /// Makes an empty value without a type the empty text where it is written in braces or brackets: there it needs
-    /// quotes.
-    pub(crate) fn quote_nothing(&mut self, in_flow: bool) {
-        let in_flow = in_flow || self.style == Style::Flow;
-        match &mut self.value {
-            Value::Sequence(items) => items.iter_mut().for_each(|item| item.quote_nothing(in_flow)),
-            Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| entry.value.quote_nothing(in_flow)),
-            Value::Null if in_flow && self.written.as_deref() == Some("") => *self = Node::from(""),
-            _ => {}
-        }
+    /// Says whether this is a null of which nothing is written. In braces and brackets it is given quotes.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.is_null() && self.written.as_deref() == Some("")
     }
 
     /// Returns the text of a string that was not read as something else: no date, no `!!binary`, no misfit.
@@ -192,6 +185,33 @@ impl Node {
             .hint("put the value of the target in quotes to make it a text");
         (error.line, error.column) = (node.span.line(), node.span.column());
         Err(error)
+    }
+
+    /// Refuses a map that has a key twice; keys that are no text may be.
+    pub(crate) fn refuse_repeated_keys(&self) -> Result<(), BuildError> {
+        match &self.value {
+            Value::Sequence(items) => items.iter().try_for_each(Node::refuse_repeated_keys),
+            Value::Mapping(mapping) => {
+                if self.style == Style::Misfit && mapping.find_odd_key().is_some_and(|(_, earlier)| earlier.is_some()) {
+                    return self.refuse_misfits();
+                }
+                mapping.iter().try_for_each(|entry| entry.value.refuse_repeated_keys())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the place of `old` in a map: what stood there with or without brackets does so still.
+    pub(crate) fn take_place_of(&mut self, old: &Node) {
+        let was_empty = match &old.value {
+            Value::Sequence(items) => items.is_empty(),
+            Value::Mapping(mapping) => mapping.is_empty(),
+            _ => false,
+        };
+        let is_plain = |style: Style| matches!(style, Style::Plain | Style::Flow);
+        if !self.is_scalar() && !was_empty && is_plain(self.style) && is_plain(old.style) {
+            self.style = old.style;
+        }
     }
 
     fn find_misfit(&self) -> Option<&Node> {

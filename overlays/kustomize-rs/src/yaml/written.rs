@@ -1,35 +1,44 @@
-//! Folded block scalars on their way through kustomize.
+//! What changes when kustomize writes an object out and reads it again, as it does before it prints it.
 //!
-//! kustomize writes every object out and reads it again before it prints it. go-yaml v3 keeps the folded style, and
-//! writes one line break too many where a line that begins with a blank follows, and before several breaks at the end.
+//! Folded block scalars: go-yaml v3 keeps the style, and writes one line break too many where a line that begins with a
+//! blank follows, and before several breaks at the end. And values that are left out: in brackets it gives them quotes.
 
 use super::node::{Node, Style, Value};
 
-/// Rewrites all texts of a tree that are still folded.
-pub(crate) fn write_folded_texts(node: &mut Node) {
-    if !has_folded_text(node) {
-        return;
+/// Rewrites what is another value when it is read again.
+pub(crate) fn write_and_read(node: &mut Node) {
+    // Looks before anything is changed: what is shared stays shared.
+    if is_read_as_other(node, false) {
+        rewrite(node, false);
+    }
+}
+
+fn is_read_as_other(node: &Node, in_flow: bool) -> bool {
+    let in_flow = in_flow || node.style() == Style::Flow;
+    match &node.value {
+        Value::Sequence(items) => items.iter().any(|item| is_read_as_other(item, in_flow)),
+        Value::Mapping(mapping) => mapping.iter().any(|entry| is_read_as_other(&entry.value, in_flow)),
+        Value::Null => in_flow && node.is_left_out(),
+        // There are no folded texts inside of brackets.
+        _ => !in_flow && node.style() == Style::Folded,
+    }
+}
+
+fn rewrite(node: &mut Node, in_flow: bool) {
+    let in_flow = in_flow || node.style() == Style::Flow;
+    let is_folded = !in_flow && node.style() == Style::Folded;
+    if in_flow && node.is_left_out() {
+        *node = Node::from("");
     }
     match &mut node.value {
-        Value::Sequence(items) => items.iter_mut().for_each(write_folded_texts),
-        Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| write_folded_texts(&mut entry.value)),
-        Value::String(text) => {
+        Value::Sequence(items) => items.iter_mut().for_each(|item| rewrite(item, in_flow)),
+        Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| rewrite(&mut entry.value, in_flow)),
+        Value::String(text) if is_folded => {
             if let Some(rewritten) = rewritten(text) {
                 *text = rewritten.into();
             }
         }
         _ => {}
-    }
-}
-
-/// Looks before anything is changed: what is shared stays shared.
-fn has_folded_text(node: &Node) -> bool {
-    match &node.value {
-        // There are no folded texts inside of brackets.
-        Value::Sequence(_) | Value::Mapping(_) if node.style() == Style::Flow => false,
-        Value::Sequence(items) => items.iter().any(has_folded_text),
-        Value::Mapping(mapping) => mapping.iter().any(|entry| has_folded_text(&entry.value)),
-        _ => node.style() == Style::Folded,
     }
 }
 
