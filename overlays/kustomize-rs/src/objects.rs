@@ -32,9 +32,13 @@ pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Vec<Reso
     let mut resources = Vec::new();
     while let Some(node) = queue.pop_front() {
         let kind = node.get("kind").and_then(Node::as_str).unwrap_or_default();
-        let items = node.get("items");
-        match items {
-            Some(items) if kind.ends_with("List") => {
+        let is_list = kind.ends_with("List");
+        if is_list {
+            // kustomize reads what looks like a list as a whole, to see whether it is one.
+            node.refuse_repeated_keys().map_err(|error| error.in_file(file))?;
+        }
+        match node.get("items") {
+            Some(items) if is_list => {
                 if !items.is_null() && items.as_sequence().is_none() {
                     let error = BuildError::syntax(format!("`items` of a {kind} must be a list"));
                     return Err(error.at(file, items.span));
