@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::BuildError;
 use crate::json::to_json;
-use crate::yaml::{Mapping, Node, Value};
+use crate::yaml::{Mapping, Node, Value, write_and_read};
 
 /// Returns the hash of a ConfigMap or Secret.
 pub(crate) fn of(object: &Node) -> Result<String, BuildError> {
@@ -26,11 +26,22 @@ pub(crate) fn of(object: &Node) -> Result<String, BuildError> {
     content.insert("name", "");
     content.insert("data", value(object.get("data")));
     if let Some(map) = object.get(extra).filter(|node| node.as_mapping().is_some()) {
-        content.insert(extra, map.clone());
+        content.insert(extra, read_back(map));
     }
     let digest = Sha256::digest(to_json(&Node::from(content)).as_bytes());
     let hex: String = digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
     Ok(hex.chars().map(pronounceable).collect())
+}
+
+/// A map or list as kustomize has it for the hash: written out and read again, its numbers as JSON has them.
+fn read_back(node: &Node) -> Node {
+    let mut node = node.clone();
+    write_and_read(&mut node);
+    let has_texts_only = node.as_mapping().is_some_and(|map| map.iter().all(|entry| entry.value.as_str().is_some()));
+    if !has_texts_only {
+        node.through_json();
+    }
+    node
 }
 
 /// What stands in the content: a missing field is an empty text, a scalar is its text.
@@ -38,7 +49,7 @@ fn value(node: Option<&Node>) -> Node {
     match node {
         None => Node::from(""),
         Some(node) => match &node.value {
-            Value::Mapping(_) | Value::Sequence(_) => node.clone(),
+            Value::Mapping(_) | Value::Sequence(_) => read_back(node),
             Value::Null => Node::from(""),
             _ => Node::from(node.scalar_text().unwrap_or_default().into_owned()),
         },
