@@ -23,6 +23,8 @@ enum Kind {
     Copy(Vec<String>),
     /// With `false` if a scalar is not spelled as Go's encoder spells it.
     Test(Node, bool),
+    /// One that cannot be, for this reason: refused where it meets an object.
+    Wrong(String, Option<&'static str>),
 }
 
 /// Reads a patch: a list of operations in YAML or JSON. `None` if the text is something else.
@@ -58,42 +60,47 @@ fn is_canonical(node: &Node, source: &str) -> bool {
 }
 
 fn operation(item: &Node, source: Option<&str>) -> Result<Operation, BuildError> {
-    let fail = |message: String| {
-        let mut error = BuildError::syntax(message);
+    if item.as_mapping().is_none() {
+        let mut error = BuildError::syntax("an operation is a map with `op` and `path`");
         (error.line, error.column) = (item.span.line(), item.span.column());
-        error
-    };
-    let text = |key: &str| item.get(key).and_then(Node::as_str);
-    let pointer = |key: &str| {
-        let text = text(key).ok_or_else(|| fail(format!("the operation has no `{key}`")))?;
-        Ok(pointer(text))
-    };
-    let path = pointer("path")?;
-    let kind = match text("op") {
-        Some("add") => Kind::Add(item.get("value").cloned().unwrap_or_default()),
-        Some("remove") => Kind::Remove,
-        Some("replace") => Kind::Replace(item.get("value").cloned().unwrap_or_default()),
-        Some("move") => Kind::Move(pointer("from")?),
-        Some("copy") => Kind::Copy(pointer("from")?),
-        Some("test") => {
-            let value = item.get("value").cloned().unwrap_or_default();
-            let canonical = source.is_none_or(|source| is_canonical(&value, source));
-            Kind::Test(value, canonical)
-        }
-        Some(other) => {
-            return Err(
-                fail(format!("unknown operation `{other}`")).hint("one of add, remove, replace, move, copy, test")
-            );
-        }
-        None => return Err(fail("the operation has no `op`".into())),
-    };
+        return Err(error);
+    }
+    let read = pointer(item, "path").and_then(|path| Ok((kind(item, source)?, path)));
+    let (kind, path) = read.unwrap_or_else(|wrong| (wrong, Vec::new()));
     Ok(Operation { kind, path, span: item.span })
 }
 
-fn pointer(text: &str) -> Vec<String> {
+/// What an operation does, or why it cannot.
+fn kind(item: &Node, source: Option<&str>) -> Result<Kind, Kind> {
+    let value = || item.get("value").cloned().unwrap_or_default();
+    match item.get("op").and_then(Node::as_str) {
+        Some("add") => Ok(Kind::Add(value())),
+        Some("remove") => Ok(Kind::Remove),
+        Some("replace") => Ok(Kind::Replace(value())),
+        Some("move") => Ok(Kind::Move(pointer(item, "from")?)),
+        Some("copy") => Ok(Kind::Copy(pointer(item, "from")?)),
+        Some("test") => {
+            let canonical = source.is_none_or(|source| is_canonical(&value(), source));
+            Ok(Kind::Test(value(), canonical))
+        }
+        Some(other) => {
+            let hint = "one of add, remove, replace, move, copy, test";
+            Err(Kind::Wrong(format!("unknown operation `{other}`"), Some(hint)))
+        }
+        None => Err(Kind::Wrong("the operation has no `op`".into(), None)),
+    }
+}
+
+fn pointer(item: &Node, field: &str) -> Result<Vec<String>, Kind> {
+    let Some(text) = item.get(field).and_then(Node::as_str) else {
+        return Err(Kind::Wrong(format!("the operation has no `{field}`"), None));
+    };
+    if !text.is_empty() && !text.contains('/') {
+        return Err(Kind::Wrong(format!("`{field}` is `{text}`, which leads nowhere"), Some("begin it with `/`")));
+    }
     let mut parts = text.split('/');
     parts.next();
-    parts.map(|part| part.replace("~1", "/").replace("~0", "~")).collect()
+    Ok(parts.map(|part| part.replace("~1", "/").replace("~0", "~")).collect())
 }
 
 /// Applies all operations in order. The object may not grow past `limits`.
@@ -121,7 +128,7 @@ pub(crate) fn apply(
                 size = size.saturating_add(value.count());
                 has_set = true;
             }
-            Kind::Remove | Kind::Move(_) | Kind::Copy(_) | Kind::Test(..) => {}
+            Kind::Remove | Kind::Move(_) | Kind::Copy(_) | Kind::Test(..) | Kind::Wrong(..) => {}
         }
         match &operation.kind {
             Kind::Add(value) => add(object, &operation.path, value.clone()).map_err(locate)?,
@@ -132,7 +139,8 @@ pub(crate) fn apply(
                 add(object, &operation.path, value).map_err(locate)?;
             }
             Kind::Copy(from) => {
-                let value = lenient(object, from).ok_or_else(|| locate(missing("copy")))?;
+                let value =
+                    lenient(object, from).filter(|_| !from.is_empty()).ok_or_else(|| locate(missing("copy")))?;
                 budget.copy(&value)?;
                 size = size.saturating_add(value.count());
                 let count = nodes.get_or_insert_with(|| object.count());
@@ -144,17 +152,16 @@ pub(crate) fn apply(
                 add(object, &operation.path, value).map_err(locate)?;
             }
             Kind::Test(value, canonical) => {
-                let found = get(object, &operation.path).ok_or_else(|| locate(missing("test")));
-                let equal = match found {
-                    // The Go library compares texts, and those of the object are its own; those that this patch has
-                    // set are the patch's.
-                    Ok(found) => equal(found, value) && (*canonical || has_set),
-                    Err(_) if value.is_null() => true,
-                    Err(error) => return Err(error),
-                };
-                if !equal {
+                let found = lenient(object, &operation.path).ok_or_else(|| locate(missing("test")))?;
+                // The Go library compares texts, and those of the object are its own; those that this patch has set
+                // are the patch's.
+                if !equal(&found, value) || !(*canonical || has_set) {
                     return Err(locate(BuildError::transform("the tested value differs")));
                 }
+            }
+            Kind::Wrong(reason, hint) => {
+                let error = BuildError::syntax(reason);
+                return Err(locate(hint.map_or_else(|| error.clone(), |hint| error.clone().hint(hint))));
             }
         }
     }
@@ -243,10 +250,6 @@ fn bad_index(part: &str) -> BuildError {
 }
 
 fn add(object: &mut Node, path: &[String], value: Node) -> Result<(), BuildError> {
-    if path.is_empty() {
-        *object = value;
-        return Ok(());
-    }
     let (parent, last) = parent(object, path)?;
     match &mut parent.value {
         Value::Mapping(mapping) => {
@@ -276,6 +279,9 @@ fn remove(object: &mut Node, path: &[String]) -> Result<Node, BuildError> {
 
 fn replace(object: &mut Node, path: &[String], value: Node) -> Result<(), BuildError> {
     if path.is_empty() {
+        if value.is_scalar() {
+            return Err(BuildError::transform("only a map or a list can take the place of the whole object"));
+        }
         *object = value;
         return Ok(());
     }
