@@ -6,6 +6,7 @@ use foldhash::HashSet;
 
 use crate::budget::Budget;
 use crate::error::BuildError;
+use crate::generate::data_value;
 use crate::id::{ResourceId, SameObject};
 use crate::resource::{Behavior, Resource};
 use crate::schema::Schema;
@@ -151,7 +152,11 @@ fn inherit(resource: &mut Resource, old: &Resource) {
                 None => pairs.push((key, value)),
             }
         }
-        resource.set_metadata_map(field, pairs);
+        pairs.sort();
+        let pairs = pairs.into_iter().map(|(key, value)| (key, Node::made(value)));
+        // Behind everything else.
+        resource.set_metadata_map(field, Mapping::new());
+        resource.set_metadata_map(field, pairs.collect());
     }
     resource.set_metadata("name", &old.name());
     resource.set_metadata("namespace", &old.namespace());
@@ -171,7 +176,7 @@ fn inherit(resource: &mut Resource, old: &Resource) {
         resource.transformations.clone_from(&old.transformations);
     }
     // What kustomize keeps in annotations, it has written anew behind the labels.
-    resource.labels_are_followed |= resource.has_state() && resource.node.at(&["metadata", "labels"]).is_some();
+    resource.labels_are_followed = resource.has_state() && resource.node.at(&["metadata", "labels"]).is_some();
 }
 
 fn merge_data(resource: &mut Resource, old: &Resource) {
@@ -182,7 +187,7 @@ fn merge_data(resource: &mut Resource, old: &Resource) {
             // Of a key that is there twice, the first counts.
             source.drop_repeated();
             for entry in &source {
-                merged.insert(entry.key.clone(), entry.value.scalar_text().unwrap_or_default().into_owned());
+                merged.insert(entry.key.clone(), data_value(entry.value.to_text()));
             }
         }
         if let Some(object) = resource.node.as_mapping_mut() {

@@ -8,7 +8,7 @@ use base64::Engine;
 use crate::error::BuildError;
 use crate::kustomization::Generator;
 use crate::resource::Resource;
-use crate::yaml::{Mapping, Node, Value};
+use crate::yaml::{Mapping, Node, Style, Text, Value};
 
 /// Which object a generator makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,20 +29,20 @@ pub(crate) fn generate(kind: Kind, generator: &Generator, load: &Load<'_>) -> Re
     object.insert("apiVersion", "v1");
     object.insert("kind", if kind == Kind::ConfigMap { "ConfigMap" } else { "Secret" });
     let mut metadata = Mapping::new();
-    metadata.insert("name", generator.name.as_str());
+    metadata.insert("name", Node::made(generator.name.as_str()));
     if !generator.namespace.is_empty() {
-        metadata.insert("namespace", generator.namespace.as_str());
+        metadata.insert("namespace", Node::made(generator.namespace.as_str()));
     }
     for (field, pairs) in [("labels", &generator.options.labels), ("annotations", &generator.options.annotations)] {
         if !pairs.is_empty() {
-            let pairs: Mapping = pairs.iter().map(|(key, value)| (key.clone(), Node::from(value.as_str()))).collect();
+            let pairs: Mapping = pairs.iter().map(|(key, value)| (key.clone(), in_quotes(value))).collect();
             metadata.insert(field, pairs);
         }
     }
     object.insert("metadata", metadata);
     if kind == Kind::Secret {
         let kind = if generator.secret_type.is_empty() { "Opaque" } else { &generator.secret_type };
-        object.insert("type", kind);
+        object.insert("type", Node::made(kind));
         object.insert("data", Mapping::new());
     }
     for (key, value) in pairs(generator, load)? {
@@ -53,7 +53,7 @@ pub(crate) fn generate(kind: Kind, generator: &Generator, load: &Load<'_>) -> Re
             (Kind::Secret, Err(bytes)) => ("data", base64_lines(bytes.as_bytes())),
         };
         if let Some(data) = object.get_or_insert_with(field, || Mapping::new().into()).as_mapping_mut() {
-            data.insert(key, text);
+            data.insert(key, data_value(text.into()));
         }
     }
     if generator.options.immutable {
@@ -64,6 +64,22 @@ pub(crate) fn generate(kind: Kind, generator: &Generator, load: &Load<'_>) -> Re
     resource.behavior = generator.behavior;
     resource.needs_hash = !generator.options.disable_name_suffix_hash;
     Ok(resource)
+}
+
+fn in_quotes(text: &str) -> Node {
+    let mut node = Node::from(text);
+    node.set_style(Style::SingleQuoted);
+    node
+}
+
+/// A value of a ConfigMap or Secret: a block if it has several lines.
+pub(crate) fn data_value(text: Text) -> Node {
+    let is_block = text.contains('\n');
+    let mut node = Node::made(text);
+    if is_block {
+        node.set_style(Style::Literal);
+    }
+    node
 }
 
 /// Base64, broken into lines of 70 characters when it is longer.

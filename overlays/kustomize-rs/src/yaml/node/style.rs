@@ -36,6 +36,13 @@ impl Style {
 }
 
 impl Node {
+    /// A text as kustomize makes one: in quotes if YAML 1.1 reads it as something else.
+    pub(crate) fn made(text: impl Into<Text>) -> Self {
+        let text = text.into();
+        let style = if is_other_without_quotes(&text) { Style::Quoted } else { Style::Plain };
+        Self { style, ..Self::from(text) }
+    }
+
     /// Does what a way through Go's JSON does: how scalars were written is lost, large integers become floats.
     #[allow(clippy::cast_precision_loss, reason = "that is what is lost")]
     pub(crate) fn through_json(&mut self) {
