@@ -249,7 +249,7 @@ fn finish(
     let mut printed: usize = 0;
     for resource in &mut resources.items {
         resource.cluster_scoped = resource.id(schema).cluster_scoped;
-        provenance::finish(resource, wants("originAnnotations"), wants("transformerAnnotations"));
+        provenance::finish(resource, wants("originAnnotations"), wants("transformerAnnotations"))?;
         let size = match resource.node.ordinary_size() {
             Some(size) => size,
             None => printable_size(resource)?,

@@ -1,5 +1,6 @@
 //! `buildMetadata`: where objects came from and what changed them, as annotations.
 
+use crate::error::BuildError;
 use crate::resource::Resource;
 use crate::yaml::{Node, Text, emit};
 
@@ -94,16 +95,17 @@ pub(crate) fn join(base: &str, path: &str) -> String {
 }
 
 /// Notes a transformer on all objects; those without origin were made by it.
-pub(crate) fn note(resources: &mut [Resource], by: &Configured) {
+pub(crate) fn note(resources: &mut [Resource], by: &Configured) -> Result<(), BuildError> {
     let text = by.text();
     for resource in resources {
         if resource.origin.annotation.is_none() {
-            resource.set_origin_annotation(&text);
+            resource.set_origin_annotation(&text)?;
         } else {
             resource.transformations.push(text.clone());
-            resource.rewrite_annotations();
+            resource.rewrite_annotations()?;
         }
     }
+    Ok(())
 }
 
 /// What kustomize notes in annotations about where an object is from.
@@ -127,9 +129,11 @@ pub(crate) fn annotations(resource: &Resource) -> Vec<(&'static str, String)> {
 }
 
 /// Writes the annotations that were asked for, and takes away those of kustomize.
-pub(crate) fn finish(resource: &mut Resource, origins: bool, transformations: bool) {
+pub(crate) fn finish(resource: &mut Resource, origins: bool, transformations: bool) -> Result<(), BuildError> {
     let mut pairs = resource.metadata_map("annotations");
     let before = pairs.len();
+    // For its state, if there are any, for the origin and for the transformations.
+    let times = usize::from(before > 0 || resource.has_state()) + usize::from(!origins) + usize::from(!transformations);
     pairs.retain(|(key, _)| !INTERNAL.contains(&key.as_str()) && *key != ORIGIN && *key != TRANSFORMATIONS);
     for (key, text) in annotations(resource) {
         if if key == ORIGIN { origins } else { transformations } {
@@ -137,11 +141,12 @@ pub(crate) fn finish(resource: &mut Resource, origins: bool, transformations: bo
         }
     }
     if before != pairs.len() || origins || transformations {
-        resource.set_metadata_map("annotations", pairs);
+        let pairs = pairs.into_iter().map(|(key, text)| (key, Node::from(text)));
+        resource.set_metadata_map("annotations", pairs.collect());
     }
     // kustomize makes the metadata where there is none.
     if resource.node.get("metadata").is_none() {
         resource.metadata_mut();
     }
-    resource.finish_annotations();
+    resource.finish_annotations(times)
 }

@@ -337,7 +337,7 @@ impl Context<'_, '_> {
                 is_shown = false;
             }
             if let Some(by) = by {
-                provenance::note(&mut resources.items, by);
+                provenance::note(&mut resources.items, by)?;
             }
         }
         Ok(())
@@ -355,7 +355,7 @@ impl Context<'_, '_> {
             Prepared::Patch(patch) => patch.apply(resources, schema, limits),
             Prepared::StrategicMerge(all) => all.iter().try_for_each(|(patch, file)| {
                 let mut patch = patch.clone();
-                patch.rewrite_metadata();
+                patch.rewrite_metadata()?;
                 patches::apply_by_name(resources, patch, schema, file)
             }),
             Prepared::JsonPatch { operations, entry, file } => {

@@ -84,7 +84,7 @@ impl Build {
                 Ok(mut objects) => {
                     if self.tracks_origins {
                         let text = provenance::path_text(file);
-                        objects.iter_mut().for_each(|object| object.set_origin_annotation(&text));
+                        objects.iter_mut().try_for_each(|object| object.set_origin_annotation(&text))?;
                     }
                     inline.resources.append_all(objects, &self.schema)?;
                 }

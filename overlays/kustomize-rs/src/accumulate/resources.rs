@@ -66,7 +66,7 @@ impl Build {
             objects.iter().try_for_each(|object| loader.budget.copy(&object.node))?;
             if self.tracks_origins {
                 let text = provenance::path_text(&provenance::join(origin, path));
-                objects.iter_mut().for_each(|object| object.add_origin_annotation(&text));
+                objects.iter_mut().try_for_each(|object| object.add_origin_annotation(&text))?;
             }
             if objects.iter().any(|object| !self.schema.knows_scope(&object.gvk())) {
                 self.builtin = self.builtin.max(BuiltinSchema::Postponed);

@@ -89,7 +89,7 @@ fn apply_to_target(
         };
         if selected.contains(&SameObject(resource.id(schema))) {
             let mut patch = patch.clone();
-            patch.rewrite_metadata();
+            patch.rewrite_metadata()?;
             let name = patch.name();
             patch.set_metadata("name", &name);
             let (gvk, kind) = (resource.gvk(), patch.kind());
@@ -182,14 +182,14 @@ pub(crate) fn apply_json(
             resource.origin.annotation = None;
             resource.transformations.clear();
         }
-        resource.finish_annotations();
+        resource.finish_annotations(1)?;
         if resource.annotation("").is_some() {
             // Which kustomize cannot write, and only `patches` goes on without.
             if !remember {
                 let message = format!("a JSON patch gives {} an annotation without a name", resource.id(schema));
                 return Err(BuildError::transform(message));
             }
-            resource.set_metadata_map("annotations", Vec::new());
+            resource.set_metadata_map("annotations", Mapping::new());
             resource.forget_state();
         }
     }

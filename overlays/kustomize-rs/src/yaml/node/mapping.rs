@@ -121,6 +121,10 @@ impl Mapping {
         Some(self.entries_mut().remove(index).value)
     }
 
+    pub(crate) fn remove_at(&mut self, index: usize) {
+        self.entries_mut().remove(index);
+    }
+
     /// Says whether `key` is there.
     pub fn contains_key(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)

@@ -1,7 +1,7 @@
 //! How nodes were written, and what becomes of that where kustomize changes or prints them.
 
 use super::super::{Holder, Limits, Rules, Scalar, emit, parse_with, resolve, resolve_v3};
-use super::{Node, Span, Value};
+use super::{Node, Span, Text, Value};
 use crate::error::BuildError;
 
 /// How a text was written. The next value of a field is written in the same way, which can make a number a text.
