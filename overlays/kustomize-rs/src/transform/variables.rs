@@ -156,6 +156,15 @@ fn indices(path: &[String]) -> Vec<String> {
     result
 }
 
+/// A text in which variables are looked for. A `<<` that was read without quotes is none, even where it merges nothing.
+fn text_of(node: &Node) -> Option<&str> {
+    let is_read = match node.style() {
+        Style::Plain => node.span.line() > 0,
+        style => style == Style::Written,
+    };
+    node.untyped_text().filter(|text| !(*text == "<<" && is_read))
+}
+
 fn expand_node(node: &mut Node, values: &mut Values<'_>) -> Result<(), BuildError> {
     let mut expand = |text: &str| {
         values.budget.grow(growth(text, &values.values))?;
@@ -164,7 +173,7 @@ fn expand_node(node: &mut Node, values: &mut Values<'_>) -> Result<(), BuildErro
     match &mut node.value {
         Value::Mapping(mapping) => {
             for entry in mapping.iter_mut() {
-                if let Some(text) = entry.value.untyped_text() {
+                if let Some(text) = text_of(&entry.value) {
                     let expanded = expand(text)?;
                     entry.value.set_plainly(expanded);
                 }
@@ -172,7 +181,7 @@ fn expand_node(node: &mut Node, values: &mut Values<'_>) -> Result<(), BuildErro
         }
         Value::Sequence(items) => {
             for item in items.iter_mut() {
-                let Some(text) = item.untyped_text() else {
+                let Some(text) = text_of(item) else {
                     return Err(BuildError::transform("a list with variables holds something that is no text"));
                 };
                 let expanded = expand(text)?;
@@ -180,7 +189,7 @@ fn expand_node(node: &mut Node, values: &mut Values<'_>) -> Result<(), BuildErro
             }
         }
         _ => {
-            if let Some(text) = node.untyped_text() {
+            if let Some(text) = text_of(node) {
                 let expanded = expand(text)?;
                 node.set_plainly(expanded);
             }
