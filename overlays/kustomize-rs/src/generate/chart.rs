@@ -156,7 +156,10 @@ pub(crate) fn render(chart: &Chart, loader: &Loader<'_>, schema: &Schema) -> Res
         }
     };
     objects.iter().try_for_each(|object| loader.budget.copy(&object.node))?;
-    objects.iter_mut().for_each(|object| object.from_chart = true);
+    for object in &mut objects {
+        object.begin_state();
+        object.from_chart = true;
+    }
     Ok(objects)
 }
 

@@ -113,6 +113,7 @@ impl Resource {
             || self.allow_name_change
             || self.allow_kind_change
             || self.origin.annotation.is_some()
+            || self.from_chart
     }
 
     pub(crate) fn has_null_annotations(&self) -> bool {
@@ -183,6 +184,7 @@ impl Resource {
         self.behavior = Behavior::Absent;
         (self.needs_hash, self.allow_name_change, self.allow_kind_change) = (false, false, false);
         self.origin.annotation = None;
+        self.from_chart = false;
         self.transformations.clear();
     }
 }
