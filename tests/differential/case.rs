@@ -19,6 +19,8 @@ pub struct Case {
     pub directory: String,
     /// Keep the order of the input (`--reorder none`).
     pub unsorted: bool,
+    /// Render charts (`--enable-helm`).
+    pub charts: bool,
 }
 
 impl Case {
@@ -67,6 +69,7 @@ impl Case {
     pub fn load(folder: &Path, directory: &str, unsorted: bool) -> anyhow::Result<Self> {
         let mut case = Self { directory: directory.to_owned(), unsorted, ..Self::default() };
         case.add(folder, "")?;
+        case.charts = case.files.values().any(|text| text.contains("helmChart"));
         Ok(case)
     }
 

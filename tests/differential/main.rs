@@ -1,8 +1,8 @@
 //! Random kustomizations through kustomize-rs and through kustomize itself: the first byte that differs is an error.
 //!
 //! `differential --peer LOOP [--cases N] [--start S] [--keep-going] [--limit N] [--save FOLDER]` runs N cases from seed S on;
-//! `--seed S [--show]` one, `--folder DIR` the files of a folder. LOOP is the program of `tests/servers/kustomize`
-//! (`./tests/run --differential N` builds it). A case depends on its seed alone; the first difference ends the run, or the
+//! `--seed S [--show]` one, `--folder DIR` the files of a folder. LOOP is the program of `tests/servers/kustomize`, with
+//! kustomize itself and helm beside it (`./tests/run --differential N` builds them). A case depends on its seed alone; the first difference ends the run, or the
 //! first `--limit` of them are told with `--keep-going`. What is told is made smaller first, and saved below FOLDER.
 #![allow(
     clippy::indexing_slicing,
@@ -89,7 +89,7 @@ fn run() -> anyhow::Result<usize> {
             println!("{}", described(&case));
         }
         let theirs = peer.build(&case)?;
-        let own = ours(&case);
+        let own = ours(&case, peer.charts());
         let verdict = compare(&case, &own, &theirs, &mut peer)?;
         if arguments.show
             && let Outcome::Refused(error) = &theirs
@@ -115,7 +115,7 @@ fn run() -> anyhow::Result<usize> {
 
 fn one(case: &Case, peer: &mut Peer, name: &str, arguments: &Arguments) -> anyhow::Result<usize> {
     let theirs = peer.build(case)?;
-    let own = ours(case);
+    let own = ours(case, peer.charts());
     let verdict = compare(case, &own, &theirs, peer)?;
     println!("{verdict:?}\n--- ours\n{}\n--- kustomize\n{}", told(&own), told(&theirs));
     if matches!(verdict, Verdict::Different(_)) {
@@ -132,7 +132,7 @@ fn report(case: &Case, verdict: &Verdict, peer: &mut Peer, name: &str, save: &Pa
         std::fs::remove_dir_all(&folder).with_context(|| format!("clear {}", folder.display()))?;
     }
     shrunk.save(&folder.join("input"))?;
-    let (own, theirs) = (ours(&shrunk), peer.build(&shrunk)?);
+    let (own, theirs) = (ours(&shrunk, peer.charts()), peer.build(&shrunk)?);
     println!("=== {name}: {verdict:?}, saved in {}", folder.display());
     println!("{}\n--- ours\n{}\n--- kustomize\n{}", described(&shrunk), told(&own), told(&theirs));
     Ok(())
@@ -140,7 +140,9 @@ fn report(case: &Case, verdict: &Verdict, peer: &mut Peer, name: &str, save: &Pa
 
 fn described(case: &Case) -> String {
     let place = if case.directory.is_empty() { "." } else { &case.directory };
-    let mut text = format!("build {place}{}\n", if case.unsorted { " --reorder none" } else { "" });
+    let (order, helm) =
+        (if case.unsorted { " --reorder none" } else { "" }, if case.charts { " --enable-helm" } else { "" });
+    let mut text = format!("build {place}{order}{helm}\n");
     for (name, content) in &case.files {
         text.push_str(&format!("# --- {name}\n{content}"));
     }

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kustomize_rs::{Options, Order, build};
+use kustomize_rs::{ChartRenderer, Options, Order, Outside, build_with};
 
 use crate::case::Case;
 use crate::peer::Peer;
@@ -36,12 +36,13 @@ pub enum Verdict {
     Different(&'static str),
 }
 
-/// Builds a case on our side.
-pub fn ours(case: &Case) -> Outcome {
+/// Builds a case on our side, charts by `charts`.
+pub fn ours(case: &Case, charts: &dyn ChartRenderer) -> Outcome {
     let order = if case.unsorted { Order::None } else { Order::Legacy };
     let options = Options { order, ..Options::default() };
     let tree = case.tree();
-    let built = catch_unwind(AssertUnwindSafe(|| build(&tree, &case.directory, &options)));
+    let outside = Outside { charts: case.charts.then_some(charts), remotes: None };
+    let built = catch_unwind(AssertUnwindSafe(|| build_with(&tree, &case.directory, &options, outside)));
     match built {
         Ok(Ok(resources)) => {
             // kustomize says nothing about those.

@@ -64,7 +64,7 @@ fn is_identity(line: &str) -> bool {
 
 fn differs(case: &Case, kind: &Verdict, peer: &mut Peer) -> anyhow::Result<bool> {
     let theirs = peer.build(case)?;
-    Ok(compare(case, &ours(case), &theirs, peer)? == *kind)
+    Ok(compare(case, &ours(case, peer.charts()), &theirs, peer)? == *kind)
 }
 
 /// The line after the block that starts at `at`: all that follows with more indentation.

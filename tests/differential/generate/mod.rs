@@ -1,5 +1,6 @@
 //! Random kustomizations: objects, then layers of kustomizations over them.
 
+mod charts;
 mod draw;
 mod generators;
 mod objects;
@@ -18,10 +19,15 @@ use serde_json::{Map, Value, json};
 use crate::case::Case;
 use draw::Draw;
 
+/// Of so many cases one has a chart: helm takes longer than everything else.
+const CHART_EVERY: u64 = 50;
+
 /// The case of a seed.
 pub fn case(seed: u64) -> Case {
     let mut draw = Draw::new(seed);
-    let mut layers = Layers { draw: &mut draw, case: Case::default(), identities: BTreeSet::new() };
+    // Drawn apart, so that all other cases are what they were.
+    let chart = (seed % CHART_EVERY == 7).then(|| Draw::new(!seed));
+    let mut layers = Layers { draw: &mut draw, case: Case::default(), identities: BTreeSet::new(), chart };
     layers.all();
     let mut case = layers.case;
     case.unsorted = draw.chance(30);
@@ -32,6 +38,8 @@ struct Layers<'d> {
     draw: &'d mut Draw,
     case: Case,
     identities: BTreeSet<String>,
+    /// Draws the chart that is still to be rendered by a kustomization.
+    chart: Option<Draw>,
 }
 
 fn append(kustomization: &mut Map<String, Value>, field: &str, value: Value) {
@@ -170,6 +178,13 @@ impl Layers<'_> {
         }
         for path in self.resource_files(place, &own) {
             append(&mut kustomization, "resources", json!(path));
+        }
+        if let Some(mut draw) = self.chart.take_if(|draw| !bases.is_empty() || draw.chance(60)) {
+            let chart = charts::chart(&mut draw);
+            self.case.charts = true;
+            self.case.files.extend(chart.files.into_iter().map(|(path, text)| (format!("{place}{path}"), text)));
+            kustomization.extend(chart.fields);
+            visible.extend(chart.objects);
         }
         self.features(place, &mut kustomization, &visible);
         // Of two layers over one base, one has to rename.
