@@ -4,9 +4,11 @@
 //! keys is found, put back and removed under keys that others have. So nodes have an identity here: a [`Graph`] holds
 //! them, and lists and maps hold their numbers. What stays in several places is one for the patches that follow as well.
 
+use super::directive::{Directive, directive};
 use super::graph::{Content, Graph, Id, missing};
 use super::merge_keys::{common_values, used_keys, valid};
-use super::strategic::{Directive, Merger, directive, last_remark, other_shape};
+use super::remarks::last_remark;
+use super::strategic::{Merger, other_shape};
 use crate::error::{BuildError, BuildErrorKind};
 use crate::schema::Place;
 use crate::yaml::{Entry, Holder, Node, Span};

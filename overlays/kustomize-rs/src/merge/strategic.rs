@@ -7,12 +7,14 @@ use std::cell::Cell;
 
 use foldhash::HashSet;
 
+use super::directive::{Directive, take_list_directive, take_map_directive};
 use super::merge_keys::Index;
 use super::odd::{Lists, merge_odd};
+use super::remarks::remark;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::id::Gvk;
 use crate::schema::{Place, Schema};
-use crate::yaml::{Entry, Holder, Mapping, Node, Sequence, Span, Style, Value};
+use crate::yaml::{Entry, Mapping, Node, Sequence, Span, Style, Value};
 
 /// Merges `patch` into `object`; `None` if the patch deletes it. `last` is the last number that lists and maps have which
 /// are one in several places of the object.
@@ -26,67 +28,17 @@ pub(crate) fn merge(object: Node, patch: Node, schema: &Schema, last: &mut u32) 
 pub(super) struct Merger<'s> {
     pub(super) schema: &'s Schema,
     /// How often comments had it copied.
-    copies: &'s Cell<usize>,
+    pub(super) copies: &'s Cell<usize>,
     /// The last number of a list or map that is in several places.
     pub(super) numbers: &'s Cell<u32>,
 }
 
-/// More comments with definitions of their own than this are refused: each costs a copy of the schema.
-const MOST_COPIES: usize = 200;
-
-/// What `$patch` asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Directive {
-    Merge,
-    Replace,
-    Delete,
-}
-
-pub(super) fn directive(text: &str) -> Result<Directive, BuildError> {
-    match text {
-        "merge" => Ok(Directive::Merge),
-        "replace" => Ok(Directive::Replace),
-        "delete" => Ok(Directive::Delete),
-        other => Err(BuildError::transform(format!("unknown patch strategy `{other}`"))
-            .hint("`$patch` is one of delete, merge, replace")),
-    }
-}
-
-fn is_null(node: &Node) -> bool {
+pub(super) fn is_null(node: &Node) -> bool {
     node.is_null() || node.is_flow_null()
 }
 
-fn is_nothing(node: Option<&Node>) -> bool {
+pub(super) fn is_nothing(node: Option<&Node>) -> bool {
     node.is_none_or(is_null)
-}
-
-/// Takes `$patch` out of a map.
-fn take_map_directive(patch: &mut Mapping) -> Result<Directive, BuildError> {
-    let Some(value) = patch.get("$patch") else {
-        return Ok(Directive::Merge);
-    };
-    let found = directive(&value.scalar_text().unwrap_or_default())?;
-    patch.remove("$patch");
-    Ok(found)
-}
-
-/// Takes the items that only say `$patch` out of a list.
-fn take_list_directive(patch: &mut Vec<Node>) -> Result<Directive, BuildError> {
-    let is_directive = |item: &Node| item.as_mapping().filter(|item| item.contains_key("$patch")).cloned();
-    let Some(first) = patch.iter().find_map(is_directive) else {
-        return Ok(Directive::Merge);
-    };
-    if first.len() > 1 {
-        return Ok(Directive::Merge);
-    }
-    let text = first.get("$patch").and_then(Node::scalar_text).unwrap_or_default().into_owned();
-    let found = directive(&text)?;
-    let is_directive =
-        |item: &Node| item.get("$patch").is_some_and(|value| value.scalar_text().unwrap_or_default() == text);
-    patch.retain(|item| {
-        !is_nothing(Some(item)) && !item.as_mapping().is_some_and(Mapping::is_empty) && !is_directive(item)
-    });
-    Ok(found)
 }
 
 /// More items than this without distinct keys are refused: the careful way costs their square.
@@ -105,7 +57,7 @@ fn is_gone(item: &Node) -> bool {
 }
 
 /// An item that only one side has: kustomize writes a scalar anew, without its type.
-fn written_anew(mut item: Node) -> Option<Node> {
+pub(super) fn written_anew(mut item: Node) -> Option<Node> {
     item.lose_type();
     Some(item).filter(|item| !is_gone(item))
 }
@@ -149,7 +101,7 @@ impl<'s> Merger<'s> {
         Ok(result)
     }
 
-    fn place(&self, known: Option<Place<'s>>, nodes: [Option<&Node>; 2]) -> Option<Place<'s>> {
+    pub(super) fn place(&self, known: Option<Place<'s>>, nodes: [Option<&Node>; 2]) -> Option<Place<'s>> {
         if known.is_some() {
             return known;
         }
@@ -168,46 +120,6 @@ impl<'s> Merger<'s> {
     ) -> Result<Option<Node>, BuildError> {
         let (own, given) = (remark(dest.as_ref()), remark(patch.as_ref()));
         self.by_remark(own, given, place, |merger, place| merger.walk_known(dest, patch, place))
-    }
-
-    /// Walks what a patch adds: it is on both sides.
-    fn add(&self, node: Node, place: Option<Place<'s>>) -> Result<Option<Node>, BuildError> {
-        let own = remark(Some(&node));
-        self.by_remark(own.clone(), own, place, |merger, place| merger.add_known(node, place))
-    }
-
-    /// Walks by what a comment says instead of what is known, if there is one that says something.
-    fn by_remark(
-        &self,
-        own: Option<(Holder, String)>,
-        given: Option<(Holder, String)>,
-        place: Option<Place<'s>>,
-        walk: impl for<'t> FnOnce(&Merger<'t>, Option<Place<'t>>) -> Result<Option<Node>, BuildError>,
-    ) -> Result<Option<Node>, BuildError> {
-        let Some((_, text)) = own.as_ref().or(given.as_ref()) else {
-            return walk(self, place);
-        };
-        let Some((schema, property)) = self.schema.with_remark(text) else {
-            return walk(self, place);
-        };
-        let mut merged = walk(&self.with_schema(schema.as_ref())?, Some(Place::Property(&property)))?;
-        let is_new = |merged: &Node| merged.as_sequence().is_some() && property.merges();
-        match (&mut merged, last_remark(own, given)) {
-            (Some(merged), Some((Holder::Value, _))) if is_new(merged) => merged.drop_remark(),
-            (Some(merged), Some((holder, text))) if !merged.is_scalar() => merged.set_remark(holder, &text),
-            _ => {}
-        }
-        Ok(merged)
-    }
-
-    /// The same with the schema of a comment, if it has one of its own.
-    pub(super) fn with_schema<'t>(&'t self, schema: Option<&'t Schema>) -> Result<Merger<'t>, BuildError> {
-        self.copies.set(self.copies.get() + usize::from(schema.is_some()));
-        if self.copies.get() > MOST_COPIES {
-            let message = format!("more than {MOST_COPIES} comments hold schemas of objects");
-            return Err(BuildError::new(BuildErrorKind::Limit, message));
-        }
-        Ok(Merger { schema: schema.unwrap_or(self.schema), copies: self.copies, numbers: self.numbers })
     }
 
     fn walk_known(
@@ -367,65 +279,13 @@ impl<'s> Merger<'s> {
         Ok(Some(base))
     }
 
-    fn add_known(&self, mut node: Node, place: Option<Place<'s>>) -> Result<Option<Node>, BuildError> {
-        let place = self.place(place, [Some(&node), None]);
-        match &mut node.value {
-            Value::Mapping(mapping) => match take_map_directive(mapping)? {
-                Directive::Delete => Ok(None),
-                _ => self.add_fields(node, place).map(Some),
-            },
-            Value::Sequence(items) => match place.as_ref().and_then(Place::merge_keys).map(<[String]>::to_vec) {
-                None => Ok(Some(node)),
-                Some(keys) => match take_list_directive(items)? {
-                    Directive::Delete => Ok(None),
-                    _ => self.add_items(node, place, &keys).map(Some),
-                },
-            },
-            _ => Ok(Some(node).filter(|node| !is_null(node))),
-        }
-    }
-
-    fn add_fields(&self, mut node: Node, place: Option<Place<'s>>) -> Result<Node, BuildError> {
-        let Value::Mapping(mapping) = &mut node.value else {
-            return Ok(node);
-        };
-        let mut added = Vec::with_capacity(mapping.len());
-        for entry in std::mem::take(mapping) {
-            let below = place.and_then(|place| self.schema.field(place, &entry.key));
-            if let Some(value) = self.add(entry.value, below)? {
-                added.push(Entry { value, ..entry });
-            }
-        }
-        *mapping = Mapping::from_entries(added);
-        Ok(node)
-    }
-
-    fn add_items(&self, mut node: Node, place: Option<Place<'s>>, keys: &[String]) -> Result<Node, BuildError> {
-        let Value::Sequence(items) = &mut node.value else {
-            return Ok(node);
-        };
-        let below = place.and_then(|place| self.schema.items(place));
-        if Index::of(&[], items, keys).is_none() {
-            refuse_longest(items.len())?;
-            let list = std::mem::take(items).into_iter().collect();
-            *items = merge_odd(self, Lists::Same(list), below, keys)?.into();
-            return Ok(node);
-        }
-        let mut added = Vec::with_capacity(items.len());
-        for item in std::mem::take(items) {
-            added.extend(self.add(item, below)?.and_then(written_anew));
-        }
-        *items = added.into();
-        Ok(node)
-    }
-
     /// Where an object of this kind begins.
     pub(super) fn root(&self, api_version: &str, kind: &str) -> Option<Place<'s>> {
         self.schema.root(&Gvk::new(api_version, kind))
     }
 }
 
-fn refuse_longest(length: usize) -> Result<(), BuildError> {
+pub(super) fn refuse_longest(length: usize) -> Result<(), BuildError> {
     if length <= LONGEST_ODD_LIST {
         return Ok(());
     }
@@ -442,17 +302,4 @@ fn in_place_of(patch: Option<Node>, dest: Option<Node>) -> Option<Node> {
         patch.take_place_of(dest);
     }
     Some(patch)
-}
-
-fn remark(node: Option<&Node>) -> Option<(Holder, String)> {
-    node.and_then(Node::remark).map(|(holder, text)| (holder, text.to_owned()))
-}
-
-/// Keys keep their comments. The comment of a value goes from the patch to the object, but a list with merge keys is
-/// made anew.
-pub(super) fn last_remark(own: Option<(Holder, String)>, given: Option<(Holder, String)>) -> Option<(Holder, String)> {
-    match own {
-        Some(own @ (Holder::Key, _)) => Some(own),
-        own => given.filter(|(holder, _)| *holder == Holder::Value).or(own),
-    }
 }

@@ -1,8 +1,11 @@
 //! The tree as text again: two spaces, lists at the indent of their key, no line too long to go on.
 
+mod block;
+mod flow;
+
 use super::{Layout, Quotes, Written};
 use crate::yaml::Style;
-use crate::yaml::node::{Entry, Node, Value};
+use crate::yaml::node::{Node, Value};
 
 /// Longer keys are written in the `? key` form.
 const LONGEST_SIMPLE_KEY: usize = 128;
@@ -227,180 +230,8 @@ impl<'l> Writer<'l> {
         }
     }
 
-    fn map<'n>(&mut self, node: &Node, entries: impl Iterator<Item = &'n Entry>, place: Place) {
-        let outer = self.indent;
-        self.indent = Some(self.deeper(false, place, false));
-        let mut foot = String::new();
-        for entry in entries {
-            self.key_comments(entry, &mut foot);
-            self.head_comment();
-            self.start_line();
-            if !self.pending.line.is_empty() {
-                self.pending.key_line = std::mem::take(&mut self.pending.line);
-            }
-            let simple = self.is_simple(entry);
-            if simple {
-                self.key(entry, true);
-                self.indicator(":", false, false, false);
-            } else {
-                self.indicator("?", true, false, true);
-                self.key(entry, false);
-                self.start_line();
-                self.indicator(":", true, false, true);
-            }
-            self.begin(&entry.value);
-            self.comment_of_key(&entry.value);
-            self.node(&entry.value, Place { in_map: true, ..Place::default() }, After::Comments);
-        }
-        set(&mut self.pending.tail, &foot);
-        self.end(node);
-        self.head_comment();
-        self.indent = outer;
-    }
-
-    /// The comments of a key; its foot comes below the value.
-    fn key_comments(&mut self, entry: &Entry, foot: &mut String) {
-        set(&mut self.pending.tail, foot);
-        foot.clear();
-        if let Some(written) = self.layout.written(entry.key_span) {
-            set(&mut self.pending.head, &written.comments.head);
-            set(&mut self.pending.line, &written.comments.line);
-            foot.push_str(&written.comments.foot);
-        }
-    }
-
-    /// A comment behind a key goes behind the value, if that stands on the same line.
-    fn comment_of_key(&mut self, value: &Node) {
-        if self.pending.key_line.is_empty() {
-            return;
-        }
-        let is_flow_list = value.as_sequence().is_some() && self.is_flow(value);
-        if value.is_scalar() {
-            if self.pending.line.is_empty() {
-                self.pending.line = std::mem::take(&mut self.pending.key_line);
-            }
-        } else if !is_flow_list && self.layout.alias(value).is_none() {
-            let own = std::mem::replace(&mut self.pending.line, std::mem::take(&mut self.pending.key_line));
-            self.line_comment(false);
-            self.pending.key_line = std::mem::replace(&mut self.pending.line, own);
-        }
-    }
-
     fn is_flow(&self, node: &Node) -> bool {
         self.written(node).map_or_else(|| node.style() == Style::Flow, |written| written.is_flow)
-    }
-
-    fn is_simple(&self, entry: &Entry) -> bool {
-        if let Some(key) = self.odd_key(entry) {
-            return self.layout.alias(key).is_some();
-        }
-        let properties = self.layout.written(entry.key_span).map_or(0, |written| {
-            let tag = if written.is_tagged { written.tag.len() } else { 0 };
-            tag + written.anchor.as_ref().map_or(0, String::len)
-        });
-        !entry.key.contains('\n') && properties + entry.key.len() <= LONGEST_SIMPLE_KEY
-    }
-
-    fn odd_key(&self, entry: &Entry) -> Option<&'l Node> {
-        self.layout.written(entry.key_span)?.odd_key.as_ref()
-    }
-
-    fn key(&mut self, entry: &Entry, simple_key: bool) {
-        let place = Place { in_map: true, simple_key, ..Place::default() };
-        let written = self.layout.written(entry.key_span);
-        if let Some(key) = self.odd_key(entry) {
-            return self.node(key, place, After::Nothing);
-        }
-        let key = Node::from(entry.key.clone());
-        self.scalar_node(&key, written.or(Some(&Written::default())), place);
-    }
-
-    fn list(&mut self, node: &Node, items: &[Node], place: Place) {
-        let outer = self.indent;
-        let compact = place.in_map && (self.column == 0 || !self.indention);
-        self.indent = Some(self.deeper(false, place, compact));
-        for item in items {
-            self.begin(item);
-            self.head_comment();
-            self.start_line();
-            self.indicator("-", true, false, true);
-            self.node(item, Place { in_list: true, ..Place::default() }, After::Comments);
-        }
-        self.end(node);
-        self.indent = outer;
-    }
-
-    fn flow_list(&mut self, node: &Node, items: &[Node], place: Place) {
-        let outer = self.open("[", place);
-        let mut trail = true;
-        for item in items {
-            self.begin(item);
-            self.comma(trail);
-            self.head_comment();
-            if self.column == 0 {
-                self.start_line();
-            }
-            trail = self.pending.follow();
-            self.node(item, Place::default(), After::Comma);
-        }
-        self.end(node);
-        self.flow -= 1;
-        self.indent = outer;
-        if self.column == 0 {
-            self.start_line();
-        }
-        self.indicator("]", false, false, false);
-        self.line_comment(false);
-        self.foot_comment();
-    }
-
-    fn flow_map<'n>(&mut self, node: &Node, entries: impl Iterator<Item = &'n Entry>, place: Place) {
-        let outer = self.open("{", place);
-        let (mut trail, mut foot) = (true, String::new());
-        for entry in entries {
-            self.key_comments(entry, &mut foot);
-            self.comma(trail);
-            self.head_comment();
-            if self.column == 0 {
-                self.start_line();
-            }
-            if self.is_simple(entry) {
-                self.key(entry, true);
-                self.indicator(":", false, false, false);
-            } else {
-                self.indicator("?", true, false, false);
-                self.key(entry, false);
-                self.indicator(":", true, false, false);
-            }
-            self.begin(&entry.value);
-            trail = self.pending.follow();
-            self.node(&entry.value, Place { in_map: true, ..Place::default() }, After::Comma);
-        }
-        set(&mut self.pending.tail, &foot);
-        self.end(node);
-        let pending = &self.pending;
-        let has_comments = !(pending.head.is_empty() && pending.foot.is_empty() && pending.tail.is_empty());
-        self.comma(trail || !has_comments);
-        self.head_comment();
-        self.flow -= 1;
-        self.indent = outer;
-        self.indicator("}", false, false, false);
-        self.line_comment(false);
-        self.foot_comment();
-    }
-
-    fn open(&mut self, bracket: &str, place: Place) -> Option<usize> {
-        self.indicator(bracket, true, true, false);
-        let outer = self.indent;
-        self.indent = Some(self.deeper(true, place, false));
-        self.flow += 1;
-        outer
-    }
-
-    fn comma(&mut self, is_there: bool) {
-        if !is_there {
-            self.indicator(",", false, false, false);
-        }
     }
 }
 

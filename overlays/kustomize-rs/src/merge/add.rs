@@ -1,0 +1,75 @@
+//! What only the patch has: its directives are taken out on the way.
+
+use super::directive::{Directive, take_list_directive, take_map_directive};
+use super::merge_keys::Index;
+use super::odd::{Lists, merge_odd};
+use super::remarks::remark;
+use super::strategic::{Merger, is_null, refuse_longest, written_anew};
+use crate::error::BuildError;
+use crate::schema::Place;
+use crate::yaml::{Entry, Mapping, Node, Value};
+
+impl<'s> Merger<'s> {
+    /// Walks what a patch adds: it is on both sides.
+    pub(super) fn add(&self, node: Node, place: Option<Place<'s>>) -> Result<Option<Node>, BuildError> {
+        let own = remark(Some(&node));
+        self.by_remark(own.clone(), own, place, |merger, place| merger.add_known(node, place))
+    }
+
+    fn add_known(&self, mut node: Node, place: Option<Place<'s>>) -> Result<Option<Node>, BuildError> {
+        let place = self.place(place, [Some(&node), None]);
+        match &mut node.value {
+            Value::Mapping(mapping) => match take_map_directive(mapping)? {
+                Directive::Delete => Ok(None),
+                _ => self.add_fields(node, place).map(Some),
+            },
+            Value::Sequence(items) => match place.as_ref().and_then(Place::merge_keys).map(<[String]>::to_vec) {
+                None => Ok(Some(node)),
+                Some(keys) => match take_list_directive(items)? {
+                    Directive::Delete => Ok(None),
+                    _ => self.add_items(node, place, &keys).map(Some),
+                },
+            },
+            _ => Ok(Some(node).filter(|node| !is_null(node))),
+        }
+    }
+
+    pub(super) fn add_fields(&self, mut node: Node, place: Option<Place<'s>>) -> Result<Node, BuildError> {
+        let Value::Mapping(mapping) = &mut node.value else {
+            return Ok(node);
+        };
+        let mut added = Vec::with_capacity(mapping.len());
+        for entry in std::mem::take(mapping) {
+            let below = place.and_then(|place| self.schema.field(place, &entry.key));
+            if let Some(value) = self.add(entry.value, below)? {
+                added.push(Entry { value, ..entry });
+            }
+        }
+        *mapping = Mapping::from_entries(added);
+        Ok(node)
+    }
+
+    pub(super) fn add_items(
+        &self,
+        mut node: Node,
+        place: Option<Place<'s>>,
+        keys: &[String],
+    ) -> Result<Node, BuildError> {
+        let Value::Sequence(items) = &mut node.value else {
+            return Ok(node);
+        };
+        let below = place.and_then(|place| self.schema.items(place));
+        if Index::of(&[], items, keys).is_none() {
+            refuse_longest(items.len())?;
+            let list = std::mem::take(items).into_iter().collect();
+            *items = merge_odd(self, Lists::Same(list), below, keys)?.into();
+            return Ok(node);
+        }
+        let mut added = Vec::with_capacity(items.len());
+        for item in std::mem::take(items) {
+            added.extend(self.add(item, below)?.and_then(written_anew));
+        }
+        *items = added.into();
+        Ok(node)
+    }
+}
