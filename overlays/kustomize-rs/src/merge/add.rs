@@ -4,7 +4,7 @@ use super::directive::{Directive, take_list_directive, take_map_directive};
 use super::merge_keys::Index;
 use super::odd::{Lists, merge_odd};
 use super::remarks::remark;
-use super::strategic::{Merger, is_null, refuse_longest, written_anew};
+use super::strategic::{Merger, is_null, refuse_longest, refuse_nameless, written_anew};
 use crate::error::BuildError;
 use crate::schema::Place;
 use crate::yaml::{Entry, Mapping, Node, Value};
@@ -40,6 +40,7 @@ impl<'s> Merger<'s> {
         };
         let mut added = Vec::with_capacity(mapping.len());
         for entry in std::mem::take(mapping) {
+            refuse_nameless(&entry)?;
             let below = place.and_then(|place| self.schema.field(place, &entry.key));
             if let Some(value) = self.add(entry.value, below)? {
                 added.push(Entry { value, ..entry });

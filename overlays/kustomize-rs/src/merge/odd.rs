@@ -8,7 +8,7 @@ use super::directive::{Directive, directive};
 use super::graph::{Content, Graph, Id, missing};
 use super::merge_keys::{common_values, used_keys, valid};
 use super::remarks::last_remark;
-use super::strategic::{Merger, other_shape};
+use super::strategic::{Merger, other_shape, refuse_nameless};
 use crate::error::{BuildError, BuildErrorKind};
 use crate::schema::Place;
 use crate::yaml::{Entry, Holder, Node, Span};
@@ -294,6 +294,7 @@ impl Graph {
         }
         let both = [Some(dest), sides.patch];
         let fields = both.into_iter().flatten().flat_map(|id| self.fields(id));
+        fields.clone().try_for_each(|field| refuse_nameless(&field.entry))?;
         let names: std::collections::BTreeSet<_> = fields.map(|field| field.entry.key.clone()).collect();
         for name in names {
             let below = place.and_then(|place| merger.schema.field(place, &name));

@@ -216,6 +216,7 @@ impl<'s> Merger<'s> {
             patch_fields.drop_repeated();
         }
         for entry in fields {
+            refuse_nameless(&entry)?;
             let below = place.and_then(|place| self.schema.field(place, &entry.key));
             let with = patch_fields.remove(&entry.key);
             if let Some(value) = self.walk(Some(entry.value), with, below)? {
@@ -226,6 +227,7 @@ impl<'s> Merger<'s> {
         let mut patch_fields: Vec<_> = patch_fields.into_iter().collect();
         patch_fields.sort_by(|a, b| a.key.cmp(&b.key));
         for entry in patch_fields {
+            refuse_nameless(&entry)?;
             let below = place.and_then(|place| self.schema.field(place, &entry.key));
             if let Some(mut value) = self.walk(None, Some(entry.value), below)? {
                 value.drop_key_remark();
@@ -283,6 +285,16 @@ impl<'s> Merger<'s> {
     pub(super) fn root(&self, api_version: &str, kind: &str) -> Option<Place<'s>> {
         self.schema.root(&Gvk::new(api_version, kind))
     }
+}
+
+/// kustomize cannot set a field whose name is empty, and sets each one that it walks by.
+pub(super) fn refuse_nameless(entry: &Entry) -> Result<(), BuildError> {
+    if !entry.key.is_empty() {
+        return Ok(());
+    }
+    let mut error = BuildError::transform("a patch meets a field without a name");
+    (error.line, error.column) = (entry.key_span.line(), entry.key_span.column());
+    Err(error)
 }
 
 pub(super) fn refuse_longest(length: usize) -> Result<(), BuildError> {
