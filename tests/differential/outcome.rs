@@ -39,7 +39,11 @@ pub enum Verdict {
 /// Builds a case on our side, charts by `charts`.
 pub fn ours(case: &Case, charts: &dyn ChartRenderer) -> Outcome {
     let order = if case.unsorted { Order::None } else { Order::Legacy };
-    let options = Options { order, ..Options::default() };
+    let mut options = Options { order, ..Options::default() };
+    if case.charts {
+        // The program knows its version, the library does not.
+        options.version = "v5.8.1".to_owned();
+    }
     let tree = case.tree();
     let outside = Outside { charts: case.charts.then_some(charts), remotes: None };
     let built = catch_unwind(AssertUnwindSafe(|| build_with(&tree, &case.directory, &options, outside)));
