@@ -59,7 +59,11 @@ pub(crate) fn read_crds(bytes: &[u8], file: &str, limits: &Limits) -> Result<Con
             let message = format!("the definition `{}` must be a map", entry.key);
             return Err(BuildError::syntax(message).at(file, entry.value.span));
         }
-        check_dependencies(&entry.value).map_err(|error| error.in_file(file))?;
+        for (name, check) in [("dependencies", check_dependencies as fn(&Node) -> _), ("schema", check_schema)] {
+            let given = entry.value.as_mapping().into_iter().flatten();
+            let mut given = given.filter(|field| field.key.eq_ignore_ascii_case(name) && !field.value.is_null());
+            given.try_for_each(|field| check(&field.value)).map_err(|error| error.in_file(file))?;
+        }
         let properties = entry.value.at(&["Schema", "properties"]).and_then(Node::as_mapping);
         let is_object = ["kind", "apiVersion", "metadata"]
             .iter()
@@ -75,20 +79,43 @@ pub(crate) fn read_crds(bytes: &[u8], file: &str, limits: &Limits) -> Result<Con
     Ok(configuration)
 }
 
+fn misshapen(node: &Node, message: &str) -> BuildError {
+    let mut error = BuildError::syntax(message);
+    (error.line, error.column) = (node.span.line(), node.span.column());
+    error
+}
+
+fn is_name(node: &Node) -> bool {
+    node.is_null() || node.as_str().is_some()
+}
+
 /// Nothing is made of the names that a definition depends on, but they have to be names.
-fn check_dependencies(definition: &Node) -> Result<(), BuildError> {
-    let given =
-        definition.as_mapping().into_iter().flatten().filter(|entry| entry.key.eq_ignore_ascii_case("dependencies"));
-    for entry in given {
-        let names = entry.value.as_sequence().map(<[Node]>::iter);
-        let is_name = |node: &Node| node.is_null() || node.as_str().is_some();
-        if !entry.value.is_null() && !names.is_some_and(|mut names| names.all(is_name)) {
-            let mut error = BuildError::syntax("`Dependencies` must be a list of names");
-            (error.line, error.column) = (entry.value.span.line(), entry.value.span.column());
-            return Err(error);
-        }
+fn check_dependencies(names: &Node) -> Result<(), BuildError> {
+    match names.as_sequence() {
+        Some(names) if names.iter().all(is_name) => Ok(()),
+        _ => Err(misshapen(names, "`Dependencies` must be a list of names")),
     }
-    Ok(())
+}
+
+/// A schema is a map, and so are its properties.
+fn check_schema(schema: &Node) -> Result<(), BuildError> {
+    let Some(fields) = schema.as_mapping() else {
+        return Err(misshapen(schema, "a schema must be a map"));
+    };
+    if let Some(kind) = fields.get("type")
+        && !is_name(kind)
+        && !kind.as_sequence().is_some_and(|kinds| kinds.iter().all(is_name))
+    {
+        return Err(misshapen(kind, "the `type` of a schema must be a name or a list of names"));
+    }
+    let Some(properties) = fields.get("properties").filter(|node| !node.is_null()) else {
+        return Ok(());
+    };
+    let Some(properties) = properties.as_mapping() else {
+        return Err(misshapen(properties, "the `properties` of a schema must be a map"));
+    };
+    let mut given = properties.iter().filter(|entry| !entry.value.is_null());
+    given.try_for_each(|entry| check_schema(&entry.value))
 }
 
 struct Walker<'n> {
