@@ -83,6 +83,30 @@ pub enum Expectation {
     Verified(VerifiedExpectation),
 }
 
+impl Expectation {
+    /// Whether what holds follows from Cluster API's machines, or from the controllers that make them.
+    #[must_use]
+    pub fn is_of_machines(&self) -> bool {
+        match self {
+            Self::ClusterHealthy { .. }
+            | Self::EksaCluster(_)
+            | Self::Etcd(_)
+            | Self::ControlPlane(_)
+            | Self::Workers(_)
+            | Self::Verified(_) => true,
+            Self::Surveyed
+            | Self::BackupTaken
+            | Self::Object { .. }
+            | Self::Absent { .. }
+            | Self::Deployment { .. }
+            | Self::DaemonSet { .. }
+            | Self::CustomResourceDefinition { .. }
+            | Self::Webhook { .. }
+            | Self::Flux { .. } => false,
+        }
+    }
+}
+
 /// EKS Anywhere's `Cluster` carried out: Cluster API's objects are what follows from it, and not from the specification before
 /// (`aws/eks-anywhere`, `controllers/cluster_controller.go`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt as _;
+use jiff::SignedDuration;
 use overlays::{Apply, ClusterSpec, RenderedTree};
 use rollout::{ApprovalRecord, ClusterName, Effect, Pause, People, Prerequisite, StageCommit, StageName, World};
 
@@ -21,6 +22,9 @@ use crate::git::{CommitDraft, CommitOutcome, GitError, PushOutcome};
 
 /// How many effects one cluster may carry out in one pass before the others have their turn again.
 const EFFECTS_PER_PASS: usize = 100;
+
+/// What is due within this time is done in the same pass.
+const AT_ONCE: SignedDuration = SignedDuration::from_millis(5);
 
 impl Controller {
     /// Brings every cluster as far as it can go now. What goes wrong with one cluster stays with it.
@@ -228,10 +232,12 @@ impl Controller {
         let now = self.clock.now();
         match effect {
             Effect::Observe { confirm, at } => {
-                if at > now {
+                if at.duration_since(now) > AT_ONCE {
                     pass.next = Some(pass.next.map_or(at, |next| next.min(at)));
                     return Ok(Performed::Nothing);
                 }
+                self.clock.sleep_until(at).await;
+                let now = self.clock.now();
                 let cluster = self.clusters.cluster(&view.cluster);
                 self.ensure_applied(reading, view, cluster.as_ref(), now).await;
                 let request = request(view, world, confirm, now);

@@ -33,9 +33,12 @@ pub use replay::{control_plane_gate, workers_gate};
 /// How far a reading may lie ahead of the clock before the clocks count as skewed.
 const TOLERATED_SKEW: SignedDuration = SignedDuration::from_secs(5);
 
-/// The least time between two readings of which the second confirms the first: Cluster API's objects have been seen settled for about a second
-/// while they were not.
-const BETWEEN_READS: SignedDuration = SignedDuration::from_secs(1);
+/// The least time between two readings of machines of which the second confirms the first: Cluster API's objects have been seen settled for
+/// about a second while they were not.
+const BETWEEN_READS_OF_MACHINES: SignedDuration = SignedDuration::from_secs(1);
+
+/// The same for everything else, whose status names the generation that it was computed from: the second reading only has to be another one.
+const BETWEEN_READS: SignedDuration = SignedDuration::from_millis(1);
 
 /// The gate of one stage.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +113,7 @@ impl Gate<'_> {
         let soak = SignedDuration::try_from(self.policy.soak).unwrap_or(SignedDuration::MAX);
         // Only a second reading is missing: it comes when the soak ends, not at the next leisurely look.
         let confirmed = |since: Timestamp, last: Timestamp| {
-            Some(since.checked_add(soak).ok()?.max(last.checked_add(BETWEEN_READS).ok()?))
+            Some(since.checked_add(soak).ok()?.max(last.checked_add(self.between_reads()).ok()?))
         };
         let Some(streak) = streak else {
             let message = format!("healthy in one read, {reads_needed} consecutive reads are needed");
@@ -163,6 +166,11 @@ impl Gate<'_> {
             GateVerdict::Wait { reason, until: None } => GateVerdict::Wait { reason, until: Some(deadline) },
             verdict => verdict,
         }
+    }
+
+    fn between_reads(&self) -> SignedDuration {
+        let of_machines = self.expectations.iter().any(Expectation::is_of_machines);
+        if of_machines { BETWEEN_READS_OF_MACHINES } else { BETWEEN_READS }
     }
 
     fn deadline(&self) -> Option<Timestamp> {

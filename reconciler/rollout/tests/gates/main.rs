@@ -241,6 +241,21 @@ fn a_machine_that_does_not_come_up_is_named_beside_what_its_owner_says() {
     assert!(reasons.contains(&format!("Machine {}/{}: status.nodeRef", stuck.namespace, stuck.name)), "{reasons}");
 }
 
+/// Machines have been seen settled for a second while they were not; the status of a Deployment says which generation it is of.
+#[test]
+fn only_machines_are_read_again_no_earlier_than_a_second_later() {
+    let observation = healthy();
+    let policy = StagePolicy { soak: Duration::ZERO, ..policy() };
+    let without_machines: Vec<Expectation> =
+        expectations().into_iter().filter(|expectation| !expectation.is_of_machines()).collect();
+    assert!(without_machines.len() > 3);
+    for (expectations, milliseconds) in [(expectations(), 1000), (without_machines, 1)] {
+        let verdict = verdict_by(&policy, std::slice::from_ref(&observation), &expectations, now());
+        let expected = observation.read_at + SignedDuration::from_millis(milliseconds);
+        assert!(matches!(verdict, GateVerdict::Wait { until: Some(until), .. } if until == expected), "{verdict:?}");
+    }
+}
+
 /// Whoever reads again when the verdict says so is not kept waiting by its usual period.
 #[test]
 fn the_reading_that_confirms_is_due_when_the_soak_ends() {
