@@ -148,7 +148,10 @@ pub(super) fn check_running(
     let by_reference: BTreeSet<&str> =
         expected.iter().filter(|image| digest(image).is_none()).map(|image| reference(image)).collect();
     let mut names = BTreeSet::new();
-    for container in running {
+    // What does not run is the cause; pods that go on with what was there before only follow from it.
+    let (troubled, others): (Vec<&RunningImage>, Vec<&RunningImage>) =
+        running.iter().partition(|container| !container.deleting && !container.ready);
+    for container in troubled.into_iter().chain(others) {
         let pod = format!("pod {}, container {}", container.pod, container.container);
         if container.deleting {
             findings.wait(Reason::on(subject, format!("{pod}: an earlier pod is still being deleted")).help(help));
