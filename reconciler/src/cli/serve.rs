@@ -18,8 +18,12 @@ use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
 use crate::telemetry::{Health, Metrics, router};
 use crate::watch::{Watch, WatchSettings, WebhookSecret, WebhookSettings, webhook};
 
-/// The shortest time from the start of one pass to the start of the next: what changes without a pause is read once in it.
-const QUIET: Duration = Duration::from_secs(1);
+/// After a pass there is rest for this many times as long as it took: what changes without a pause costs a fifth of the time at most.
+const REST: u32 = 4;
+
+/// The shortest and the longest rest.
+const REST_AT_LEAST: Duration = Duration::from_millis(10);
+const REST_AT_MOST: Duration = Duration::from_secs(1);
 
 /// The longest time between two looks at pauses of Flux.
 const LOOK_AT_PAUSES: SignedDuration = SignedDuration::from_secs(10);
@@ -73,7 +77,8 @@ pub async fn serve(
             () = stop.requested() => break,
         };
         let ended = SystemClock.now();
-        metrics.passed(pass.as_deref().ok(), started.elapsed(), ended.as_duration().as_secs_f64());
+        let took = started.elapsed();
+        metrics.passed(pass.as_deref().ok(), took, ended.as_duration().as_secs_f64());
         let wake = match pass {
             Ok(pass) => {
                 health.ready();
@@ -98,9 +103,9 @@ pub async fn serve(
             _ = watch.changed() => {}
             () = told.notified() => {}
             () = controller.changed() => {
-                let rest = QUIET.saturating_sub(started.elapsed());
+                let since_pass = started.elapsed().saturating_sub(took);
                 tokio::select! {
-                    () = tokio::time::sleep(rest) => {}
+                    () = tokio::time::sleep(rest(took).saturating_sub(since_pass)) => {}
                     () = stop.requested() => break,
                 }
             }
@@ -254,6 +259,11 @@ fn view(cluster: &ClusterPass) -> RolloutView {
         help: cluster.outcome.help(),
         commit: cluster.committed.last().map(|stage| stage.commit.to_string()),
     }
+}
+
+/// How long to rest after a pass before changes of clusters lead to another.
+fn rest(took: Duration) -> Duration {
+    took.saturating_mul(REST).clamp(REST_AT_LEAST, REST_AT_MOST)
 }
 
 fn later(interval: u64) -> Timestamp {
