@@ -11,6 +11,7 @@ use rollout::{BackupReport, RolloutId};
 use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::SECRET;
+use super::request::Selection;
 
 /// The file that is written last: a folder without it is no backup.
 const REPORT: &str = "backup.json";
@@ -59,7 +60,7 @@ pub(super) async fn back_up(
         for address in connection.kinds(&api_version).await? {
             let resource = address.resource;
             let attempt = format!("list {} for a backup", resource.plural);
-            let objects = connection.list_resource(&resource, None, None, None, &attempt).await?;
+            let objects = connection.list_resource(&resource, None, Selection::default(), &attempt).await?;
             let objects = with_types(objects, &resource);
             kinds.push((format!("{}.{}", resource.plural, resource.group), objects));
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::KUSTOMIZATION;
-use super::request::FIELD_MANAGER;
+use super::request::{FIELD_MANAGER, Selection};
 use crate::cluster::FluxReference;
 use crate::cluster::objects::{self, PauseLease};
 
@@ -106,7 +106,8 @@ pub async fn resume(
 pub async fn end_expired(connection: &Connection, now: Timestamp) -> Result<Option<Timestamp>, RequestError> {
     let Some(resource) = resource(connection).await? else { return Ok(None) };
     let label = format!("{LABEL}=true");
-    let paused = connection.list_resource(&resource, None, Some(&label), None, "list paused Kustomizations").await?;
+    let selection = Selection { labels: Some(&label), ..Selection::default() };
+    let paused = connection.list_resource(&resource, None, selection, "list paused Kustomizations").await?;
     let mut next: Option<Timestamp> = None;
     for object in paused {
         // A lease that cannot be read has no end: it ends now, rather than never.

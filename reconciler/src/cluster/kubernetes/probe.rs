@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::{CUSTOM_RESOURCE_DEFINITION, MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION};
-use super::request::Address;
+use super::request::{Address, Selection};
 use super::specimen::specimen;
 
 /// At most this many resources of one configuration are tried.
@@ -103,7 +103,8 @@ async fn probe_target(connection: &Connection, target: &Target, mutating: bool) 
 async fn change(connection: &Connection, address: &Address) -> Result<Told, RequestError> {
     let resource = &address.resource;
     let attempt = format!("list one {} for a probe", resource.kind);
-    let found = connection.list_resource(resource, None, None, Some(1), &attempt).await?;
+    let selection = Selection { at_most: Some(1), ..Selection::default() };
+    let found = connection.list_resource(resource, None, selection, &attempt).await?;
     let Some(object) = found.first() else {
         return Ok(Told::Nothing(format!("there is no {} to change", resource.kind)));
     };

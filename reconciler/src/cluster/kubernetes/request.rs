@@ -63,6 +63,17 @@ pub(super) struct Address {
     pub(super) namespaced: bool,
 }
 
+/// Which objects of a list are wanted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Selection<'a> {
+    /// A label selector.
+    pub(super) labels: Option<&'a str>,
+    /// A field selector.
+    pub(super) fields: Option<&'a str>,
+    /// How many; none for all of them.
+    pub(super) at_most: Option<u32>,
+}
+
 #[derive(Deserialize)]
 struct Groups {
     groups: Vec<Group>,
@@ -112,20 +123,36 @@ impl Connection {
         let Some(version) = version else { return Ok(Vec::new()) };
         let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
         let attempt = format!("list {}{place}", kind.plural);
-        self.list_resource(&kind.resource(version), namespace, labels, None, &attempt).await
+        let selection = Selection { labels, ..Selection::default() };
+        self.list_resource(&kind.resource(version), namespace, selection, &attempt).await
+    }
+
+    /// The objects of a kind that have this name, one for each namespace at most; without a name all of them.
+    pub(super) async fn list_of_name(
+        &self,
+        kind: &Kind,
+        version: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<Vec<DynamicObject>, RequestError> {
+        let Some(version) = version else { return Ok(Vec::new()) };
+        let attempt = format!("list {}", kind.plural);
+        let fields = name.map(|name| format!("metadata.name={name}"));
+        let selection = Selection { fields: fields.as_deref(), ..Selection::default() };
+        self.list_resource(&kind.resource(version), None, selection, &attempt).await
     }
 
     pub(super) async fn list_resource(
         &self,
         resource: &ApiResource,
         namespace: Option<&str>,
-        labels: Option<&str>,
-        at_most: Option<u32>,
+        selection: Selection<'_>,
         attempt: &str,
     ) -> Result<Vec<DynamicObject>, RequestError> {
+        let Selection { labels, fields, at_most } = selection;
         let request = Request::new(path(resource, namespace));
         let mut parameters = ListParams::default().limit(at_most.unwrap_or(PAGE));
         parameters.label_selector = labels.map(str::to_owned);
+        parameters.field_selector = fields.map(str::to_owned);
         let mut objects = Vec::new();
         loop {
             let page: ObjectList<DynamicObject> = match self.send(attempt, request.list(&parameters)).await {

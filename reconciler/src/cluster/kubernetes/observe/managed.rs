@@ -10,9 +10,9 @@ use super::super::kind::{
     CLUSTER, EKSA_CLUSTER, ETCDADM_CLUSTER, GIT_REPOSITORY, KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind, MACHINE,
     MACHINE_DEPLOYMENT, MACHINE_SET, OCI_REPOSITORY,
 };
-use super::super::request::ServedVersions;
-use super::Reading;
+use super::super::request::{Selection, ServedVersions};
 use super::reads::{Reads, lives_in_management};
+use super::{Reading, several};
 use crate::cluster::FluxReference;
 use crate::cluster::objects::{self, Contract};
 
@@ -64,17 +64,18 @@ impl Reading<'_> {
 
     async fn cluster_api(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
         // One list each, of the cluster that is asked for; of all of them where it is not known or several are.
-        let labels = match reads.clusters.iter().collect::<Vec<_>>().as_slice() {
-            [one] if !one.is_empty() => Some(format!("cluster.x-k8s.io/cluster-name={one}")),
+        let named = match reads.clusters.iter().collect::<Vec<_>>().as_slice() {
+            [one] if !one.is_empty() => Some((**one).to_owned()),
             _ => None,
         };
+        let labels = named.as_ref().map(|one| format!("cluster.x-k8s.io/cluster-name={one}"));
         let labels = labels.as_deref();
         for kind in [&CLUSTER, &KUBEADM_CONTROL_PLANE, &MACHINE_DEPLOYMENT, &MACHINE_SET, &MACHINE, &ETCDADM_CLUSTER] {
             self.refuse_unknown_versions(kind, served);
         }
         let contract = |kind: &Kind| served.version_of(kind).map_or(Contract::V1Beta2, Contract::of);
-        // A Cluster does not carry the label of its own name.
-        let clusters = connection.list(&CLUSTER, served.version_of(&CLUSTER), None, None).await;
+        // A Cluster does not carry the label of its own name, and which namespace it is in is not known.
+        let clusters = connection.list_of_name(&CLUSTER, served.version_of(&CLUSTER), named.as_deref()).await;
         let (control_planes, deployments, sets, machines, etcd) = futures::join!(
             connection.list(&KUBEADM_CONTROL_PLANE, served.version_of(&KUBEADM_CONTROL_PLANE), None, labels),
             connection.list(&MACHINE_DEPLOYMENT, served.version_of(&MACHINE_DEPLOYMENT), None, labels),
@@ -139,7 +140,8 @@ impl Reading<'_> {
             // A template that is not known proves nothing: these Machines count as not read.
             let Some(address) = self.took(MACHINE.kind, address) else { continue };
             let attempt = format!("list {}", address.resource.plural);
-            let listed = connection.list_resource(&address.resource, None, labels, None, &attempt).await;
+            let selection = Selection { labels, ..Selection::default() };
+            let listed = connection.list_resource(&address.resource, None, selection, &attempt).await;
             found.extend(self.took(MACHINE.kind, listed).into_iter().map(|mut object| {
                 // Items of a list do not repeat their type.
                 object.types = Some(TypeMeta { api_version: api_version.clone(), kind: kind.clone() });
@@ -156,11 +158,10 @@ impl Reading<'_> {
         let Some(version) = served.version_of(&KUSTOMIZATION) else { return };
         let resource = KUSTOMIZATION.resource(version);
         let mut sources = BTreeSet::new();
-        for reference in &reads.kustomizations {
-            if self.unreachable.is_some() {
-                return;
-            }
-            let found = connection.get(&resource, Some(&reference.namespace), &reference.name).await;
+        let requests = reads.kustomizations.iter();
+        let requests: Vec<_> =
+            requests.map(|known| connection.get(&resource, Some(&known.namespace), &known.name)).collect();
+        for found in several(requests).await {
             let found = self.took(KUSTOMIZATION.kind, found);
             sources.extend(found.iter().filter_map(source_of));
             self.observation.flux.kustomizations.extend(found.iter().map(objects::kustomization));

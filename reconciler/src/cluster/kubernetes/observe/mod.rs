@@ -110,9 +110,8 @@ impl Reading<'_> {
             }
             kinds.insert(api_version, connection.kinds(api_version).await);
         }
-        let requests: Vec<_> = wanted.into_iter().map(|reference| found(connection, &kinds, reference)).collect();
-        let found = stream::iter(requests).buffered(CONCURRENT).collect::<Vec<_>>();
-        for (reference, found) in found.await {
+        let requests: Vec<_> = wanted.iter().map(|reference| found(connection, &kinds, reference)).collect();
+        for (reference, found) in wanted.iter().zip(several(requests).await) {
             let is_known = found.is_ok();
             let object = self.took(&reference.kind, found);
             if let Some(object) = &object {
@@ -128,13 +127,27 @@ impl Reading<'_> {
 /// The kinds of each version, as far as they could be read.
 type Kinds<'a> = BTreeMap<&'a str, Result<Vec<Address>, RequestError>>;
 
+/// The answers to several requests, in their order. Once the server cannot be reached no more are sent, and the rest is missing.
+async fn several<T>(requests: Vec<impl Future<Output = Result<T, RequestError>>>) -> Vec<Result<T, RequestError>> {
+    let mut answers = std::pin::pin!(stream::iter(requests).buffered(CONCURRENT));
+    let mut read = Vec::new();
+    while let Some(answer) = answers.next().await {
+        let is_last = answer.as_ref().is_err_and(RequestError::is_unreachable);
+        read.push(answer);
+        if is_last {
+            break;
+        }
+    }
+    read
+}
+
 /// An object of a kind that is not served is not there. What is in it is not asked for: it may be large, or a Secret.
-async fn found<'a>(
+async fn found(
     connection: &Connection,
     kinds: &Kinds<'_>,
-    reference: &'a ObjectReference,
-) -> (&'a ObjectReference, Result<Option<DynamicObject>, RequestError>) {
-    let found = match kinds.get(reference.api_version.as_str()) {
+    reference: &ObjectReference,
+) -> Result<Option<DynamicObject>, RequestError> {
+    match kinds.get(reference.api_version.as_str()) {
         Some(Err(error)) => Err(error.clone()),
         Some(Ok(kinds)) => match kinds.iter().find(|known| known.resource.kind == reference.kind) {
             Some(address) => {
@@ -144,8 +157,7 @@ async fn found<'a>(
             None => Ok(None),
         },
         None => Ok(None),
-    };
-    (reference, found)
+    }
 }
 
 fn presence(reference: &ObjectReference, object: Option<&DynamicObject>) -> ObjectPresence {

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::stream::{self, StreamExt as _};
+use kube::core::DynamicObject;
 use rollout::Survey;
 
 use super::super::connection::Connection;
 use super::super::error::RequestError;
-use super::super::kind::{CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, DEPLOYMENT, LEASE, NODE, POD, STATEFUL_SET};
+use super::super::kind::{CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, DEPLOYMENT, Kind, LEASE, NODE, POD, STATEFUL_SET};
 use super::super::probe;
 use super::reads::{Reads, lives_in_management};
-use super::{CONCURRENT, Reading};
+use super::{Reading, several};
 use crate::cluster::objects;
 
 /// Where kube-vip runs and keeps its Lease.
@@ -31,6 +31,9 @@ impl Reading<'_> {
             return;
         }
         self.workloads(connection, reads).await;
+        if self.unreachable.is_some() {
+            return;
+        }
         if reads.survey {
             self.survey(connection).await;
         }
@@ -38,21 +41,19 @@ impl Reading<'_> {
             self.kube_vip(connection).await;
         }
         let definitions = CUSTOM_RESOURCE_DEFINITION.resource("v1");
-        // Collected first: a stream that makes its futures as it goes cannot be sent between threads.
         let requests: Vec<_> = reads.definitions.iter().map(|name| connection.get(&definitions, None, name)).collect();
-        let found = stream::iter(requests).buffered(CONCURRENT).collect::<Vec<_>>();
-        for found in found.await {
+        for found in several(requests).await {
             let found = self.took(CUSTOM_RESOURCE_DEFINITION.kind, found);
             self.observation.custom_resource_definitions.extend(found.iter().map(objects::custom_resource_definition));
         }
         self.objects(connection, reads, |reference| !lives_in_management(reference)).await;
-        for name in &reads.webhooks {
-            if self.unreachable.is_some() {
-                return;
-            }
-            let probed_at = self.observation.read_at;
-            let outcome = probe::probe(connection, name).await.map(Some);
-            let outcome = self.took("Webhook", outcome);
+        if self.unreachable.is_some() {
+            return;
+        }
+        let probed_at = self.observation.read_at;
+        let probes: Vec<_> = reads.webhooks.iter().map(|name| probe::probe(connection, name)).collect();
+        for (name, outcome) in reads.webhooks.iter().zip(several(probes).await) {
+            let outcome = self.took("Webhook", outcome.map(Some));
             self.observation.webhooks.extend(outcome.map(|outcome| rollout::WebhookProbe {
                 name: (*name).to_owned(),
                 probed_at,
@@ -62,39 +63,49 @@ impl Reading<'_> {
     }
 
     async fn workloads(&mut self, connection: &Connection, reads: &Reads<'_>) {
+        // What says "done" first, then the pods that it speaks of.
+        let deployments = self.all(connection, &DEPLOYMENT, &reads.deployments).await;
+        let daemon_sets = self.all(connection, &DAEMON_SET, &reads.daemon_sets).await;
         let namespaces: BTreeSet<&str> =
             reads.deployments.iter().chain(&reads.daemon_sets).map(|(namespace, _)| *namespace).collect();
+        if self.unreachable.is_some() {
+            return;
+        }
+        let lists: Vec<_> =
+            namespaces.iter().map(|namespace| connection.list(&POD, Some("v1"), Some(namespace), None)).collect();
         let mut pods = BTreeMap::new();
-        for namespace in namespaces {
-            if self.unreachable.is_some() {
-                return;
-            }
-            let found = connection.list(&POD, Some("v1"), Some(namespace), None).await;
+        for (namespace, found) in namespaces.iter().copied().zip(several(lists).await) {
             pods.insert(namespace, self.took(POD.kind, found));
         }
-        let pods_of = |namespace: &str| pods.get(namespace).map(Vec::as_slice).unwrap_or_default();
-        for (namespace, name) in &reads.deployments {
-            if self.unreachable.is_some() {
-                return;
-            }
-            let found = connection.get(&DEPLOYMENT.resource("v1"), Some(namespace), name).await;
-            let found = self.took(DEPLOYMENT.kind, found);
-            found.iter().for_each(|object| self.compare(APPS, DEPLOYMENT.kind, object));
-            self.observation
-                .deployments
-                .extend(found.iter().map(|object| objects::deployment(object, pods_of(namespace))));
+        let pods_of = |object: &DynamicObject| {
+            let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+            pods.get(namespace).map(Vec::as_slice).unwrap_or_default()
+        };
+        let deployments = deployments.iter().map(|object| objects::deployment(object, pods_of(object)));
+        self.observation.deployments.extend(deployments);
+        let daemon_sets = daemon_sets.iter().map(|object| objects::daemon_set(object, pods_of(object)));
+        self.observation.daemon_sets.extend(daemon_sets);
+    }
+
+    /// Those of these objects that there are.
+    async fn all(
+        &mut self,
+        connection: &Connection,
+        kind: &Kind,
+        wanted: &BTreeSet<(&str, &str)>,
+    ) -> Vec<DynamicObject> {
+        if self.unreachable.is_some() {
+            return Vec::new();
         }
-        for (namespace, name) in &reads.daemon_sets {
-            if self.unreachable.is_some() {
-                return;
-            }
-            let found = connection.get(&DAEMON_SET.resource("v1"), Some(namespace), name).await;
-            let found = self.took(DAEMON_SET.kind, found);
-            found.iter().for_each(|object| self.compare(APPS, DAEMON_SET.kind, object));
-            self.observation
-                .daemon_sets
-                .extend(found.iter().map(|object| objects::daemon_set(object, pods_of(namespace))));
+        let resource = kind.resource("v1");
+        let requests: Vec<_> =
+            wanted.iter().map(|(namespace, name)| connection.get(&resource, Some(namespace), name)).collect();
+        let mut objects = Vec::new();
+        for found in several(requests).await {
+            objects.extend(self.took(kind.kind, found));
         }
+        objects.iter().for_each(|object| self.compare(&resource.api_version, kind.kind, object));
+        objects
     }
 
     /// Every workload of the cluster. A kind that the server does not serve has no objects.

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 
 use super::connection::Connection;
 use super::error::RequestError;
-use super::request::FIELD_MANAGER;
+use super::request::{FIELD_MANAGER, Selection};
 pub use status::RolloutView;
 
 /// How long what was written is believed to be still there, in seconds.
@@ -174,8 +174,10 @@ impl Projection {
         known.served = self.connection.address(&resource().api_version, "Rollout").await?.is_some();
         known.rollouts.clear();
         if known.served {
-            let listed =
-                self.connection.list_resource(&resource(), Some(&self.namespace), None, None, "list rollouts").await?;
+            let listed = self
+                .connection
+                .list_resource(&resource(), Some(&self.namespace), Selection::default(), "list rollouts")
+                .await?;
             let rollouts = listed.into_iter().filter_map(|object| object.try_parse::<Rollout>().ok());
             let named = rollouts.filter_map(|rollout| Some((rollout.metadata.name.clone()?, rollout)));
             known.rollouts = named.collect();

@@ -87,10 +87,17 @@ async fn a_server_that_falls_silent_is_not_asked_for_everything_else() {
         name: format!("d{index}"),
         images: Vec::new(),
     });
-    let (observation, server) =
-        observe(Script::default().on("GET /api/v1/namespaces/a/pods", Answer::Silence), deployments.collect()).await;
+    let silent = Script::default().on("GET /apis/apps/v1/namespaces/a/deployments/d0", Answer::Silence);
+    let (observation, server) = observe(silent, deployments.collect()).await;
+    assert!(unreachable(&observation).contains("get Deployment a/d0"), "{observation:?}");
+    // Those that were under way together with it.
+    assert!(server.lines().len() <= 8, "{:?}", server.lines());
+    let pods = "GET /api/v1/namespaces/a/pods";
+    let deployments = vec![Expectation::Deployment { namespace: "a".into(), name: "d0".into(), images: Vec::new() }];
+    let survey = deployments.into_iter().chain([Expectation::Surveyed]).collect();
+    let (observation, server) = observe(Script::default().on(pods, Answer::Silence), survey).await;
     assert!(unreachable(&observation).contains("list pods in namespace a"), "{observation:?}");
-    assert_eq!(server.lines(), ["GET /api/v1/namespaces/a/pods"]);
+    assert_eq!(server.lines().last().map(String::as_str), Some(pods));
 }
 
 #[tokio::test]
