@@ -2,11 +2,15 @@
 //!
 //! What cert-manager does for real ones is done here as well: the authority of their certificates is put where the API server looks for it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, ensure};
+use axum::http::header::HOST;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse as _;
 use axum::{Json, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -43,6 +47,7 @@ const KINDS: [(&str, &str); 3] = [
 
 /// The answering Services; they fall silent when dropped.
 pub struct FakeWebhooks {
+    silent: Arc<Mutex<BTreeSet<String>>>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -58,18 +63,38 @@ impl FakeWebhooks {
         let listener = TcpListener::bind(("0.0.0.0", PORT)).await.context("listening for Services")?;
         let bundle = STANDARD.encode(authority.certificate());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let silent: Arc<Mutex<BTreeSet<String>>> = Arc::default();
         let certificates = Arc::new(Certificates { authority, provider: Arc::clone(&provider) });
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_cert_resolver(certificates);
-        let router = Router::new().fallback(async |Json(review): Json<Value>| Json(answer(&review)));
+        let known = Arc::clone(&silent);
+        let router = Router::new().fallback(async move |headers: HeaderMap, Json(review): Json<Value>| {
+            let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+            let service = host.split(':').next().unwrap_or_default();
+            if known.lock().unwrap_or_else(PoisonError::into_inner).contains(service) {
+                return StatusCode::SERVICE_UNAVAILABLE.into_response();
+            }
+            Json(answer(&review)).into_response()
+        });
         // It ends with the task.
         let serving = tokio::spawn(async move {
             let _ = axum::serve(TlsListener::new(listener, config), router).await;
         });
         let injecting = KINDS.into_iter().map(|kind| tokio::spawn(inject(client.clone(), kind, bundle.clone())));
-        Ok(Self { tasks: injecting.chain([serving]).collect() })
+        Ok(Self { silent, tasks: injecting.chain([serving]).collect() })
+    }
+
+    /// From now on a Service does not answer, or does again.
+    pub fn silence(&self, namespace: &str, service: &str, silent: bool) {
+        let name = format!("{service}.{namespace}.svc");
+        let mut known = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        if silent {
+            known.insert(name)
+        } else {
+            known.remove(&name)
+        };
     }
 }
 

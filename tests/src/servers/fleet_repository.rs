@@ -45,11 +45,11 @@ impl FleetRepository {
         self.folder.join(BARE)
     }
 
-    /// A person commits these files to the source branch and pushes.
+    /// A person commits these files to the source branch and pushes; the commit's id.
     ///
     /// # Errors
     /// When git does not succeed.
-    pub fn push(&self, message: &str, files: &[(&str, &str)]) -> anyhow::Result<()> {
+    pub fn push(&self, message: &str, files: &[(&str, &str)]) -> anyhow::Result<String> {
         let clone = self.folder.join("person");
         for (path, text) in files {
             let path = clone.join(path);
@@ -59,7 +59,8 @@ impl FleetRepository {
             std::fs::write(&path, text).with_context(|| path.display().to_string())?;
         }
         commit(&clone, message)?;
-        git(&clone, &["push", "--quiet", "origin", &format!("HEAD:{SOURCE}")]).map(drop)
+        git(&clone, &["push", "--quiet", "origin", &format!("HEAD:{SOURCE}")])?;
+        Ok(git(&clone, &["rev-parse", "HEAD"])?.trim().to_owned())
     }
 
     /// A person writes a file of the deploy branch, which only Stepgate should, or takes it away.

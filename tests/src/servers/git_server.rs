@@ -23,6 +23,7 @@ const LARGEST: usize = 64 << 20;
 pub struct GitServer {
     url: String,
     held: watch::Sender<bool>,
+    away: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
@@ -36,12 +37,22 @@ impl GitServer {
         let url = format!("http://{}", listener.local_addr()?);
         let root = Arc::new(root.to_owned());
         let (held, holds) = watch::channel(false);
-        let router = Router::new().fallback(move |request: Request| answer(Arc::clone(&root), holds.clone(), request));
+        let (away, is_away) = watch::channel(false);
+        let router = Router::new().fallback(move |request: Request| {
+            let is_away = *is_away.borrow();
+            let answer = answer(Arc::clone(&root), holds.clone(), request);
+            async move { if is_away { StatusCode::SERVICE_UNAVAILABLE.into_response() } else { answer.await } }
+        });
         let task = tokio::spawn(async move {
             // Ends with the task.
             let _ = axum::serve(listener, router).await;
         });
-        Ok(Self { url, held, task })
+        Ok(Self { url, held, away, task })
+    }
+
+    /// Refuses every request, as a server in maintenance does, or answers again.
+    pub fn be_away(&self, away: bool) {
+        self.away.send_replace(away);
     }
 
     /// Lets every request wait, as a slow network does, or lets them go on.

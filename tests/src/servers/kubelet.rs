@@ -1,6 +1,6 @@
 //! A small fake kubelet and scheduler: Pods run and are ready as soon as they are seen. The only part of a cluster here that is not real.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use futures::{StreamExt as _, pin_mut};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
@@ -18,9 +18,34 @@ use tokio::task::JoinHandle;
 /// Time between two signs of life: without them a Node counts as lost after 40 s.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
+/// Why a container does not run, in the words of a kubelet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Its image cannot be pulled.
+    ImagePullBackOff,
+    /// Its image takes long to be pulled.
+    ContainerCreating,
+    /// It ends again and again.
+    CrashLoopBackOff,
+}
+
+impl Trouble {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::ImagePullBackOff => "ImagePullBackOff",
+            Self::ContainerCreating => "ContainerCreating",
+            Self::CrashLoopBackOff => "CrashLoopBackOff",
+        }
+    }
+}
+
+/// Images whose containers do not run, and why.
+type Troubles = Mutex<BTreeMap<String, Trouble>>;
+
 /// Nodes without machines; ends when dropped.
 pub struct FakeKubelet {
-    broken: Arc<Mutex<BTreeSet<String>>>,
+    client: Client,
+    troubles: Arc<Troubles>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -33,8 +58,8 @@ impl FakeKubelet {
         for name in nodes {
             register(client, name, version).await.with_context(|| format!("could not register Node {name}"))?;
         }
-        let broken: Arc<Mutex<BTreeSet<String>>> = Arc::default();
-        let (client, seen) = (client.clone(), Arc::clone(&broken));
+        let troubles: Arc<Troubles> = Arc::default();
+        let (kept, client, seen) = (client.clone(), client.clone(), Arc::clone(&troubles));
         let first = nodes.first().copied().unwrap_or("node").to_owned();
         let names: Vec<String> = nodes.iter().map(|name| (*name).to_owned()).collect();
         let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
@@ -58,17 +83,30 @@ impl FakeKubelet {
                 let _ = tend(&client, &pod, &first, &seen).await;
             }
         });
-        Ok(Self { broken, tasks: [heart, pods] })
+        Ok(Self { client: kept, troubles, tasks: [heart, pods] })
     }
 
-    /// From now on Pods with this image cannot pull it.
-    pub fn lose(&self, image: &str) {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).insert(image.to_owned());
+    /// From now on new containers of this image are in trouble.
+    pub fn trouble(&self, image: &str, trouble: Trouble) {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner).insert(image.to_owned(), trouble);
     }
 
-    /// From now on new Pods with this image can pull it.
-    pub fn find(&self, image: &str) {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).remove(image);
+    /// From now on containers of these images run, those that are in trouble included.
+    ///
+    /// # Errors
+    /// When their Pods cannot be read or written.
+    pub async fn recover(&self, images: &[String]) -> Result<(), kube::Error> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner).retain(|image, _| !images.contains(image));
+        for pod in Api::<Pod>::all(self.client.clone()).list(&ListParams::default()).await? {
+            let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+            let concerned =
+                containers.filter_map(|container| container.image.as_ref()).any(|image| images.contains(image));
+            let is_bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+            if concerned && is_bound && pod.metadata.deletion_timestamp.is_none() {
+                report(&self.client, &pod, &self.troubles).await?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -100,7 +138,7 @@ async fn register(client: &Client, name: &str, version: &str) -> anyhow::Result<
     Ok(())
 }
 
-async fn tend(client: &Client, pod: &Pod, first: &str, broken: &Mutex<BTreeSet<String>>) -> Result<(), kube::Error> {
+async fn tend(client: &Client, pod: &Pod, first: &str, troubles: &Troubles) -> Result<(), kube::Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
     let name = pod.name_any();
     if pod.metadata.deletion_timestamp.is_some() {
@@ -118,11 +156,18 @@ async fn tend(client: &Client, pod: &Pod, first: &str, broken: &Mutex<BTreeSet<S
     if is_running {
         return Ok(());
     }
-    let is_broken = |image: &str| broken.lock().unwrap_or_else(PoisonError::into_inner).contains(image);
-    let containers: Vec<Value> = spec
-        .containers
+    report(client, pod, troubles).await
+}
+
+/// Writes how the containers of a Pod are.
+async fn report(client: &Client, pod: &Pod, troubles: &Troubles) -> Result<(), kube::Error> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+    let trouble = |image: &str| troubles.lock().unwrap_or_else(PoisonError::into_inner).get(image).copied();
+    let containers: Vec<Value> = pod
+        .spec
         .iter()
-        .map(|container| status_of(&container.name, container.image.as_deref().unwrap_or_default(), is_broken))
+        .flat_map(|spec| &spec.containers)
+        .map(|container| status_of(&container.name, container.image.as_deref().unwrap_or_default(), trouble))
         .collect();
     let ready = containers.iter().all(|container| container.get("ready") == Some(&json!(true)));
     let condition = |kind: &str, holds: bool| json!({"type": kind, "status": if holds { "True" } else { "False" }, "lastTransitionTime": "2026-01-01T00:00:00Z"});
@@ -131,7 +176,7 @@ async fn tend(client: &Client, pod: &Pod, first: &str, broken: &Mutex<BTreeSet<S
         "conditions": [condition("PodScheduled", true), condition("Initialized", true), condition("ContainersReady", ready), condition("Ready", ready)],
         "containerStatuses": containers,
     }});
-    pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await.map(drop)
+    pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Merge(status)).await.map(drop)
 }
 
 /// `DaemonSets` say by affinity which Node a Pod is for.
@@ -144,11 +189,8 @@ fn wanted_node(pod: &Pod) -> Option<String> {
         .find_map(|field| field.values.as_ref()?.first().cloned())
 }
 
-fn status_of(name: &str, image: &str, is_broken: impl Fn(&str) -> bool) -> Value {
-    if is_broken(image) {
-        let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": format!("Back-off pulling image \"{image}\"")}});
-        return json!({"name": name, "image": image, "imageID": "", "ready": false, "restartCount": 0, "state": waiting});
-    }
+fn status_of(name: &str, image: &str, trouble: impl Fn(&str) -> Option<Trouble>) -> Value {
+    let trouble = trouble(image);
     // As containerd names it: the repository with the digest, without the tag.
     let id = match image.split_once('@') {
         Some((tagged, digest)) => {
@@ -162,6 +204,12 @@ fn status_of(name: &str, image: &str, is_broken: impl Fn(&str) -> bool) -> Value
         }
         None => image.to_owned(),
     };
+    if let Some(trouble) = trouble {
+        let waiting = json!({"waiting": {"reason": trouble.reason(), "message": format!("of image \"{image}\"")}});
+        // An image is known by its digest once it is there.
+        let id = if trouble == Trouble::CrashLoopBackOff { id } else { String::new() };
+        return json!({"name": name, "image": image, "imageID": id, "ready": false, "restartCount": 0, "state": waiting});
+    }
     json!({"name": name, "image": image, "imageID": id, "ready": true, "started": true, "restartCount": 0,
         "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}})
 }

@@ -33,7 +33,7 @@ pub use forge_proxy::ForgeProxy;
 pub use git_server::GitServer;
 pub use gitea::Gitea;
 pub use isolation::isolated;
-pub use kubelet::FakeKubelet;
+pub use kubelet::{FakeKubelet, Trouble};
 pub use process::Process;
 pub use programs::Programs;
 pub use restore::restore;

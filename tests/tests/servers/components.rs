@@ -7,12 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tests::servers::manifests::{define, kind, kind_in, list, objects};
-use tests::servers::{FLUX_NAMESPACE, FakeKubelet, FakeWebhooks, Flux, isolated};
+use tests::servers::{FLUX_NAMESPACE, FakeKubelet, FakeWebhooks, Flux, Trouble, isolated};
 
 use super::scene::{POLICY, Scene, kill_at_random};
 use super::settled::{self, CLUSTER, EKSA_CLUSTER, FakeEksAnywhere, NODES};
@@ -76,7 +74,7 @@ fn published_manifests_are_rolled_out_stage_by_stage() {
         let _eks_anywhere = FakeEksAnywhere::start(&scene.client);
 
         let mut controller = scene.controller()?;
-        kubelet.lose(LOST);
+        kubelet.trouble(LOST, Trouble::ImagePullBackOff);
         scene.repository.push("Take release 0.26", &[("bundles/bundles.yaml", &bundles("0.26")?)])?;
 
         // An image that cannot be pulled stops its stage, and is named.
@@ -84,9 +82,7 @@ fn published_manifests_are_rolled_out_stage_by_stage() {
         scene.why_says(CLUSTER, &["Deployment capi-kubeadm-control-plane-system/", "ImagePullBackOff"]).await?;
         assert_eq!(scene.repository.stages()?, STAGES[..3]);
         others_write(&scene).await?;
-        kubelet.find(LOST);
-        let pods: Api<Pod> = Api::namespaced(scene.client.clone(), "capi-kubeadm-control-plane-system");
-        pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        kubelet.recover(&[LOST.to_owned()]).await?;
 
         let sync = sync_objects(&scene).await?;
         let rest = async {

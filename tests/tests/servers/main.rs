@@ -14,4 +14,5 @@ mod recording;
 mod restoring;
 mod scene;
 mod settled;
+mod simulator;
 mod watching;

@@ -186,6 +186,8 @@ impl State {
         }
         kustomization.due = None;
         if kustomization.published.suspended {
+            // Its conditions stay as they were.
+            kustomization.published.observed_generation = Some(kustomization.published.generation);
             return;
         }
         let (Some(artifact), Some(revision)) = (artifact, revision) else { return };
@@ -323,11 +325,8 @@ impl State {
                 kustomization.published.suspended = suspended;
                 kustomization.published.suspended_by = suspended.then(|| "flux".to_owned());
                 kustomization.published.generation += 1;
-                // Suspending is not observed: the controller does not reconcile what is suspended.
             }
-            if !suspended {
-                self.plan_kustomization(index, Duration::from_secs(1));
-            }
+            self.plan_kustomization(index, Duration::from_secs(1));
         }
     }
 

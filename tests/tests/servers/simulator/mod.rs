@@ -1,0 +1,73 @@
+//! The simulator beside the real servers: in the same scenarios gates say the same, at other times.
+
+mod real;
+mod scenario;
+mod simulated;
+mod verdicts;
+
+use tests::servers::{Flux, isolated};
+
+use self::real::Stand;
+use self::scenario::Scenario;
+
+/// The nodes of the cluster.
+const NODES: [&str; 3] = ["node-0", "node-1", "node-2"];
+
+/// What is done, one after the other; gates are watched after each until nothing more changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The first version is there.
+    Install,
+    /// What is to go wrong begins.
+    Trouble,
+    /// The second version is committed.
+    Bump,
+    /// What went wrong is put right, or another version is committed.
+    End,
+}
+
+impl Step {
+    const ALL: [Self; 4] = [Self::Install, Self::Trouble, Self::Bump, Self::End];
+
+    /// The version of a scenario that this step commits; none where it commits nothing.
+    fn version(self, scenario: &Scenario) -> Option<u32> {
+        match self {
+            Self::Install => Some(1),
+            Self::Trouble => None,
+            Self::Bump => Some(2),
+            Self::End => scenario.history.last_version(),
+        }
+    }
+}
+
+#[test]
+fn every_simulated_scenario_begins_and_ends_well() {
+    for scenario in Scenario::side_by_side().iter().chain(&Scenario::alone()) {
+        let settled = simulated::play(scenario, 1);
+        for (step, settled) in Step::ALL.iter().zip(&settled) {
+            println!("{} {step:?} {:?} {}", scenario.name, settled.kinds, settled.said);
+        }
+        assert_eq!(settled[0].said, "pass", "{}", scenario.name);
+        let refused = scenario.history == scenario::History::Dropped;
+        assert_eq!(settled[3].said == "pass", !refused, "{}", scenario.name);
+    }
+}
+
+#[test]
+fn gates_say_the_same_of_simulated_and_of_real_clusters() {
+    let needed: Vec<&str> =
+        ["etcd", "kube-apiserver", "kube-controller-manager"].into_iter().chain(Flux::NEEDED).collect();
+    let name = "simulator::gates_say_the_same_of_simulated_and_of_real_clusters";
+    isolated(name, &needed, async |programs| {
+        let mut stand = Stand::start(&programs).await?;
+        let together = Scenario::side_by_side();
+        let alone = Scenario::alone();
+        assert!(together.len() + alone.len() >= 50);
+        stand.play(&together).await?;
+        for scenario in &alone {
+            stand.play(std::slice::from_ref(scenario)).await?;
+        }
+        stand.folder.done();
+        Ok(())
+    });
+}

@@ -1,0 +1,348 @@
+//! Scenarios played on an API server with its controllers, and on Flux. Pods alone are fake, and what answers for webhooks in them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use futures::stream::{self, StreamExt as _};
+use jiff::Timestamp;
+use kube::Client;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use rollout::CommitId;
+use serde_json::{Value, json};
+use simulator::DesiredObject;
+use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
+use stepgate::cluster::{Cluster as _, FluxReference, ObserveRequest};
+use tests::servers::manifests::{apply, kind_in, kind_of_cluster};
+use tests::servers::{
+    ApiServer, ApiServerOptions, FLUX_NAMESPACE, FakeKubelet, FakeWebhooks, FleetRepository, Flux, Folder, GitServer,
+    Programs, Trouble,
+};
+
+use super::scenario::{History, Scenario};
+use super::simulated::{self, Settled};
+use super::verdicts::Judge;
+use super::{NODES, Step};
+
+const SOURCE: (&str, &str) = ("source.toolkit.fluxcd.io/v1", "GitRepository");
+const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization");
+const REFUSAL: (&str, &str) = ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy");
+const REFUSAL_BINDING: (&str, &str) = ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding");
+
+/// How long the real servers may take to come to where the simulator has come.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Clusters that are read at once.
+const CONCURRENT: usize = 8;
+
+/// What the scenarios are played on.
+pub struct Stand {
+    pub folder: Folder,
+    server: ApiServer,
+    client: Client,
+    cluster: KubernetesCluster,
+    repository: FleetRepository,
+    git: GitServer,
+    kubelet: FakeKubelet,
+    webhooks: FakeWebhooks,
+    _flux: Flux,
+}
+
+/// A scenario in its course.
+struct Played<'a> {
+    scenario: &'a Scenario,
+    expected: Vec<Settled>,
+    judge: Judge,
+    said: String,
+}
+
+impl Stand {
+    pub async fn start(programs: &Programs) -> anyhow::Result<Self> {
+        let folder = Folder::new()?;
+        let options = ApiServerOptions { controllers: true };
+        let server = ApiServer::start(programs, &folder.path().join("management"), options).await?;
+        let client = server.client().await?;
+        let source = ConnectionSource::Kubeconfig { path: Some(server.kubeconfig()), context: None };
+        let connection = Connection::open(&source).await?.with_requests_per_second(1000);
+        let flux = Flux::start(programs, &server).await?;
+        let repository = FleetRepository::create(&folder.path().join("repository"))?;
+        let git = GitServer::start(repository.served().0).await?;
+        let kubelet = FakeKubelet::start(&client, &NODES, "v1.34.0").await?;
+        let webhooks = FakeWebhooks::start(&client).await?;
+        let cluster = KubernetesCluster::management(connection, folder.path().join("backups"));
+        Ok(Self { folder, server, client, cluster, repository, git, kubelet, webhooks, _flux: flux })
+    }
+
+    /// Plays scenarios side by side, step by step, and compares each with the simulator's course of it.
+    pub async fn play(&mut self, scenarios: &[Scenario]) -> anyhow::Result<()> {
+        let now = Timestamp::now();
+        let mut played: Vec<Played<'_>> = scenarios
+            .iter()
+            .map(|scenario| Played {
+                scenario,
+                expected: simulated::play(scenario, 1),
+                judge: Judge::new(nothing(), Vec::new(), now),
+                said: String::new(),
+            })
+            .collect();
+        for (number, step) in Step::ALL.into_iter().enumerate() {
+            self.act(step, &mut played).await.with_context(|| format!("{step:?}"))?;
+            self.settle(step, number, &mut played).await?;
+        }
+        Ok(())
+    }
+
+    async fn act(&mut self, step: Step, played: &mut [Played<'_>]) -> anyhow::Result<()> {
+        let histories: Vec<&Scenario> = played.iter().map(|played| played.scenario).collect();
+        match step {
+            Step::Trouble => self.trouble(&histories, true).await?,
+            Step::End => {
+                self.trouble(&histories, false).await?;
+            }
+            Step::Install | Step::Bump => {}
+        }
+        let file = |scenario: &Scenario| {
+            let version = step.version(scenario)?;
+            Some((format!("{}/objects.yaml", scenario.name), manifests(scenario, version)))
+        };
+        let files: Vec<(String, String)> = played.iter().filter_map(|played| file(played.scenario)).collect();
+        if files.is_empty() {
+            return Ok(());
+        }
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        // What is read from now on is later than the commit.
+        let at = Timestamp::now();
+        let commit: CommitId = self.repository.push(&format!("{step:?}"), &files)?.parse()?;
+        if step == Step::Install {
+            self.connect_flux(&histories).await?;
+        }
+        for played in played {
+            match step.version(played.scenario) {
+                Some(version) => played.judge.commit(commit.clone(), played.scenario.expectations(version), at),
+                None => played.judge.follow(commit.clone()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads until every gate has said what the simulator's said in the end.
+    async fn settle(&self, step: Step, number: usize, played: &mut [Played<'_>]) -> anyhow::Result<()> {
+        played.iter_mut().for_each(|played| played.judge.kinds.clear());
+        let start = Instant::now();
+        let mut open: Vec<&mut Played<'_>> = played.iter_mut().collect();
+        while !open.is_empty() {
+            let readings: Vec<_> = open.iter_mut().map(|played| self.read(played)).collect();
+            stream::iter(readings).buffer_unordered(CONCURRENT).collect::<Vec<()>>().await;
+            for played in &open {
+                let (seen, expected) = (&played.judge.kinds, &played.expected[number].kinds);
+                ensure!(
+                    is_part(seen, expected),
+                    "{} after {step:?}: the real gate says {seen:?} ({}), the simulated one {expected:?}",
+                    played.scenario.name,
+                    played.said
+                );
+            }
+            open.retain(|played| played.said != played.expected[number].said);
+            if start.elapsed() > PATIENCE {
+                let left = open.iter().map(|played| {
+                    format!(
+                        "{}\n  real:      {}\n  simulated: {}",
+                        played.scenario.name, played.said, played.expected[number].said
+                    )
+                });
+                let left: Vec<String> = left.collect();
+                anyhow::bail!("after {step:?} these differ:\n{}", left.join("\n"));
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        println!("{step:?}: {} scenarios settled after {} s", played.len(), start.elapsed().as_secs());
+        Ok(())
+    }
+
+    async fn read(&self, played: &mut Played<'_>) {
+        let now = Timestamp::now();
+        let request = ObserveRequest {
+            expectations: played.judge.expectations.clone(),
+            kustomizations: vec![FluxReference {
+                namespace: FLUX_NAMESPACE.to_owned(),
+                name: played.scenario.name.clone(),
+            }],
+            deployed: Arc::default(),
+            confirm: true,
+            at: now,
+        };
+        let observation = self.cluster.observe(&request).await;
+        played.said = played.judge.read(&observation, now);
+    }
+
+    /// What goes wrong in these scenarios begins, or ends.
+    async fn trouble(&mut self, scenarios: &[&Scenario], begins: bool) -> anyhow::Result<()> {
+        for scenario in scenarios.iter().filter(|scenario| begins || scenario.history.is_mended()) {
+            match scenario.history {
+                History::Bumped | History::Dropped | History::Pruned | History::Refused => {}
+                History::Crashing | History::Repaired | History::TakenBack => {
+                    self.fail_pods(scenario, Trouble::CrashLoopBackOff, begins).await?;
+                }
+                History::Pulling => self.fail_pods(scenario, Trouble::ContainerCreating, begins).await?,
+                History::Suspended => {
+                    let kustomizations = kind_in(&self.client, KUSTOMIZATION, FLUX_NAMESPACE).await?;
+                    let suspend = Patch::Merge(json!({"spec": {"suspend": begins}}));
+                    let person = PatchParams { field_manager: Some("flux".to_owned()), ..PatchParams::default() };
+                    kustomizations.patch(&scenario.name, &person, &suspend).await?;
+                }
+                History::Silent => self.webhooks.silence(&scenario.name, "app", begins),
+                History::SourceAway => self.git.be_away(begins),
+                History::ServerAway if begins => self.server.server.kill()?,
+                History::ServerAway => {
+                    self.server.server.restart()?;
+                    self.server.wait_until_ready().await?;
+                }
+            }
+        }
+        if scenarios.iter().any(|scenario| scenario.history == History::Refused) {
+            self.refuse(begins).await?;
+        }
+        Ok(())
+    }
+
+    async fn fail_pods(&self, scenario: &Scenario, trouble: Trouble, begins: bool) -> anyhow::Result<()> {
+        let images = scenario.images(2);
+        if begins {
+            images.iter().for_each(|image| self.kubelet.trouble(image, trouble));
+            return Ok(());
+        }
+        Ok(self.kubelet.recover(&images).await?)
+    }
+
+    /// The API server refuses the second version of what says that it is to be refused, or does so no more.
+    async fn refuse(&self, begins: bool) -> anyhow::Result<()> {
+        if begins {
+            let kinds = ["deployments", "daemonsets", "configmaps", "customresourcedefinitions"];
+            let policy = json!({
+                "apiVersion": REFUSAL.0, "kind": REFUSAL.1, "metadata": {"name": "refusal"},
+                "spec": {
+                    "matchConstraints": {"resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"],
+                        "operations": ["CREATE", "UPDATE"], "resources": kinds}]},
+                    "validations": [{"message": "not today", "expression":
+                        "!has(object.metadata.labels) || !('refused' in object.metadata.labels) \
+                         || object.metadata.labels['refused'] != object.metadata.labels['version']"}],
+                },
+            });
+            let binding = json!({
+                "apiVersion": REFUSAL_BINDING.0, "kind": REFUSAL_BINDING.1, "metadata": {"name": "refusal"},
+                "spec": {"policyName": "refusal", "validationActions": ["Deny"]},
+            });
+            apply(&self.client, &[policy, binding]).await?;
+        } else {
+            for kind in [REFUSAL_BINDING, REFUSAL] {
+                kind_of_cluster(&self.client, kind).await?.delete("refusal", &DeleteParams::default()).await?;
+            }
+        }
+        let refused = json!({"metadata": {"name": "refused", "labels": {"refused": "2", "version": "2"}}});
+        let refused = serde_json::from_value(refused)?;
+        let configs = kind_in(&self.client, ("v1", "ConfigMap"), "default").await?;
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        let start = Instant::now();
+        while configs.create(&dry_run, &refused).await.is_err() != begins {
+            ensure!(start.elapsed() < PATIENCE, "the API server does not take notice of the policy");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    /// Flux applies the folder of each scenario.
+    async fn connect_flux(&self, scenarios: &[&Scenario]) -> anyhow::Result<()> {
+        let url = self.git.url(self.repository.served().1);
+        let source = json!({
+            "apiVersion": SOURCE.0, "kind": SOURCE.1, "metadata": {"name": FLUX_NAMESPACE, "namespace": FLUX_NAMESPACE},
+            "spec": {"interval": "2s", "url": url, "ref": {"branch": "main"}},
+        });
+        let namespaces = scenarios
+            .iter()
+            .map(|scenario| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scenario.name}}));
+        let kustomizations = scenarios.iter().map(|scenario| {
+            json!({
+                "apiVersion": KUSTOMIZATION.0, "kind": KUSTOMIZATION.1,
+                "metadata": {"name": scenario.name, "namespace": FLUX_NAMESPACE},
+                "spec": {"interval": "1h", "retryInterval": "3s", "path": format!("./{}", scenario.name), "prune": true,
+                    "sourceRef": {"kind": SOURCE.1, "name": FLUX_NAMESPACE}},
+            })
+        });
+        let objects: Vec<Value> = namespaces.chain([source]).collect();
+        apply(&self.client, &objects).await?;
+        apply(&self.client, &kustomizations.collect::<Vec<_>>()).await
+    }
+}
+
+fn nothing() -> CommitId {
+    "0".repeat(40).parse().unwrap()
+}
+
+/// Whether these verdicts are among the expected ones in their order: a short one may be missed between two readings.
+fn is_part(seen: &[&str], expected: &[&str]) -> bool {
+    let mut expected = expected.iter();
+    seen.iter().all(|kind| expected.any(|known| known == kind))
+}
+
+/// The objects of a version as files of the deploy branch.
+fn manifests(scenario: &Scenario, version: u32) -> String {
+    let documents = scenario.objects(version).into_iter().flat_map(|object| manifest(scenario, &object));
+    let labels = json!({"version": version.to_string(),
+        "refused": if scenario.history == History::Refused { "2" } else { "never" }});
+    let documents = documents.map(|mut object| {
+        object["metadata"]["labels"] = labels.clone();
+        object.to_string()
+    });
+    documents.collect::<Vec<_>>().join("\n---\n")
+}
+
+fn manifest(scenario: &Scenario, object: &DesiredObject) -> Vec<Value> {
+    let metadata = |name: &str| json!({"name": name, "namespace": scenario.name});
+    let workload = |name: &str, images: &[String]| {
+        let containers: Vec<Value> = images.iter().map(|image| json!({"name": name, "image": image})).collect();
+        json!({
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": containers}},
+        })
+    };
+    match object {
+        DesiredObject::Deployment(wanted) => {
+            let mut spec = workload(&wanted.name, &wanted.images);
+            spec["replicas"] = json!(wanted.replicas);
+            let port = json!([{"port": 443, "targetPort": 9443}]);
+            vec![
+                json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata(&wanted.name), "spec": spec}),
+                json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata(&wanted.name),
+                    "spec": {"selector": {"app": wanted.name}, "ports": port}}),
+            ]
+        }
+        DesiredObject::DaemonSet(wanted) => {
+            let spec = workload(&wanted.name, &wanted.images);
+            vec![
+                json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata(&wanted.name), "spec": spec}),
+            ]
+        }
+        DesiredObject::CustomResourceDefinition(wanted) => {
+            let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+            let versions = wanted.versions.iter().map(|version| {
+                json!({"name": version.name, "served": version.served, "storage": version.storage, "schema": schema})
+            });
+            vec![json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": wanted.name},
+                "spec": {"group": scenario.group(), "scope": "Namespaced", "versions": versions.collect::<Vec<_>>(),
+                    "names": {"kind": "Thing", "plural": "things", "singular": "thing", "listKind": "ThingList"}},
+            })]
+        }
+        DesiredObject::Webhook(wanted) => vec![json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": wanted.kind, "metadata": {"name": wanted.name},
+            "webhooks": [{
+                "name": scenario.group(), "sideEffects": "None", "admissionReviewVersions": ["v1"],
+                "clientConfig": {"service": {"namespace": scenario.name, "name": "app", "path": "/"}},
+                "rules": [{"apiGroups": [scenario.group()], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["things"]}],
+            }],
+        })],
+        DesiredObject::Object(wanted) => vec![json!({"apiVersion": wanted.api_version, "kind": wanted.kind,
+            "metadata": metadata(&wanted.name), "data": {"content": wanted.content}})],
+        DesiredObject::ControlPlane { .. } | DesiredObject::Workers { .. } | DesiredObject::Etcd(_) => Vec::new(),
+    }
+}

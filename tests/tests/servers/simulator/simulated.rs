@@ -1,0 +1,75 @@
+//! A scenario played on the simulator.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use rollout::CommitId;
+use simulator::{ClusterShape, DeployedCommit, Etcd, Injection, SimulatedCluster, Trigger};
+
+use super::scenario::Scenario;
+use super::verdicts::Judge;
+use super::{NODES, Step};
+
+/// How long each step is watched: until everything has settled, and less than a Deployment's deadline.
+const WATCHED: SignedDuration = SignedDuration::from_secs(300);
+
+/// The longest time between two readings.
+const PERIOD: SignedDuration = SignedDuration::from_secs(5);
+
+/// What the gate says after each step: the kinds of verdicts on the way, and the words in the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    pub kinds: Vec<&'static str>,
+    pub said: String,
+}
+
+/// Plays a scenario from its first step to its last.
+pub fn play(scenario: &Scenario, seed: u64) -> Vec<Settled> {
+    let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let shape = ClusterShape {
+        name: "prod".parse().unwrap(),
+        namespace: "eksa-system".to_owned(),
+        kubernetes_version: "v1.34.0".to_owned(),
+        control_plane_replicas: u32::try_from(NODES.len()).unwrap(),
+        worker_groups: Vec::new(),
+        etcd: Etcd::Stacked,
+    };
+    let mut cluster = SimulatedCluster::new(&shape, seed, start);
+    let mut number = 0;
+    let mut now = start;
+    let mut judge = Judge::new(id(0), Vec::new(), start);
+    let mut settled = Vec::new();
+    for step in Step::ALL {
+        if let Some(fault) = scenario.history.fault().filter(|_| step == Step::Trouble) {
+            cluster.inject(&Injection { fault, from: Trigger::At(now), lasts: None });
+        }
+        if step == Step::End && scenario.history.is_mended() {
+            cluster.heal(now);
+        }
+        if let Some(version) = step.version(scenario) {
+            number += 1;
+            let desired = Arc::new(scenario.desired(version));
+            let commit = DeployedCommit { id: id(number), stage: None, desired };
+            if step == Step::Install {
+                cluster.install(&commit, now);
+            } else {
+                cluster.commit(&commit, now);
+            }
+            judge.commit(id(number), scenario.expectations(version), now);
+        }
+        let end = now + WATCHED;
+        judge.kinds.clear();
+        let mut said = String::new();
+        while now < end {
+            let next = cluster.next_event().unwrap_or(end).min(now + PERIOD);
+            now = next.max(now + SignedDuration::from_millis(1));
+            said = judge.read(&cluster.observe_afresh(now), now);
+        }
+        settled.push(Settled { kinds: judge.kinds.clone(), said });
+    }
+    settled
+}
+
+fn id(number: u32) -> CommitId {
+    format!("{number:040x}").parse().unwrap()
+}

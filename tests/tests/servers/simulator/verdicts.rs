@@ -1,0 +1,101 @@
+//! What a gate says in the course of a scenario, without what differs from one cluster to the next: names of pods, commits, and the words
+//! that others put into conditions.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use regex::Regex;
+use rollout::{
+    Binding, CommitId, Expectation, Gate, GateHistory, GateVerdict, Landing, Observation, RolloutId, StageId,
+    StagePolicy,
+};
+
+/// The gate of one scenario, and what it has said since the last step.
+pub struct Judge {
+    stage: StageId,
+    rollout: RolloutId,
+    policy: StagePolicy,
+    pub expectations: Vec<Expectation>,
+    binding: Binding,
+    history: GateHistory,
+    /// Kinds of verdicts since the last step, each once where it lasts.
+    pub kinds: Vec<&'static str>,
+}
+
+impl Judge {
+    pub fn new(commit: CommitId, expectations: Vec<Expectation>, at: Timestamp) -> Self {
+        let soak = Duration::from_secs(1);
+        Self {
+            stage: "cert-manager".parse().unwrap(),
+            rollout: "0123456789ab".parse().unwrap(),
+            policy: StagePolicy { soak, timeout: Duration::from_secs(3600), ..StagePolicy::default() },
+            expectations,
+            binding: Binding {
+                commit: commit.clone(),
+                lineage: vec![commit],
+                committed_at: at,
+                landing: Landing::Pushed,
+            },
+            history: GateHistory::default(),
+            kinds: Vec::new(),
+        }
+    }
+
+    /// A commit of this scenario, which the gate is bound to from now on.
+    pub fn commit(&mut self, commit: CommitId, expectations: Vec<Expectation>, at: Timestamp) {
+        let committed = Self::new(commit, expectations, at);
+        (self.binding, self.expectations) = (committed.binding, committed.expectations);
+    }
+
+    /// A later commit of others on the same branch.
+    pub fn follow(&mut self, commit: CommitId) {
+        self.binding.lineage.push(commit);
+    }
+
+    /// What the gate says of one more reading.
+    pub fn read(&mut self, observation: &Observation, now: Timestamp) -> String {
+        let gate = Gate {
+            stage: &self.stage,
+            rollout: &self.rollout,
+            expectations: &self.expectations,
+            binding: Some(&self.binding),
+            policy: &self.policy,
+        };
+        let held = gate.held(observation, now).map(|settled| (gate.key(), settled));
+        self.history = self.history.record(observation.read_at, held.into_iter().collect(), self.policy.maximum_age);
+        let verdict = gate.evaluate(Some(observation), &self.history, now);
+        let kind = match verdict {
+            GateVerdict::Pass { .. } => "pass",
+            GateVerdict::Wait { .. } => "wait",
+            GateVerdict::Fail { .. } => "fail",
+        };
+        if self.kinds.last() != Some(&kind) {
+            self.kinds.push(kind);
+        }
+        said(&verdict)
+    }
+}
+
+/// A verdict in words that are the same on every cluster.
+fn said(verdict: &GateVerdict) -> String {
+    static OTHERS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
+        [
+            (r"\b[0-9a-f]{40}\b", "COMMIT"),
+            (r"pod [a-z0-9-]+, ", "pod POD, "),
+            (r"\b(True|False|Unknown) \((\w+): .*?\)(;|$)", "$1 ($2)$3"),
+            (r"cannot be (called|reached): [^;]*", "cannot be $1"),
+        ]
+        .map(|(pattern, words)| (Regex::new(pattern).unwrap(), words))
+        .into()
+    });
+    let text = match verdict {
+        GateVerdict::Pass { .. } => return "pass".to_owned(),
+        GateVerdict::Wait { reason, .. } => format!("wait: {reason}"),
+        GateVerdict::Fail { reasons } => {
+            let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+            format!("fail: {}", reasons.join("; "))
+        }
+    };
+    OTHERS.iter().fold(text, |text, (pattern, words)| pattern.replace_all(&text, *words).into_owned())
+}
