@@ -18,6 +18,7 @@ mod render_published;
 mod render_scale;
 mod report;
 mod stage_commit;
+mod watched;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -55,6 +56,7 @@ const BENCHMARKS: &[(&str, Benchmark)] = &[
     ("P6", stage_commit::run),
     ("P7", end_to_end::run),
     ("P8", no_op::run),
+    ("P10", watched::run),
 ];
 
 fn main() -> ExitCode {
@@ -75,6 +77,8 @@ fn try_main() -> anyhow::Result<bool> {
             stage_commit::PUSH_VERB => Some(stage_commit::push_once),
             render::FLEET_VERB => Some(render::fleet),
             render::ONE_VERB => Some(render::one),
+            watched::WATCH_VERB => Some(watched::watch),
+            watched::STORE_VERB => Some(watched::store),
             _ => None,
         };
         if let Some(run) = hidden {

@@ -94,16 +94,21 @@ pub fn run(folder: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<S
 
 /// Builds a peer's Go program from `peers/` unless it is built; none, with the reason, where that is not possible.
 pub fn go_peer(kept: &Path, name: &str) -> Result<PathBuf, String> {
-    go_build(kept, name, &format!("./{name}"), &["go.mod", "go.sum", &format!("{name}/main.go")])
+    go_build(kept, name, "", &format!("./{name}"), &["go.mod", "go.sum", &format!("{name}/main.go")])
+}
+
+/// The same for a program that is a module of its own, since what it needs would change the versions of the other peers.
+pub fn go_module(kept: &Path, name: &str) -> Result<PathBuf, String> {
+    go_build(kept, name, name, ".", &["go.mod", "go.sum", "main.go"])
 }
 
 /// Builds a published program that `peers/go.mod` names as a tool, unless it is built.
 pub fn go_tool(kept: &Path, name: &str, package: &str) -> Result<PathBuf, String> {
-    go_build(kept, name, package, &["go.mod", "go.sum"])
+    go_build(kept, name, "", package, &["go.mod", "go.sum"])
 }
 
-fn go_build(kept: &Path, name: &str, package: &str, made_from: &[&str]) -> Result<PathBuf, String> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benchmarks/peers");
+fn go_build(kept: &Path, name: &str, module: &str, package: &str, made_from: &[&str]) -> Result<PathBuf, String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benchmarks/peers").join(module);
     let newest = made_from.iter().filter_map(|file| fs::metadata(source.join(file)).ok()?.modified().ok()).max();
     fs::create_dir_all(kept).map_err(|error| error.to_string())?;
     let built = fs::canonicalize(kept).map_err(|error| error.to_string())?.join(format!("peer-{name}"));
