@@ -11,13 +11,15 @@
     clippy::disallowed_methods
 )]
 
+mod action;
 mod key;
 mod model;
 mod pictures;
 
 use std::collections::{HashMap, VecDeque};
 
-use model::{Action, Model, NAMES, Rules};
+use action::Action;
+use model::{Model, NAMES, Rules};
 use rollout::{Effect, LedgerState, OnFailure, StageCommit, StageRecordKind};
 
 /// Decisions always have a reason, and there is at most one commit among them.

@@ -7,22 +7,21 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rollout::{
-    BackupReport, ClusterRole, CommitId, ConditionStatus, DeployCommit, DeployHead, Effect, Expectation,
-    FluxKustomization, ForeignChange, GateHistory, KubeletVersions, Landing, Ledger, LedgerState, Observation,
-    OnFailure, Pause, Plan, PlanInput, PlanPolicy, Prerequisite, Reachability, RolloutId, SkewFacts, StageId,
-    StageInput, StagePolicy, StageRecordKind, StageTrailer, TreeDigest, VerifiedExpectation, VersionStep, World,
-    conditions, plan, record, step,
+    BackupReport, ClusterRole, CommitId, DeployCommit, DeployHead, Effect, Expectation, ForeignChange, GateHistory,
+    KubeletVersions, Landing, Ledger, LedgerState, Observation, OnFailure, Pause, Plan, PlanInput, PlanPolicy,
+    Prerequisite, RolloutId, SkewFacts, StageId, StageInput, StagePolicy, StageRecordKind, StageTrailer, TreeDigest,
+    VerifiedExpectation, VersionStep, World, plan, step,
 };
 
-use super::pictures::{add_control_plane, add_deployment, add_workers, expectations};
+use super::pictures::expectations;
 
 /// A time that no path of ordinary actions reaches, and that every deadline and every age lies below.
-const LATE: i64 = 2_000_000;
+pub const LATE: i64 = 2_000_000;
 const MAXIMUM_AGE: u64 = 10_000;
 pub const TIMEOUT: u64 = 1_000_000;
 
 pub const NAMES: [&str; 2] = ["hub", "prod"];
-const STAGES: [[&str; 3]; 2] = [["cert-manager", "capi", "eks-a"], ["cilium", "control-plane", "workers/md-0"]];
+pub const STAGES: [[&str; 3]; 2] = [["cert-manager", "capi", "eks-a"], ["cilium", "control-plane", "workers/md-0"]];
 pub type Versions = [u8; 3];
 type PlanKey = (usize, u8, Versions, Option<(RolloutId, bool)>, Vec<(StageId, bool)>, bool);
 
@@ -31,61 +30,6 @@ type PlanKey = (usize, u8, Versions, Option<(RolloutId, bool)>, Vec<(StageId, bo
 pub struct Rules {
     pub on_failure: OnFailure,
     pub retries: u32,
-}
-
-/// What can happen. The first group is the ordinary course of things, the second costs a fault each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    FluxApplies,
-    RollsOut,
-    Read,
-    Decide,
-    Push,
-    Repair,
-    Resume,
-    PersonReverts,
-    Unreachable,
-    StaleRead,
-    Unconfirmed,
-    SkewedRead,
-    Crash,
-    Break,
-    Late,
-    Pause,
-    PersonCommits,
-    SomebodyElsewhereCommits,
-    PushWithLostAnswer,
-    NewTarget,
-}
-
-impl Action {
-    pub const ALL: [Self; 20] = [
-        Self::FluxApplies,
-        Self::RollsOut,
-        Self::Read,
-        Self::Decide,
-        Self::Push,
-        Self::Repair,
-        Self::Resume,
-        Self::PersonReverts,
-        Self::Unreachable,
-        Self::StaleRead,
-        Self::Unconfirmed,
-        Self::SkewedRead,
-        Self::Crash,
-        Self::Break,
-        Self::Late,
-        Self::Pause,
-        Self::PersonCommits,
-        Self::SomebodyElsewhereCommits,
-        Self::PushWithLostAnswer,
-        Self::NewTarget,
-    ];
-
-    pub fn is_fault(self) -> bool {
-        Self::ALL.iter().position(|action| *action == self)
-            >= Self::ALL.iter().position(|action| *action == Self::Unreachable)
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -124,15 +68,15 @@ pub struct Model {
     pub faults_left: u8,
 }
 
-fn time(second: i64) -> Timestamp {
+pub fn time(second: i64) -> Timestamp {
     Timestamp::from_second(10_000_000 + second).unwrap()
 }
 
-fn digest(stage: &str, version: u8) -> TreeDigest {
+pub fn digest(stage: &str, version: u8) -> TreeDigest {
     TreeDigest::of([stage.as_bytes(), &[version]])
 }
 
-fn tree(versions: Versions) -> TreeDigest {
+pub fn tree(versions: Versions) -> TreeDigest {
     TreeDigest::of([versions.as_slice()])
 }
 
@@ -166,11 +110,11 @@ impl Model {
         model
     }
 
-    fn own(&mut self, cluster: usize) -> &mut Cluster {
+    pub fn own(&mut self, cluster: usize) -> &mut Cluster {
         Rc::make_mut(&mut self.clusters[cluster])
     }
 
-    fn append(&mut self, trailer: Option<StageTrailer>) {
+    pub fn append(&mut self, trailer: Option<StageTrailer>) {
         let id: CommitId = format!("{:040x}", self.deploy.commits.len() + 1).parse().unwrap();
         Rc::make_mut(&mut self.deploy).commits.push(DeployCommit {
             id,
@@ -308,197 +252,7 @@ impl Model {
         step(&self.world(cluster), time(self.now))
     }
 
-    /// What a reader sees of a cluster whose Flux has applied so many commits and in which these versions run.
-    fn content(&self, cluster: usize, applied: usize, actual: Versions) -> Observation {
-        let mut seen = Observation::empty(time(self.now));
-        let revision =
-            applied.checked_sub(1).and_then(|index| self.deploy.commits.get(index)).map(|commit| commit.id.clone());
-        let declared = applied.checked_sub(1).map_or([1; 3], |index| self.trees[index][cluster]);
-        seen.flux.kustomizations.push(FluxKustomization {
-            namespace: "flux-system".into(),
-            name: "cluster".into(),
-            source: None,
-            source_namespace: None,
-            generation: 1,
-            observed_generation: Some(1),
-            suspended: false,
-            reconcile_disabled: false,
-            suspended_by: None,
-            ready: conditions([("Ready", ConditionStatus::True)]).remove("Ready"),
-            last_applied_revision: revision.clone(),
-            last_attempted_revision: revision,
-            ready_since: None,
-        });
-        for ((name, declared), actual) in STAGES[cluster].iter().zip(declared).zip(actual) {
-            match *name {
-                "control-plane" => add_control_plane(&mut seen, declared, actual),
-                "workers/md-0" => add_workers(&mut seen, declared, actual),
-                name => add_deployment(&mut seen, name, declared, actual),
-            }
-        }
-        seen.backup.clone_from(&self.clusters[cluster].backup);
-        seen
-    }
-
-    fn observe(&mut self, cluster: usize, observation: Observation) {
-        self.own(cluster).observation = Some(observation);
-        self.own(cluster).history = record(&self.world(cluster), time(self.now));
-    }
-
-    fn settle(&mut self, cluster: usize) {
-        let own = &self.clusters[cluster];
-        let complete = own.applied >= self.last_stage_commit(cluster).map_or(0, |(index, _)| index + 1)
-            && own.actual == own.deployed;
-        let now = self.now;
-        let own = self.own(cluster);
-        own.settled_at = if complete { own.settled_at.or(Some(now)) } else { None };
-    }
-
-    /// The state after an action; none where it is not possible. `decided` is what the cluster's step says in this state.
-    pub fn after(&self, cluster: usize, action: Action, decided: &[Effect]) -> Option<Self> {
-        if action.is_fault() && self.faults_left == 0 {
-            return None;
-        }
-        let own = &self.clusters[cluster];
-        let commits = self.deploy.commits.len();
-        let is_possible = match action {
-            Action::FluxApplies => own.applied < commits,
-            Action::RollsOut => !own.broken,
-            Action::Decide => own.pending.is_none(),
-            Action::Push | Action::PushWithLostAnswer => own.pending.is_some(),
-            Action::Repair => own.broken,
-            Action::Break => !own.broken,
-            Action::Resume => own.paused,
-            Action::Pause => !own.paused,
-            Action::PersonReverts => own.foreign,
-            Action::PersonCommits => !own.foreign,
-            Action::StaleRead => own.lagging != (own.applied, own.actual),
-            Action::Crash => own.observation.is_some() || own.pending.is_some(),
-            Action::NewTarget => own.target == 2,
-            Action::Read | Action::Unreachable | Action::Unconfirmed | Action::SkewedRead => true,
-            Action::Late | Action::SomebodyElsewhereCommits => true,
-        };
-        if !is_possible {
-            return None;
-        }
-        let mut next = self.clone();
-        next.faults_left -= u8::from(action.is_fault());
-        next.now += 1;
-        match action {
-            Action::FluxApplies => {
-                next.own(cluster).lagging = (own.applied, own.actual);
-                next.own(cluster).applied = self.deploy.commits.len();
-            }
-            Action::RollsOut => {
-                let declared = own.applied.checked_sub(1).map_or([1; 3], |index| self.trees[index][cluster]);
-                let stage = (0..3).find(|stage| declared[*stage] != own.actual[*stage])?;
-                next.own(cluster).lagging = (own.applied, own.actual);
-                next.own(cluster).actual[stage] = declared[stage];
-            }
-            Action::Read => next.observe(cluster, next.content(cluster, own.applied, own.actual)),
-            Action::Unconfirmed => {
-                next.observe(
-                    cluster,
-                    Observation { confirmed: false, ..next.content(cluster, own.applied, own.actual) },
-                );
-            }
-            Action::StaleRead => {
-                let (applied, actual) = own.lagging;
-                next.observe(cluster, next.content(cluster, applied, actual));
-            }
-            Action::SkewedRead => {
-                let read_at = time(next.now + 100);
-                next.observe(cluster, Observation { read_at, ..next.content(cluster, own.applied, own.actual) });
-            }
-            Action::Unreachable => {
-                let reachable = Reachability::Unreachable { reason: "connection refused".into() };
-                next.observe(cluster, Observation { reachable, ..Observation::empty(time(next.now)) });
-            }
-            Action::Decide => next.decide(cluster, decided)?,
-            Action::Push => next.push(cluster, false)?,
-            Action::PushWithLostAnswer => next.push(cluster, true)?,
-            Action::Crash => {
-                next.own(cluster).observation = None;
-                next.own(cluster).history = GateHistory::default();
-                next.own(cluster).pending = None;
-            }
-            Action::Break => next.own(cluster).broken = true,
-            Action::Repair => next.own(cluster).broken = false,
-            Action::Pause => next.own(cluster).paused = true,
-            Action::Resume => next.own(cluster).paused = false,
-            Action::PersonCommits => next.own(cluster).foreign = true,
-            Action::PersonReverts => next.own(cluster).foreign = false,
-            Action::Late => next.now += LATE,
-            Action::SomebodyElsewhereCommits => next.append(None),
-            Action::NewTarget => next.own(cluster).target = 3,
-        }
-        next.settle(cluster);
-        Some(next)
-    }
-
-    /// Decides and carries out at once what cannot conflict; a commit is kept to be pushed later, when the branch may have moved.
-    fn decide(&mut self, cluster: usize, decided: &[Effect]) -> Option<()> {
-        let mut changed = false;
-        for effect in decided {
-            match effect {
-                Effect::Backup { rollout, .. } => {
-                    let report = BackupReport {
-                        rollout: rollout.clone(),
-                        taken_at: time(self.now),
-                        objects: 1,
-                        read_back: true,
-                        location: "backups/1".into(),
-                    };
-                    self.own(cluster).backup = Some(report);
-                    changed = true;
-                }
-                effect @ (Effect::Commit(_) | Effect::Revert(_) | Effect::Close(_)) => {
-                    self.own(cluster).pending = Some(effect.clone());
-                    changed = true;
-                }
-                Effect::Observe { .. }
-                | Effect::RequestApproval(_)
-                | Effect::Wait { .. }
-                | Effect::Hold { .. }
-                | Effect::Blocked { .. }
-                | Effect::Done => {}
-            }
-        }
-        changed.then_some(())
-    }
-
-    /// Compare and swap: a commit whose parent is no longer the head is dropped.
-    fn push(&mut self, cluster: usize, answer_is_lost: bool) -> Option<()> {
-        let pending = self.clusters[cluster].pending.clone()?;
-        if !answer_is_lost {
-            self.own(cluster).pending = None;
-        }
-        match &pending {
-            Effect::Commit(commit) | Effect::Revert(commit) if commit.parent == self.head() => {
-                let name = commit.stage.to_string();
-                let stage = STAGES[cluster].iter().position(|stage| *stage == name).unwrap();
-                let version = (1..=3).find(|version| digest(&name, *version) == commit.after).unwrap();
-                self.own(cluster).deployed[stage] = version;
-                let trailer = StageTrailer {
-                    cluster: commit.cluster.clone(),
-                    rollout: commit.rollout.clone(),
-                    stage: commit.stage.clone(),
-                };
-                self.append(Some(trailer));
-                let deployed = tree(self.clusters[cluster].deployed);
-                self.own(cluster).ledger = Some(commit.ledger.clone().with_tree(deployed));
-                self.own(cluster).settled_at = None;
-            }
-            Effect::Close(close) if close.parent == self.head() => {
-                self.append(None);
-                self.own(cluster).ledger = Some(close.ledger.clone());
-            }
-            _ => {}
-        }
-        Some(())
-    }
-
-    /// The commit that [`Action::Push`] would make now, with what the oracle knows about it.
+    /// The commit that [`Action::Push`](super::action::Action::Push) would make now, with what the oracle knows about it.
     pub fn about_to_commit(&self, cluster: usize) -> Option<(&Effect, Option<i64>)> {
         let own = &self.clusters[cluster];
         let pending = own.pending.as_ref()?;
