@@ -38,6 +38,7 @@ pub use fleet::{
     BundleFile, EksaReleaseFile, EksdReleaseFile, Fleet, FluxVersionInUse, ReadFiles, bundle_for, read_fleet,
     read_fleet_remembering, uses_bundle,
 };
+pub use nearest::nearest;
 pub use note::{Note, NoteKind, RemovedVersion, Weight};
 pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary, objects_of};
 pub use path::{RepoPath, RepoPathError};

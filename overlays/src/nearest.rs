@@ -1,7 +1,8 @@
 //! The nearest known name to a misspelt one.
 
 /// The name of `known` with the fewest edits to `name`, if those are few for its length; the first one when several are.
-pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let allowed = 1 + name.chars().count() / 4;
     let folded = name.to_lowercase();
     known

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use overlays::Fleet;
+use overlays::{Fleet, nearest};
 
 use super::FleetArguments;
 use super::error::CommandError;
@@ -11,6 +11,9 @@ use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::sources::FetchSources;
 use crate::forge::{ForgeAccess, ForgeCredential};
 use crate::git::{GitError, ListedSnapshot, Repository, RepositoryLocation};
+
+/// How many clusters an error names, at most.
+const SPELLED_OUT: usize = 10;
 
 /// The repository, and the source branch as it is now.
 pub struct Opened {
@@ -52,9 +55,7 @@ impl Opened {
             Some(name) => {
                 let error =
                     CommandError::new(format!("there is no cluster {name} on branch {}", self.planner.source_branch()));
-                Err(error
-                    .hint(format!("clusters are: {}", names.join(", ")))
-                    .hint("`stepgate check` says what was left out, and why"))
+                Err(error.hint(those_there_are(name, &names)).hint("`stepgate check` says what was left out, and why"))
             }
         }
     }
@@ -65,6 +66,19 @@ impl Opened {
     /// As [`Planner::view`].
     pub fn view(&self, name: &str) -> Result<ClusterView, PlanError> {
         self.planner.view(&self.reading, name)
+    }
+}
+
+/// Which clusters there are instead of the one named.
+fn those_there_are(name: &str, names: &[String]) -> String {
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    match known.get(..SPELLED_OUT) {
+        Some(first) if known.len() > SPELLED_OUT => match nearest(name, &known) {
+            Some(nearest) => format!("did you mean {nearest}?"),
+            None => format!("clusters are: {}, and {} more", first.join(", "), known.len() - SPELLED_OUT),
+        },
+        _ if known.is_empty() => "the branch describes no cluster: each is a folder below `clusters/`".to_owned(),
+        _ => format!("clusters are: {}", known.join(", ")),
     }
 }
 
@@ -105,5 +119,23 @@ pub fn explain(error: GitError) -> CommandError {
     match hint {
         Some(hint) => error.hint(hint),
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_names_no_cluster_is_told_of_those_there_are() {
+        let many: Vec<String> = (0..12).map(|number| format!("cluster-{number:02}")).collect();
+        for (name, names, expected) in [
+            ("prod", &[][..], "the branch describes no cluster: each is a folder below `clusters/`"),
+            ("cluster-011", &many[..], "did you mean cluster-01?"),
+            ("prod", &many[..2], "clusters are: cluster-00, cluster-01"),
+        ] {
+            assert_eq!(those_there_are(name, names), expected);
+        }
+        assert!(those_there_are("prod", &many).ends_with("cluster-09, and 2 more"));
     }
 }
