@@ -1,6 +1,6 @@
 //! Which objects a cluster's gates look at.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use kube::core::{ApiResource, DynamicObject};
 
@@ -39,14 +39,92 @@ impl Interest {
         self.of.iter().map(|(resource, _)| resource)
     }
 
-    /// Whether it is about objects of this resource at all.
-    pub(super) fn names(&self, resource: &ApiResource) -> bool {
-        self.of.iter().any(|(known, _)| known == resource)
+    /// Where it is found by what it is about.
+    fn keys(&self) -> BTreeSet<Key> {
+        self.of.iter().flat_map(|(resource, filter)| filter.keys(&topic(resource))).collect()
+    }
+}
+
+/// Resource and version as one word.
+pub(super) fn topic(resource: &ApiResource) -> String {
+    format!("{}.{}", resource.plural, resource.api_version)
+}
+
+/// What some objects have in common, of one topic.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Key {
+    All(String),
+    OfCluster(String, String),
+    In(String, String),
+    Named(String, String, String),
+}
+
+impl Key {
+    fn topic(&self) -> &str {
+        match self {
+            Self::All(topic) | Self::OfCluster(topic, _) | Self::In(topic, _) | Self::Named(topic, ..) => topic,
+        }
+    }
+}
+
+/// Who is to be told of what: found by the object, whatever the number of clusters.
+#[derive(Debug, Default)]
+pub(super) struct Interests {
+    by_cluster: BTreeMap<String, Interest>,
+    by_key: HashMap<Key, BTreeSet<String>>,
+}
+
+impl Interests {
+    /// From now on this is what a cluster looks at.
+    pub(super) fn set(&mut self, cluster: &str, interest: Interest) {
+        if self.by_cluster.get(cluster) == Some(&interest) {
+            return;
+        }
+        self.remove(cluster);
+        for key in interest.keys() {
+            self.by_key.entry(key).or_default().insert(cluster.to_owned());
+        }
+        self.by_cluster.insert(cluster.to_owned(), interest);
     }
 
-    /// Whether it is about this object.
-    pub(super) fn matches(&self, resource: &ApiResource, object: &DynamicObject) -> bool {
-        self.of.iter().any(|(known, filter)| known == resource && filter.matches(object))
+    /// A cluster looks at nothing any more.
+    pub(super) fn remove(&mut self, cluster: &str) {
+        let Some(interest) = self.by_cluster.remove(cluster) else { return };
+        for key in interest.keys() {
+            if let Some(clusters) = self.by_key.get_mut(&key) {
+                clusters.remove(cluster);
+                if clusters.is_empty() {
+                    self.by_key.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// The topics that somebody looks at.
+    pub(super) fn topics(&self) -> HashSet<String> {
+        self.by_key.keys().map(|key| key.topic().to_owned()).collect()
+    }
+
+    /// The clusters that look at this object.
+    pub(super) fn in_object(&self, topic: &str, object: &DynamicObject) -> BTreeSet<&str> {
+        let metadata = &object.metadata;
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        let name = metadata.name.clone().unwrap_or_default();
+        let label = metadata.labels.as_ref().and_then(|labels| labels.get(CLUSTER_NAME)).unwrap_or(&name).clone();
+        let topic = || topic.to_owned();
+        let keys = [
+            Key::All(topic()),
+            Key::OfCluster(topic(), label),
+            Key::In(topic(), namespace.clone()),
+            Key::Named(topic(), namespace, name),
+        ];
+        keys.iter().filter_map(|key| self.by_key.get(key)).flatten().map(String::as_str).collect()
+    }
+
+    /// The clusters that look at anything of this topic.
+    pub(super) fn in_topic(&self, wanted: &str) -> BTreeSet<&str> {
+        let looks = |interest: &Interest| interest.resources().any(|resource| topic(resource) == wanted);
+        self.by_cluster.iter().filter(|(_, interest)| looks(interest)).map(|(cluster, _)| cluster.as_str()).collect()
     }
 }
 
@@ -60,18 +138,64 @@ impl Filter {
         Self::Named(named)
     }
 
-    fn matches(&self, object: &DynamicObject) -> bool {
-        let metadata = &object.metadata;
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let name = metadata.name.as_deref().unwrap_or_default();
+    fn keys(&self, topic: &str) -> Vec<Key> {
+        let topic = || topic.to_owned();
         match self {
-            Self::All => true,
+            Self::All => vec![Key::All(topic())],
             Self::OfClusters(clusters) => {
-                let label = metadata.labels.as_ref().and_then(|labels| labels.get(CLUSTER_NAME)).map(String::as_str);
-                clusters.contains(label.unwrap_or(name))
+                clusters.iter().map(|cluster| Key::OfCluster(topic(), cluster.clone())).collect()
             }
-            Self::In(namespaces) => namespaces.contains(namespace),
-            Self::Named(named) => named.get(namespace).is_some_and(|names| names.contains(name)),
+            Self::In(namespaces) => namespaces.iter().map(|namespace| Key::In(topic(), namespace.clone())).collect(),
+            Self::Named(named) => {
+                let of = |(namespace, names): (&String, &BTreeSet<String>)| {
+                    let key = |name: &String| Key::Named(topic(), namespace.clone(), name.clone());
+                    names.iter().map(key).collect::<Vec<_>>()
+                };
+                named.iter().flat_map(of).collect()
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::super::kind::{DEPLOYMENT, MACHINE, POD};
+    use super::*;
+
+    fn object(metadata: &Value) -> DynamicObject {
+        serde_json::from_value(json!({"metadata": metadata})).unwrap()
+    }
+
+    fn interest(of: impl IntoIterator<Item = (ApiResource, Filter)>) -> Interest {
+        Interest { of: of.into_iter().collect() }
+    }
+
+    #[test]
+    fn whoever_looks_at_an_object_is_found_by_any_of_its_filters() {
+        let (machines, deployments, pods) =
+            (MACHINE.resource("v1beta2"), DEPLOYMENT.resource("v1"), POD.resource("v1"));
+        let clusters = |names: &[&str]| Filter::OfClusters(names.iter().map(|name| (*name).to_owned()).collect());
+        let mut interests = Interests::default();
+        interests.set("one", interest([(machines.clone(), clusters(&["one"])), (pods.clone(), Filter::All)]));
+        interests.set("all", interest([(machines.clone(), Filter::All)]));
+        interests.set("two", interest([(deployments.clone(), Filter::named([("a", "app")]))]));
+        interests.set("two", interest([(deployments.clone(), Filter::named([("b", "app")]))]));
+        interests.set("gone", interest([(pods.clone(), Filter::In(BTreeSet::from(["a".to_owned()])))]));
+        interests.remove("gone");
+
+        let told = |resource: &ApiResource, metadata: Value| {
+            interests.in_object(&topic(resource), &object(&metadata)).into_iter().collect::<Vec<_>>()
+        };
+        let labelled = |cluster: &str| json!({"name": "m", "namespace": "n", "labels": {CLUSTER_NAME: cluster}});
+        assert_eq!(told(&machines, labelled("one")), ["all", "one"]);
+        assert_eq!(told(&machines, labelled("other")), ["all"]);
+        assert_eq!(told(&machines, json!({"name": "one", "namespace": "n"})), ["all", "one"]);
+        assert_eq!(told(&deployments, json!({"name": "app", "namespace": "a"})), [""; 0]);
+        assert_eq!(told(&deployments, json!({"name": "app", "namespace": "b"})), ["two"]);
+        assert_eq!(told(&pods, json!({"name": "p", "namespace": "a"})), ["one"]);
+        assert_eq!(interests.in_topic(&topic(&pods)).into_iter().collect::<Vec<_>>(), ["one"]);
+        assert_eq!(interests.topics().len(), 3);
     }
 }

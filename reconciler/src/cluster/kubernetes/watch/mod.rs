@@ -6,7 +6,7 @@
 mod digest;
 mod interest;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 pub(super) use self::interest::{Filter, Interest};
+use self::interest::{Interests, topic};
 use super::connection::Connection;
 
 /// How long one watch lasts before the server is asked anew, in seconds; the next one goes on where it ended.
@@ -65,7 +66,7 @@ pub(super) struct Watches {
 /// What is watched for whom, and what was seen.
 #[derive(Debug, Default)]
 struct State {
-    interests: BTreeMap<String, Interest>,
+    interests: Interests,
     /// By resource, then by namespace and name: the digest of what gates read.
     seen: HashMap<String, HashMap<ObjectKey, u64>>,
     /// Resources of which this server's events cannot be read: trying again would not help.
@@ -85,7 +86,7 @@ impl Watches {
         let resources: Vec<ApiResource> = interest.resources().cloned().collect();
         let unreadable = {
             let mut state = self.state();
-            state.interests.insert(cluster.to_owned(), interest);
+            state.interests.set(cluster, interest);
             state.unreadable.clone()
         };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,8 +104,7 @@ impl Watches {
     pub(super) fn forget(&self, cluster: &str) {
         let mut state = self.state();
         state.interests.remove(cluster);
-        let wanted: HashSet<String> =
-            state.interests.values().flat_map(|interest| interest.resources().map(topic)).collect();
+        let wanted = state.interests.topics();
         state.seen.retain(|topic, _| wanted.contains(topic));
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.retain(|topic, task| {
@@ -127,10 +127,6 @@ impl Drop for Watches {
             task.abort();
         }
     }
-}
-
-fn topic(resource: &ApiResource) -> String {
-    format!("{}.{}", resource.plural, resource.api_version)
 }
 
 /// Follows one resource for as long as it is served. Errors are retried with growing pauses: what was missed meanwhile is found by the
@@ -157,12 +153,12 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
                 }
                 Ok(Event::InitDone) => {
                     if let Some(listed) = listed.take() {
-                        lock().listed(&topic, &resource, &listed, &changes);
+                        lock().listed(&topic, &listed, &changes);
                     }
                     told = false;
                 }
                 Ok(Event::Apply(object)) => lock().applied(&topic, &resource, &object, &changes),
-                Ok(Event::Delete(object)) => lock().deleted(&topic, &resource, &object, &changes),
+                Ok(Event::Delete(object)) => lock().deleted(&topic, &object, &changes),
                 Err(error) if streaming && cannot_stream(&error) => {
                     streaming = false;
                     break;
@@ -226,39 +222,32 @@ fn key(object: &DynamicObject) -> ObjectKey {
 
 impl State {
     fn applied(&mut self, topic: &str, resource: &ApiResource, object: &DynamicObject, changes: &Changes) {
-        let Self { interests, seen, .. } = self;
-        let mut interested = interests
-            .iter()
-            .filter(|(_, interest)| interest.matches(resource, object))
-            .map(|(name, _)| name)
-            .peekable();
+        let interested = self.interests.in_object(topic, object);
         // What nobody looks at is not kept.
-        if interested.peek().is_none() {
+        if interested.is_empty() {
             return;
         }
         let digest = digest::of(resource, object);
-        let known = seen.entry(topic.to_owned()).or_default().insert(key(object), digest);
+        let known = self.seen.entry(topic.to_owned()).or_default().insert(key(object), digest);
         if known != Some(digest) {
-            interested.for_each(|cluster| changes.note(cluster));
+            interested.into_iter().for_each(|cluster| changes.note(cluster));
         }
     }
 
-    fn deleted(&mut self, topic: &str, resource: &ApiResource, object: &DynamicObject, changes: &Changes) {
+    fn deleted(&mut self, topic: &str, object: &DynamicObject, changes: &Changes) {
         let known = self.seen.get_mut(topic).and_then(|seen| seen.remove(&key(object)));
         if known.is_some() {
-            let interested = self.interests.iter().filter(|(_, interest)| interest.matches(resource, object));
-            interested.for_each(|(cluster, _)| changes.note(cluster));
+            self.interests.in_object(topic, object).into_iter().for_each(|cluster| changes.note(cluster));
         }
     }
 
     /// Of objects that went while nobody watched only the key is left: whoever follows the resource is told.
-    fn listed(&mut self, topic: &str, resource: &ApiResource, listed: &HashSet<ObjectKey>, changes: &Changes) {
+    fn listed(&mut self, topic: &str, listed: &HashSet<ObjectKey>, changes: &Changes) {
         let Some(seen) = self.seen.get_mut(topic) else { return };
         let before = seen.len();
         seen.retain(|key, _| listed.contains(key));
         if seen.len() != before {
-            let interested = self.interests.iter().filter(|(_, interest)| interest.names(resource));
-            interested.for_each(|(cluster, _)| changes.note(cluster));
+            self.interests.in_topic(topic).into_iter().for_each(|cluster| changes.note(cluster));
         }
     }
 }
