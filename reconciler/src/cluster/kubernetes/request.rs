@@ -72,6 +72,8 @@ pub(super) struct Selection<'a> {
     pub(super) fields: Option<&'a str>,
     /// How many; none for all of them.
     pub(super) at_most: Option<u32>,
+    /// Whether who owns which fields is wanted, which is twice the size of most objects.
+    pub(super) managers: bool,
 }
 
 #[derive(Deserialize)]
@@ -127,17 +129,15 @@ impl Connection {
         self.list_resource(&kind.resource(version), namespace, selection, &attempt).await
     }
 
-    /// The objects of a kind that have this name, one for each namespace at most; without a name all of them.
-    pub(super) async fn list_of_name(
+    /// Those objects of a kind that are selected, in every namespace. A kind that is not served has no objects.
+    pub(super) async fn list_selected(
         &self,
         kind: &Kind,
         version: Option<&str>,
-        name: Option<&str>,
+        selection: Selection<'_>,
     ) -> Result<Vec<DynamicObject>, RequestError> {
         let Some(version) = version else { return Ok(Vec::new()) };
         let attempt = format!("list {}", kind.plural);
-        let fields = name.map(|name| format!("metadata.name={name}"));
-        let selection = Selection { fields: fields.as_deref(), ..Selection::default() };
         self.list_resource(&kind.resource(version), None, selection, &attempt).await
     }
 
@@ -148,7 +148,7 @@ impl Connection {
         selection: Selection<'_>,
         attempt: &str,
     ) -> Result<Vec<DynamicObject>, RequestError> {
-        let Selection { labels, fields, at_most } = selection;
+        let Selection { labels, fields, at_most, managers } = selection;
         let request = Request::new(path(resource, namespace));
         let mut parameters = ListParams::default().limit(at_most.unwrap_or(PAGE));
         parameters.label_selector = labels.map(str::to_owned);
@@ -160,9 +160,8 @@ impl Connection {
                 Err(error) if error.is_not_found() => return Ok(Vec::new()),
                 Err(error) => return Err(error),
             };
-            // Twice the size of most objects, and gates read nothing of it in lists.
             objects.extend(page.items.into_iter().map(|mut object| {
-                object.metadata.managed_fields = None;
+                object.metadata.managed_fields.take_if(|_| !managers);
                 object
             }));
             match page.metadata.continue_.filter(|token| !token.is_empty() && at_most.is_none()) {

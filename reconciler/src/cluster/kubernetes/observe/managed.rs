@@ -75,28 +75,39 @@ impl Reading<'_> {
         }
         let contract = |kind: &Kind| served.version_of(kind).map_or(Contract::V1Beta2, Contract::of);
         // A Cluster does not carry the label of its own name, and which namespace it is in is not known.
-        let clusters = connection.list_of_name(&CLUSTER, served.version_of(&CLUSTER), named.as_deref()).await;
+        let fields = named.as_ref().map(|one| format!("metadata.name={one}"));
+        let by_name = Selection { fields: fields.as_deref(), managers: true, ..Selection::default() };
+        let clusters = connection.list_selected(&CLUSTER, served.version_of(&CLUSTER), by_name).await;
+        // Who owns what is asked of those kinds only that the deploy branch may hold.
+        let owned = Selection { labels, managers: true, ..Selection::default() };
         let (control_planes, deployments, sets, machines, etcd) = futures::join!(
-            connection.list(&KUBEADM_CONTROL_PLANE, served.version_of(&KUBEADM_CONTROL_PLANE), None, labels),
-            connection.list(&MACHINE_DEPLOYMENT, served.version_of(&MACHINE_DEPLOYMENT), None, labels),
+            connection.list_selected(&KUBEADM_CONTROL_PLANE, served.version_of(&KUBEADM_CONTROL_PLANE), owned),
+            connection.list_selected(&MACHINE_DEPLOYMENT, served.version_of(&MACHINE_DEPLOYMENT), owned),
             connection.list(&MACHINE_SET, served.version_of(&MACHINE_SET), None, labels),
             connection.list(&MACHINE, served.version_of(&MACHINE), None, labels),
             connection.list(&ETCDADM_CLUSTER, served.version_of(&ETCDADM_CLUSTER), None, labels),
         );
         let is_wanted = |name: &str| labels.is_none() || reads.clusters.contains(name);
-        self.observation.clusters = self
-            .took(CLUSTER.kind, clusters)
+        let clusters = self.took(CLUSTER.kind, clusters);
+        let control_planes = self.took(KUBEADM_CONTROL_PLANE.kind, control_planes);
+        let deployments = self.took(MACHINE_DEPLOYMENT.kind, deployments);
+        for (kind, listed) in
+            [(&CLUSTER, &clusters), (&KUBEADM_CONTROL_PLANE, &control_planes), (&MACHINE_DEPLOYMENT, &deployments)]
+        {
+            let Some(version) = served.version_of(kind) else { continue };
+            let resource = kind.resource(version);
+            listed.iter().for_each(|object| self.compare(&resource.api_version, &resource.kind, object));
+        }
+        self.observation.clusters = clusters
             .iter()
             .map(|object| objects::cluster(object, contract(&CLUSTER)))
             .filter(|cluster| is_wanted(&cluster.name))
             .collect();
-        self.observation.control_planes = self
-            .took(KUBEADM_CONTROL_PLANE.kind, control_planes)
+        self.observation.control_planes = control_planes
             .iter()
             .map(|object| objects::control_plane(object, contract(&KUBEADM_CONTROL_PLANE)))
             .collect();
-        self.observation.machine_deployments = self
-            .took(MACHINE_DEPLOYMENT.kind, deployments)
+        self.observation.machine_deployments = deployments
             .iter()
             .map(|object| objects::machine_deployment(object, contract(&MACHINE_DEPLOYMENT)))
             .collect();

@@ -449,3 +449,25 @@ async fn a_second_writer_is_seen_on_whatever_the_deploy_branch_holds() {
     assert_eq!((taken.field.as_str(), taken.manager.as_str()), ("spec.replicas", "kubectl"));
     assert_eq!(read(json!({"f:spec": {"f:paused": {}}})).await, []);
 }
+
+#[tokio::test]
+async fn a_second_writer_is_seen_on_cluster_api_s_objects_where_the_deploy_branch_holds_them() {
+    let entry = |manager: &str, fields: Value| json!({"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": fields}});
+    let managers =
+        [entry("kustomize-controller", json!({"f:version": {}})), entry("autoscaler", json!({"f:replicas": {}}))];
+    let object = json!({"metadata": {"name": "prod-md-0", "namespace": "eksa-system", "generation": 1, "managedFields": managers}});
+    let manifest = "{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachineDeployment, metadata: {name: prod-md-0, namespace: eksa-system}, spec: {replicas: 1}}";
+    for (held, expected) in [(manifest, 1), ("{}", 0)] {
+        let script = settled().list(&format!("{CAPI}/machinedeployments"), std::slice::from_ref(&object));
+        let server = ApiServer::start(script).await;
+        let cluster = KubernetesCluster::management(server.connection(), PathBuf::from("/nonexistent"));
+        let deployed = Arc::new(DeployedObjects::new([Arc::from(held.as_bytes())]));
+        let request = ObserveRequest { deployed, ..request(vec![Expectation::Workers(workers())]) };
+        let taken = cluster.observe(&request).await.taken;
+        assert_eq!(taken.len(), expected, "{taken:?}");
+        for taken in taken {
+            assert_eq!(taken.object.to_string(), "MachineDeployment eksa-system/prod-md-0");
+            assert_eq!((taken.field.as_str(), taken.manager.as_str()), ("spec.replicas", "autoscaler"));
+        }
+    }
+}
