@@ -18,6 +18,7 @@ pub const DEPLOY: &str = "deploy";
 #[derive(Clone)]
 pub struct FleetRepository {
     folder: PathBuf,
+    bare: PathBuf,
 }
 
 impl FleetRepository {
@@ -26,11 +27,19 @@ impl FleetRepository {
     /// # Errors
     /// When git does not succeed.
     pub fn create(folder: &Path) -> anyhow::Result<Self> {
-        let repository = Self { folder: folder.to_owned() };
         std::fs::create_dir_all(folder)?;
         git(folder, &["init", "--quiet", "--bare", "--initial-branch", SOURCE, BARE])?;
-        git(folder, &["clone", "--quiet", BARE, "person"])?;
-        Ok(repository)
+        Self::cloned(folder, &folder.join(BARE), BARE)
+    }
+
+    /// The bare repository of a forge, and below `folder` a person's clone from the forge's `url`.
+    ///
+    /// # Errors
+    /// When git does not succeed.
+    pub fn cloned(folder: &Path, bare: &Path, url: &str) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        git(folder, &["clone", "--quiet", url, "person"])?;
+        Ok(Self { folder: folder.to_owned(), bare: bare.to_owned() })
     }
 
     /// The folder that the bare repository lies in, and its name there.
@@ -42,7 +51,7 @@ impl FleetRepository {
     /// The bare repository.
     #[must_use]
     pub fn bare(&self) -> PathBuf {
-        self.folder.join(BARE)
+        self.bare.clone()
     }
 
     /// A person commits these files to the source branch and pushes; the commit's id.
@@ -69,7 +78,17 @@ impl FleetRepository {
     /// When git does not succeed.
     pub fn tamper(&self, message: &str, path: &str, text: Option<&str>) -> anyhow::Result<()> {
         let work = tempfile::tempdir_in(&self.folder)?;
-        git(&self.folder, &["clone", "--quiet", "--branch", DEPLOY, BARE, &work.path().display().to_string()])?;
+        git(
+            &self.folder,
+            &[
+                "clone",
+                "--quiet",
+                "--branch",
+                DEPLOY,
+                &self.bare.display().to_string(),
+                &work.path().display().to_string(),
+            ],
+        )?;
         let file = work.path().join(path);
         match text {
             Some(text) => std::fs::write(&file, text),

@@ -1,6 +1,6 @@
 //! Gitea: a real forge, with users of its own and a repository.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -39,6 +39,7 @@ pub enum Permission {
 pub struct Gitea {
     /// The program.
     pub server: Process,
+    folder: PathBuf,
     client: Client,
     port: u16,
 }
@@ -74,7 +75,7 @@ impl Gitea {
         // Another part of the program may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().no_proxy().timeout(Duration::from_secs(30)).build()?;
-        let gitea = Self { server, client, port };
+        let gitea = Self { server, folder, client, port };
         gitea.administrate(Method::POST, "orgs", json!({"username": OWNER})).await?;
         let repository = json!({"name": REPOSITORY, "default_branch": "main", "auto_init": false});
         gitea.administrate(Method::POST, &format!("orgs/{OWNER}/repos"), repository).await?;
@@ -97,6 +98,18 @@ impl Gitea {
     #[must_use]
     pub fn clone_url(&self, user: &str) -> String {
         format!("http://{user}:{PASSWORD}@127.0.0.1:{}/{OWNER}/{REPOSITORY}.git", self.port)
+    }
+
+    /// The repository as it lies on the disk, for looking at.
+    #[must_use]
+    pub fn bare(&self) -> PathBuf {
+        self.folder.join("repositories").join(OWNER).join(format!("{REPOSITORY}.git"))
+    }
+
+    /// What a program needs to read the repository as this user: address, name and password.
+    #[must_use]
+    pub fn access<'a>(&self, user: &'a str) -> (String, &'a str, &'static str) {
+        (format!("{}/{OWNER}/{REPOSITORY}.git", self.url()), user, PASSWORD)
     }
 
     /// Makes a user who may do this in the repository.

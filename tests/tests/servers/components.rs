@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tests::servers::manifests::{define, kind, kind_in, list, objects};
 use tests::servers::{FLUX_NAMESPACE, FakeKubelet, FakeWebhooks, Flux, Trouble, isolated};
 
-use super::scene::{POLICY, Scene, kill_at_random};
+use super::scene::{KILLS, POLICY, Scene, kill_at_random};
 use super::settled::{self, CLUSTER, EKSA_CLUSTER, FakeEksAnywhere, NODES};
 
 const KUBERNETES: &str = "1.34";
@@ -92,7 +92,7 @@ fn published_manifests_are_rolled_out_stage_by_stage() {
             scene.stages_are(CLUSTER, &STAGES).await
         };
         // Whatever moment Stepgate is killed at, the rest goes as it would have gone.
-        tokio::try_join!(rest, kill_at_random(&mut controller))?;
+        tokio::try_join!(rest, kill_at_random(&mut controller, KILLS))?;
         assert_eq!(sync_objects(&scene).await?, sync);
         assert_eq!(deleted_of_flux(&scene)?, Vec::<String>::new());
         scene.assert_nothing_is_left()?;

@@ -5,7 +5,7 @@ use tests::servers::isolated;
 use super::machines::{self, CLUSTER, FILE};
 use super::recording::{Recorder, assert_commits_follow_machines, assert_no_prefix_passes_early, assert_replay_agrees};
 use super::restoring::assert_backup_restores;
-use super::scene::{POLICY, Scene, kill_at_random};
+use super::scene::{KILLS, POLICY, Scene, kill_at_random};
 
 const OLD: &str = "v1.34.0";
 const NEW: &str = "v1.35.0";
@@ -40,7 +40,7 @@ fn kills_at_random_moments_lead_to_the_same_end() {
         let recorder = Recorder::start(&scene, NEW).await?;
         let mut controller = scene.controller()?;
         scene.repository.push("Kubernetes 1.35", &[(FILE, &machines::cluster(NEW))])?;
-        kill_at_random(&mut controller).await?;
+        kill_at_random(&mut controller, KILLS).await?;
         scene.stages_are(CLUSTER, &machines::STAGES).await?;
         let seen = recorder.finish()?;
         assert_commits_follow_machines(&seen, NEW)?;

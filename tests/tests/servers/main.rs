@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 mod api_server;
+mod approved;
 mod components;
 mod direct_apply;
 mod faults;

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use kube::Client;
 use serde_json::{Value, json};
+use tests::servers::gitea::Permission;
 use tests::servers::manifests::apply;
 use tests::servers::{
-    ApiServer, ApiServerOptions, DEPLOY, FLUX_NAMESPACE, FleetRepository, Flux, Folder, GitServer, Process, Programs,
+    ApiServer, ApiServerOptions, DEPLOY, FLUX_NAMESPACE, FleetRepository, Flux, Folder, GitServer, Gitea, Process,
+    Programs,
 };
 
 /// The policy of these fleets: quick stages, and an interval of Flux that no test can wait for.
@@ -25,16 +27,16 @@ flux: {interval: 1h}
 ";
 
 /// How often the controller is killed in a rollout.
-const KILLS: usize = 30;
+pub const KILLS: usize = 30;
 
-/// Kills the controller at random moments, each time with another process to go on. `STEPGATE_SEED` gives the moments of an earlier run
-/// again.
-pub async fn kill_at_random(controller: &mut Process) -> anyhow::Result<()> {
+/// Kills the controller at so many random moments, each time with another process to go on. `STEPGATE_SEED` gives the moments of an earlier
+/// run again.
+pub async fn kill_at_random(controller: &mut Process, kills: usize) -> anyhow::Result<()> {
     let given = std::env::var("STEPGATE_SEED").ok().map(|seed| seed.parse()).transpose()?;
     let seed: u64 = given.unwrap_or_else(|| fastrand::u64(..));
     println!("STEPGATE_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    for _ in 0..KILLS {
+    for _ in 0..kills {
         // A kill may come at any moment, so nothing is waited for.
         tokio::time::sleep(Duration::from_millis(random.u64(..6000))).await;
         controller.kill()?;
@@ -51,6 +53,8 @@ pub struct Scene {
     pub client: Client,
     pub repository: FleetRepository,
     pub git: GitServer,
+    /// Where Flux fetches from, and who it says it is.
+    fetched: (String, String, String),
     /// What the program is told besides, by its environment.
     pub environment: BTreeMap<&'static str, OsString>,
 }
@@ -58,25 +62,55 @@ pub struct Scene {
 impl Scene {
     pub async fn start(programs: &Programs) -> anyhow::Result<Self> {
         let folder = Folder::new()?;
+        let repository = FleetRepository::create(&folder.path().join("repository"))?;
+        Self::around(programs, folder, repository).await
+    }
+
+    /// The repository lies on a forge, and everybody reads and writes it there: Stepgate, Flux, and alice, who is a person.
+    pub async fn on_forge(programs: &Programs) -> anyhow::Result<(Self, Gitea)> {
+        let folder = Folder::new()?;
+        let gitea = Gitea::start(programs, folder.path()).await?;
+        for name in ["stepgate", "alice"] {
+            gitea.user(name, Permission::Write).await?;
+        }
+        gitea.user("flux", Permission::Read).await?;
+        let clone = folder.path().join("repository");
+        let repository = FleetRepository::cloned(&clone, &gitea.bare(), &gitea.clone_url("alice"))?;
+        let mut scene = Self::around(programs, folder, repository).await?;
+        let (url, user, password) = gitea.access("flux");
+        scene.fetched = (url, user.to_owned(), password.to_owned());
+        let token = scene.file("forge-token");
+        std::fs::write(&token, gitea.token("stepgate", &["write:repository", "write:issue"]).await?)?;
+        scene.environment.insert("STEPGATE_REPO", gitea.clone_url("stepgate").into());
+        scene.environment.insert("STEPGATE_FORGE_TOKEN_FILE", token.into());
+        scene.environment.insert("XDG_CACHE_HOME", scene.file("cache").into());
+        // Merges are found by looking.
+        scene.environment.insert("STEPGATE_INTERVAL", "3".into());
+        Ok((scene, gitea))
+    }
+
+    async fn around(programs: &Programs, folder: Folder, repository: FleetRepository) -> anyhow::Result<Self> {
         let server =
             ApiServer::start(programs, &folder.path().join("management"), ApiServerOptions { controllers: true })
                 .await?;
         let client = server.client().await?;
         let flux = Flux::start(programs, &server).await?;
-        let repository = FleetRepository::create(&folder.path().join("repository"))?;
         let git = GitServer::start(repository.served().0).await?;
-        Ok(Self { folder, server, flux, client, repository, git, environment: BTreeMap::new() })
+        let url = git.url(repository.served().1);
+        // Everybody may fetch; Flux insists on a Secret that is named.
+        let fetched = (url, "flux".to_owned(), "nobody asks for it".to_owned());
+        Ok(Self { folder, server, flux, client, repository, git, fetched, environment: BTreeMap::new() })
     }
 
     /// Flux is told of the deploy branch, as by `flux bootstrap`: what is below `flux/` are Kustomizations.
     pub async fn connect_flux(&self) -> anyhow::Result<()> {
         let metadata = json!({"name": "flux-system", "namespace": FLUX_NAMESPACE});
-        // Everybody may fetch; Flux insists on a Secret that is named.
+        let (url, user, password) = &self.fetched;
         let credentials = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata,
-            "stringData": {"username": "flux", "password": "nobody asks for it"}});
+            "stringData": {"username": user, "password": password}});
         let source = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": metadata,
-            "spec": {"interval": "1h", "url": self.git.url(self.repository.served().1), "ref": {"branch": DEPLOY},
+            "spec": {"interval": "1h", "url": url, "ref": {"branch": DEPLOY},
                 "secretRef": {"name": "flux-system"}},
         });
         let root = json!({
