@@ -278,7 +278,7 @@ fn next_wake(pass: &Pass, interval: u64) -> Timestamp {
     next.map_or_else(|| later(interval), |next| next.max(soon).min(later(interval)))
 }
 
-/// Transitions only: a wait that goes on is not told again.
+/// Transitions only: a wait that goes on is not told again, and what it waits for only to whoever looks closely.
 fn report_changes(last: &Pass, pass: &Pass) {
     let known: HashMap<&str, &ClusterPass> =
         last.clusters.iter().map(|cluster| (cluster.cluster.as_str(), cluster)).collect();
@@ -287,11 +287,14 @@ fn report_changes(last: &Pass, pass: &Pass) {
         let told = before.is_some_and(|known| {
             known.outcome.word() == cluster.outcome.word() && known.outcome.stage() == cluster.outcome.stage()
         });
-        if told {
-            continue;
-        }
         let (name, state) = (&cluster.cluster, cluster.outcome.word());
         let message = cluster.outcome.message();
+        if told {
+            if before.is_some_and(|known| known.outcome.message() != message) {
+                tracing::debug!(cluster.name = %name, cluster.state = state, reason = %message, "cluster `{name}` is still {state}");
+            }
+            continue;
+        }
         match cluster.outcome {
             ClusterOutcome::Held { .. } | ClusterOutcome::Blocked { .. } | ClusterOutcome::Failed { .. } => {
                 tracing::warn!(cluster.name = %name, cluster.state = state, reason = %message, "cluster `{name}` is {state}");
