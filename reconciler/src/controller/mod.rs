@@ -56,6 +56,8 @@ struct Memory {
     done: Option<StateKey>,
     /// The directory that was last applied without Flux.
     applied: Option<DirectoryIds>,
+    /// The directory that Flux was last told of.
+    told: Option<DirectoryIds>,
     /// Who merged what, as the forge said.
     mergers: Mergers,
     /// What people were last shown on the forge, or why they could not be.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use jiff::SignedDuration;
 use overlays::{Apply, ClusterSpec, RenderedTree};
-use rollout::{ApprovalRecord, ClusterName, Effect, Pause, People, Prerequisite, StageCommit, StageName, World};
+use rollout::{
+    ApprovalRecord, ClusterName, Effect, LedgerState, Pause, People, Prerequisite, StageCommit, StageName, World,
+};
 
 use super::access::Clusters;
 use super::asking::request;
@@ -172,7 +174,8 @@ impl Controller {
                     Performed::Again => again = true,
                     Performed::Pushed => {
                         drop(turn.take());
-                        self.committed(&reading, &view).await;
+                        // What was read before the commit says nothing about it.
+                        self.remember(&view.name, |memory| memory.observation = None);
                         reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
                         again = true;
                         break;
@@ -240,6 +243,7 @@ impl Controller {
                 let now = self.clock.now();
                 let cluster = self.clusters.cluster(&view.cluster);
                 self.ensure_applied(reading, view, cluster.as_ref(), now).await;
+                self.ensure_told(reading, view, cluster.as_ref(), now).await;
                 let request = request(view, world, confirm, now);
                 // First the watches: what changes after the reading is told, and nothing in between is missed.
                 cluster.follow(&request).await;
@@ -402,15 +406,26 @@ impl Controller {
         }
     }
 
-    async fn committed(&self, reading: &FleetReading, view: &Arc<ClusterView>) {
-        if reading.fleet.policy.apply == Apply::Flux {
-            let cluster = self.clusters.cluster(&view.cluster);
-            if let Err(error) = cluster.nudge(&view.flux_references(), self.clock.now()).await {
-                tracing::warn!(cluster.name = %view.name, %error, "Flux was not told of the commit; it finds it at its own interval");
-            }
+    /// Flux is told of a commit before its effect is looked for, whoever brought it onto the branch: it would find it at its own interval, which
+    /// may be an hour. A new process cannot know what the one before it told, and tells it once more.
+    async fn ensure_told(
+        &self,
+        reading: &FleetReading,
+        view: &ClusterView,
+        cluster: &dyn Cluster,
+        now: jiff::Timestamp,
+    ) {
+        let runs = view.directory.ledger().is_some_and(|ledger| ledger.state == LedgerState::Running);
+        if !runs
+            || reading.fleet.policy.apply != Apply::Flux
+            || self.memory(&view.name).told == Some(view.directory.ids)
+        {
+            return;
         }
-        // What was read before the commit says nothing about it.
-        self.remember(&view.name, |memory| memory.observation = None);
+        if let Err(error) = cluster.nudge(&view.flux_references(), now).await {
+            tracing::warn!(cluster.name = %view.name, %error, "Flux was not told of the commit; it finds it at its own interval");
+        }
+        self.remember(&view.name, |memory| memory.told = Some(view.directory.ids));
     }
 
     /// Without Flux the directory is applied by us: after a commit, and once by each new process, since it cannot know what the
