@@ -171,6 +171,7 @@ fn inherit(resource: &mut Resource, old: &Resource) {
     resource.suffixes.clone_from(&old.suffixes);
     resource.allow_name_change = old.allow_name_change;
     resource.allow_kind_change = old.allow_kind_change;
+    resource.from_chart = old.from_chart;
     resource.variables.clone_from(&old.variables);
     if resource.transformations.is_empty() {
         resource.transformations.clone_from(&old.transformations);

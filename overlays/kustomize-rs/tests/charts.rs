@@ -1,0 +1,47 @@
+//! What becomes of objects that a chart made. The renderer is not helm here: `tests/differential` compares with helm itself.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use kustomize_rs::{
+    ChartPull, ChartRenderer, ChartTemplate, MemoryFileSystem, Options, Outside, OutsideError, SharedFileSystem,
+    build_with,
+};
+
+/// Renders every chart to the same text.
+struct Text(&'static str);
+
+impl ChartRenderer for Text {
+    fn pull(&self, chart: &ChartPull) -> Result<SharedFileSystem, OutsideError> {
+        Err(OutsideError(format!("{} is not pulled", chart.name)))
+    }
+
+    fn template(&self, _: &ChartTemplate<'_>) -> Result<Vec<u8>, OutsideError> {
+        Ok(self.0.into())
+    }
+}
+
+/// Builds `base` with its chart `web`, and `above` over it.
+fn check(base: &str, above: &str, rendered: &'static str, expected: &str) {
+    let mut files = MemoryFileSystem::new();
+    files.insert("kustomization.yaml", format!("resources: [base]\n{above}").into_bytes());
+    files.insert("base/kustomization.yaml", base.as_bytes());
+    files.insert("base/charts/web/values.yaml", *b"");
+    let outside = Outside { charts: Some(&Text(rendered)), remotes: None };
+    let built = build_with(&files, "", &Options::default(), outside).unwrap();
+    assert_eq!(built.to_yaml(), expected, "{base}\n{above}");
+}
+
+const CHART: &str = "helmCharts: [{name: web, releaseName: one}]\n";
+
+#[test]
+fn namespaces_are_left_to_the_chart_also_where_a_generator_merges() {
+    let above = "configMapGenerator: [{name: settings, behavior: merge, literals: [b=two]}]\nnamespace: prod\n";
+    let rendered = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: one}\n";
+    let expected = "apiVersion: v1\ndata:\n  a: one\n  b: two\nkind: ConfigMap\nmetadata:\n  name: settings\n";
+    check(CHART, above, rendered, expected);
+}
+
+#[test]
+fn empty_annotations_and_a_second_metadata_go_with_the_mark_of_a_chart() {
+    let rendered = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: a, annotations: ~}\nmetadata: {}\n";
+    check(CHART, "", rendered, "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: a\n");
+}
