@@ -37,11 +37,24 @@ pub(crate) fn of(object: &Node) -> Result<String, BuildError> {
 fn read_back(node: &Node) -> Node {
     let mut node = node.clone();
     write_and_read(&mut node);
-    let has_texts_only = node.as_mapping().is_some_and(|map| map.iter().all(|entry| entry.value.as_str().is_some()));
-    if !has_texts_only {
-        node.through_json();
-    }
+    lose_precision(&mut node);
     node
+}
+
+/// Go reads every number of JSON as a float.
+#[allow(clippy::cast_precision_loss, reason = "that is what is lost")]
+fn lose_precision(node: &mut Node) {
+    const EXACT: u64 = 1 << 53;
+    match &mut node.value {
+        Value::Sequence(items) => items.iter_mut().for_each(lose_precision),
+        // A map of texts stays shared.
+        Value::Mapping(map) if map.iter().any(|entry| entry.value.as_str().is_none()) => {
+            map.iter_mut().for_each(|entry| lose_precision(&mut entry.value));
+        }
+        Value::Int(number) if number.unsigned_abs() > EXACT => node.value = Value::Float(*number as f64),
+        Value::Uint(number) => node.value = Value::Float(*number as f64),
+        _ => {}
+    }
 }
 
 /// What stands in the content: a missing field is an empty text, a scalar is its text.

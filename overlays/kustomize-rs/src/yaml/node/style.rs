@@ -63,6 +63,11 @@ impl Node {
             }
             Value::Int(number) if !(-EXACT..=EXACT).contains(number) => self.value = Value::Float(*number as f64),
             Value::Uint(number) => self.value = Value::Float(*number as f64),
+            // Written as `-0`, which is an integer.
+            Value::Float(number) if is_negative_zero(*number) => {
+                self.value = Value::Int(0);
+                self.written = Some("-0".into());
+            }
             _ => {}
         }
     }
@@ -77,6 +82,7 @@ impl Node {
                 Value::Mapping(mapping) => mapping.iter().any(|entry| entry.value.changes_in_json(exact)),
                 Value::Int(number) => !(-exact..=exact).contains(number),
                 Value::Uint(_) => true,
+                Value::Float(number) => is_negative_zero(*number),
                 Value::String(text) => self.style == Style::Plain && is_quoted_anew(text),
                 _ => false,
             }
@@ -317,6 +323,10 @@ impl Node {
     pub(crate) fn set_written(&mut self, text: &str) {
         self.written = Some(text.into());
     }
+}
+
+fn is_negative_zero(number: f64) -> bool {
+    number.to_bits() == (-0.0_f64).to_bits()
 }
 
 const KEY_REMARK: char = 'k';
