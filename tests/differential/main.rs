@@ -1,9 +1,10 @@
 //! Random kustomizations through kustomize-rs and through kustomize itself: the first byte that differs is an error.
 //!
-//! `differential --peer LOOP [--cases N] [--start S] [--keep-going] [--limit N] [--save FOLDER]` runs N cases from seed S on;
-//! `--seed S [--show]` one, `--folder DIR` the files of a folder. LOOP is the program of `tests/servers/kustomize`, with
-//! kustomize itself and helm beside it (`./tests/run --differential N` builds them). A case depends on its seed alone; the first difference ends the run, or the
-//! first `--limit` of them are told with `--keep-going`. What is told is made smaller first, and saved below FOLDER.
+//! `differential --peer LOOP [--cases N] [--start S] [--step K] [--keep-going] [--limit N] [--save FOLDER]` runs N cases from
+//! seed S on, every Kth; `--seed S [--show]` one, `--folder DIR` the files of a folder. LOOP is the program of
+//! `tests/servers/kustomize`, with kustomize itself and helm beside it (`./tests/run --differential N` builds them). A case
+//! depends on its seed alone; the first difference ends the run, or the first `--limit` of them are told with
+//! `--keep-going`. What is told is made smaller first, and saved below FOLDER.
 #![allow(
     clippy::indexing_slicing,
     clippy::print_stdout,
@@ -29,6 +30,7 @@ use peer::Peer;
 struct Arguments {
     peer: PathBuf,
     seeds: std::ops::Range<u64>,
+    step: usize,
     keep_going: bool,
     save: PathBuf,
     show: bool,
@@ -39,7 +41,7 @@ struct Arguments {
 fn arguments() -> anyhow::Result<Arguments> {
     let (mut cases, mut seed, mut start) = (1000, None, 0);
     let (mut peer, mut keep_going, mut show, mut folder) = (None, false, false, None);
-    let mut limit = 20;
+    let (mut limit, mut step) = (20, 1);
     let mut save = PathBuf::from("target/differential");
     let mut given = std::env::args().skip(1);
     while let Some(argument) = given.next() {
@@ -49,6 +51,7 @@ fn arguments() -> anyhow::Result<Arguments> {
             "--cases" => cases = value()?.parse().context("read --cases")?,
             "--seed" => seed = Some(value()?.parse().context("read --seed")?),
             "--start" => start = value()?.parse().context("read --start")?,
+            "--step" => step = value()?.parse().context("read --step")?,
             "--save" => save = PathBuf::from(value()?),
             "--folder" => folder = Some(PathBuf::from(value()?)),
             "--limit" => limit = value()?.parse().context("read --limit")?,
@@ -57,8 +60,9 @@ fn arguments() -> anyhow::Result<Arguments> {
             other => bail!("unknown argument {other}"),
         }
     }
-    let seeds = seed.map_or(start..start + cases, |seed| seed..seed + 1);
-    Ok(Arguments { peer: peer.context("--peer LOOP is needed")?, seeds, keep_going, save, show, limit, folder })
+    anyhow::ensure!(step > 0, "--step is at least 1");
+    let seeds = seed.map_or(start..start + cases * step as u64, |seed| seed..seed + 1);
+    Ok(Arguments { peer: peer.context("--peer LOOP is needed")?, seeds, step, keep_going, save, show, limit, folder })
 }
 
 fn main() -> ExitCode {
@@ -83,7 +87,7 @@ fn run() -> anyhow::Result<usize> {
     }
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let mut different = 0;
-    for seed in arguments.seeds.clone() {
+    for seed in arguments.seeds.clone().step_by(arguments.step) {
         let case = generate::case(seed);
         if arguments.show {
             println!("{}", described(&case));

@@ -119,3 +119,33 @@ pub fn generator(draw: &mut Draw, secret: bool, existing: &[Value], place: &str)
     }
     (generator, files)
 }
+
+/// About what a generator makes, for what comes after it.
+pub fn made(generator: &Value, secret: bool) -> Value {
+    let mut metadata = Map::new();
+    for (field, place) in [
+        ("name", generator),
+        ("namespace", generator),
+        ("labels", &generator["options"]),
+        ("annotations", &generator["options"]),
+    ] {
+        if !place[field].is_null() {
+            metadata.insert(field.to_owned(), place[field].clone());
+        }
+    }
+    let texts = |field: &str| generator[field].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut data = Map::new();
+    for pair in texts("literals") {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        data.insert(key.to_owned(), json!(value));
+    }
+    for file in texts("files") {
+        let key = file.split_once('=').map_or_else(|| file.rsplit('/').next().unwrap_or(file), |(key, _)| key);
+        data.insert(key.to_owned(), json!("file"));
+    }
+    let mut object = json!({"apiVersion": "v1", "kind": if secret { "Secret" } else { "ConfigMap" }, "metadata": metadata, "data": data});
+    if secret {
+        object["type"] = json!("Opaque");
+    }
+    object
+}

@@ -22,12 +22,16 @@ use draw::Draw;
 /// Of so many cases one has a chart: helm takes longer than everything else.
 const CHART_EVERY: u64 = 50;
 
+/// Of so many cases one patches what generators make.
+const MADE_EVERY: u64 = 20;
+
 /// The case of a seed.
 pub fn case(seed: u64) -> Case {
     let mut draw = Draw::new(seed);
     // Drawn apart, so that all other cases are what they were.
     let chart = (seed % CHART_EVERY == 7).then(|| Draw::new(!seed));
-    let mut layers = Layers { draw: &mut draw, case: Case::default(), identities: BTreeSet::new(), chart };
+    let made = (seed % MADE_EVERY == 3).then(|| Draw::new(!seed));
+    let mut layers = Layers { draw: &mut draw, case: Case::default(), identities: BTreeSet::new(), chart, made };
     layers.all();
     let mut case = layers.case;
     case.unsorted = draw.chance(30);
@@ -40,6 +44,8 @@ struct Layers<'d> {
     identities: BTreeSet<String>,
     /// Draws the chart that is still to be rendered by a kustomization.
     chart: Option<Draw>,
+    /// Draws patches of what generators make.
+    made: Option<Draw>,
 }
 
 fn append(kustomization: &mut Map<String, Value>, field: &str, value: Value) {
@@ -187,6 +193,7 @@ impl Layers<'_> {
             visible.extend(chart.objects);
         }
         self.features(place, &mut kustomization, &visible);
+        self.patch_made(place, &mut kustomization);
         // Of two layers over one base, one has to rename.
         if place == "right/" && self.draw.chance(85) {
             kustomization.insert("nameSuffix".into(), json!("-right"));
@@ -217,6 +224,27 @@ impl Layers<'_> {
         ]);
         self.file(&format!("{place}{name}"), &Value::Object(kustomization));
         visible
+    }
+
+    fn patch_made(&mut self, place: &str, kustomization: &mut Map<String, Value>) {
+        let Some(draw) = self.made.as_mut().and_then(|draw| draw.chance(60).then_some(draw)) else {
+            return;
+        };
+        let secret = draw.chance(40);
+        let field = if secret { "secretGenerator" } else { "configMapGenerator" };
+        if !kustomization.contains_key(field) {
+            let (generator, files) = generators::generator(draw, secret, &[], place);
+            append(kustomization, field, generator);
+            files.into_iter().for_each(|(path, content)| self.case.insert(path, content));
+        }
+        let generators = kustomization[field].as_array().into_iter().flatten();
+        let made: Vec<Value> = generators.map(|generator| generators::made(generator, secret)).collect();
+        let file = format!("made{}.yaml", self.case.files.len());
+        let (entry, extra) = patches::entry(draw, &made, &file);
+        append(kustomization, "patches", entry);
+        if let Some((path, text)) = extra {
+            self.case.files.insert(format!("{place}{path}"), text);
+        }
     }
 
     fn sort_options(&mut self) -> Value {
