@@ -28,7 +28,7 @@ pub mod sources;
 mod standing;
 mod views;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rollout::{ClusterName, CommitId, GateHistory, Observation};
@@ -40,11 +40,11 @@ use clock::Clock;
 use deployed::DirectoryIds;
 use inputs::Inputs;
 use planner::{ClusterView, FleetReading, Planner};
-use proposal::{Mergers, Shown};
+use proposal::{Mergers, OpenOnes, Shown};
 use standing::Standing;
 
 use crate::cluster::kubernetes::Changes;
-use crate::git::GitError;
+use crate::git::{BranchName, GitError};
 
 /// What the controller remembers of a cluster between passes. Losing it costs time, never correctness.
 #[derive(Clone, Debug, Default)]
@@ -60,8 +60,6 @@ struct Memory {
     told: Option<DirectoryIds>,
     /// Who merged what, as the forge said.
     mergers: Mergers,
-    /// What people were last shown on the forge, or why they could not be.
-    shown: Shown,
 }
 
 /// What git says of a cluster, by digests: while it stays, a cluster that is done is done, and its plan is the same.
@@ -97,6 +95,9 @@ pub struct Controller {
     standings: Mutex<BTreeMap<ClusterName, Standing>>,
     reading: Mutex<Option<FleetReading>>,
     settled: Mutex<Option<Settled>>,
+    /// What people were last shown on the forge of each proposed branch, or why they could not be.
+    shown: Mutex<BTreeMap<BranchName, Shown>>,
+    open_pulls: Mutex<OpenOnes>,
     /// One writer at a time in this process. Whoever has the turn decides at the newest head, so that nobody's commit is in
     /// vain, and no two clusters take one place of a wave.
     writing: tokio::sync::Mutex<()>,
@@ -121,6 +122,8 @@ impl Controller {
             standings: Mutex::default(),
             reading: Mutex::default(),
             settled: Mutex::default(),
+            shown: Mutex::default(),
+            open_pulls: Mutex::default(),
             writing: tokio::sync::Mutex::new(()),
         }
     }
@@ -161,6 +164,12 @@ impl Controller {
         if standings.get(cluster) != Some(&standing) {
             standings.insert(cluster.clone(), standing);
         }
+    }
+
+    /// The clusters whose rollout is on the way.
+    fn running(&self) -> BTreeSet<ClusterName> {
+        let standings = self.standings.lock().unwrap_or_else(PoisonError::into_inner);
+        standings.iter().filter(|(_, standing)| standing.is_running()).map(|(name, _)| name.clone()).collect()
     }
 
     /// Both branches as they are now. The source commit is parsed only when it moved.

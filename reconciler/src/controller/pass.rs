@@ -1,5 +1,6 @@
 //! One pass: every cluster is brought as far as it can go now.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -15,7 +16,7 @@ use super::commit::{self, Signature, StaleDecision};
 use super::direct;
 use super::directory::ClusterDirectory;
 use super::planner::{ClusterView, FleetReading, PlanError, Planner};
-use super::proposal::{self, Asking, Mergers, Told};
+use super::proposal::{self, Asking, Board, Mergers, Position};
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
 use super::standing::{self, Standing};
 use super::{Controller, Memory, Settled};
@@ -45,8 +46,12 @@ impl Controller {
         self.make_views(&reading, &clusters.iter().collect::<Vec<_>>());
         // Management clusters first, so that the clusters that wait for them see this pass' result.
         let (first, second): (Vec<_>, Vec<_>) = clusters.iter().partition(management);
-        let mut passes = self.work_on(&reading, first).await;
-        passes.extend(self.work_on(&reading, second).await);
+        let open = self.open_pulls.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let board = Board::knowing(open);
+        let mut works = self.work_on(&reading, &board, first).await;
+        works.extend(self.work_on(&reading, &board, second).await);
+        self.ask_people(&reading, board, &mut works).await?;
+        let mut passes: Vec<ClusterPass> = works.into_iter().map(|work| work.pass).collect();
         // In the order of the fleet, which is that of names.
         passes.sort_by(|left, right| left.cluster.cmp(&right.cluster));
         passes.extend(reading.fleet.unreadable_clusters().into_iter().map(|name| self.unreadable(&reading, name)));
@@ -76,9 +81,57 @@ impl Controller {
         *self.settled.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = settled;
     }
 
-    async fn work_on(&self, reading: &FleetReading, clusters: Vec<&ClusterSpec>) -> Vec<ClusterPass> {
-        let work = clusters.into_iter().map(|cluster| self.cluster(reading, cluster));
+    async fn work_on(&self, reading: &FleetReading, board: &Board, clusters: Vec<&ClusterSpec>) -> Vec<Work> {
+        let work = clusters.into_iter().map(|cluster| self.cluster(reading, board, cluster));
         futures::stream::iter(work).buffer_unordered(self.concurrency).collect().await
+    }
+
+    /// Asks people for everything that waits for them, once for all clusters. Those of which there is something new to say then are decided
+    /// about once more, so that the pass says where people are asked.
+    async fn ask_people(&self, reading: &FleetReading, board: Board, works: &mut [Work]) -> Result<(), GitError> {
+        if !works.iter().filter_map(|work| work.position.as_ref()).any(|position| asks_people(&position.view)) {
+            return Ok(());
+        }
+        let (mut positions, mut undecided) = (BTreeMap::new(), BTreeSet::new());
+        for work in works.iter() {
+            let Ok(name) = work.pass.cluster.parse::<ClusterName>() else { continue };
+            match &work.position {
+                Some(position) => drop(positions.insert(name, position.clone())),
+                None if work.pass.outcome == ClusterOutcome::Done => {}
+                None => drop(undecided.insert(name)),
+            }
+        }
+        undecided.extend(reading.fleet.unreadable_clusters().into_iter().filter_map(|name| name.parse().ok()));
+        let asked = self.ask(reading, &board, &positions, &undecided).await?;
+        let open = board.open_ones().await;
+        *self.open_pulls.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = open;
+        let (reading, board) = if asked.landed {
+            (self.planner.read_deploy(Arc::clone(&reading.source))?, Board::default())
+        } else {
+            (reading.clone(), board)
+        };
+        for work in works.iter_mut() {
+            let is = |name: &ClusterName| name.as_str() == work.pass.cluster;
+            let concerned = asked.told.iter().any(is) || (asked.landed && work.position.is_some());
+            if let Some(cluster) = reading.fleet.cluster(&work.pass.cluster).filter(|_| concerned) {
+                let before = std::mem::take(&mut work.pass.committed);
+                *work = self.cluster(&reading, &board, cluster).await;
+                work.pass.committed.splice(0..0, before);
+            }
+        }
+        for (name, error) in asked.failed {
+            for work in works.iter_mut().filter(|work| name.as_str() == work.pass.cluster) {
+                work.fail(&error);
+            }
+        }
+        for name in asked.later {
+            for work in works.iter_mut().filter(|work| name.as_str() == work.pass.cluster) {
+                if let ClusterOutcome::Waiting { reason, .. } = &mut work.pass.outcome {
+                    reason.message.push_str("; it is asked for when its wave has a place for it");
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A cluster whose files cannot be read: it stays where it is, and the others go on.
@@ -93,29 +146,29 @@ impl Controller {
         ClusterPass { cluster: name.to_owned(), committed: Vec::new(), outcome, proposed: None, next: None }
     }
 
-    async fn cluster(&self, reading: &FleetReading, cluster: &ClusterSpec) -> ClusterPass {
-        let mut pass = ClusterPass {
+    async fn cluster(&self, reading: &FleetReading, board: &Board, cluster: &ClusterSpec) -> Work {
+        let pass = ClusterPass {
             cluster: cluster.name.clone(),
             committed: Vec::new(),
             outcome: ClusterOutcome::Failed { message: "not decided yet".to_owned(), help: None },
             proposed: None,
             next: None,
         };
+        let mut work = Work { pass, position: None };
         let name = cluster.name.parse::<ClusterName>().ok();
         let state = Self::state(reading, cluster);
         if let Some(name) = &name
             && state.is_some()
             && self.memory(name).done == state
         {
-            pass.outcome = ClusterOutcome::Done;
-            return pass;
+            work.pass.outcome = ClusterOutcome::Done;
+            return work;
         }
-        if let Err(error) = self.advance(reading, cluster, &mut pass).await {
-            let message = format!("{error:#}");
-            let help = error.chain().find_map(|cause| cause.downcast_ref::<GitError>().and_then(GitError::hint));
-            tracing::error!(cluster.name = %cluster.name, error = message, hint = help, "cluster `{}` was not moved on", cluster.name);
-            pass.outcome = ClusterOutcome::Failed { message, help };
+        match self.advance(reading, board, cluster, &mut work.pass).await {
+            Ok(position) => work.position = position,
+            Err(error) => work.fail(&error),
         }
+        let pass = &work.pass;
         if let Some(name) = name {
             // Of a cluster that is done the view is let go: its files need not be kept in memory.
             let done = state.filter(|_| pass.outcome == ClusterOutcome::Done && pass.committed.is_empty());
@@ -130,32 +183,33 @@ impl Controller {
                 self.clusters.cluster(cluster).rest();
             }
         }
-        pass
+        work
     }
 
-    /// Asks `step` and carries out what it says, until it says nothing that can be done now.
+    /// Asks `step` and carries out what it says, until it says nothing that can be done now but to ask people.
     async fn advance(
         &self,
         reading: &FleetReading,
+        board: &Board,
         cluster: &ClusterSpec,
         pass: &mut ClusterPass,
-    ) -> Result<(), anyhow::Error> {
+    ) -> Result<Option<Position>, anyhow::Error> {
         let mut reading = reading.clone();
         let mut turn = None;
         for _ in 0..EFFECTS_PER_PASS {
             let view = self.current_view(&reading, cluster)?;
             let now = self.clock.now();
-            let askings = self.askings(&reading, &view).await?;
-            let people = proposal::people(&self.planner, &reading, &view).await?;
-            if people.retries.is_empty() && self.retry_by_comment(&reading, &view).await {
+            let mut askings = proposal::askings(&self.planner, board, &reading, &view).await?;
+            for asking in askings.iter_mut() {
+                asking.problem = self.problem(&asking.branch);
+            }
+            let people = proposal::people(&self.planner, board, &reading, &view).await?;
+            if people.retries.is_empty() && self.retry_by_comment(&reading, board, &view).await {
                 reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
                 continue;
             }
-            let world = self.world(&reading, &view, &askings, people, now).await;
+            let world = self.world(&reading, board, &view, &askings, people, now).await;
             let effects = rollout::step(&world, now);
-            if asks_people(&view) {
-                self.withdraw_void(&reading, &view, &askings, &effects).await?;
-            }
             if !effects.iter().any(writes) {
                 drop(turn.take());
             } else if turn.is_none() {
@@ -168,8 +222,16 @@ impl Controller {
             }
             let mut again = false;
             (pass.next, pass.proposed) = (None, None);
+            let held = effects.iter().any(|effect| matches!(effect, Effect::Hold { .. }));
+            let mut position = Position { view: Arc::clone(&view), askings, request: None, held };
             for effect in effects {
-                match self.perform(&reading, &view, &world, &askings, effect, pass).await? {
+                if let Effect::RequestApproval(request) = effect {
+                    let is_for = |asking: &&Asking| asking.is_for(&request);
+                    pass.proposed = position.askings.iter().find(is_for).map(|asking| asking.branch.clone());
+                    position.request = Some(request);
+                    continue;
+                }
+                match self.perform(&reading, &view, &world, effect, pass).await? {
                     Performed::Nothing => {}
                     Performed::Again => again = true,
                     Performed::Pushed => {
@@ -190,16 +252,17 @@ impl Controller {
             }
             drop(turn.take());
             if !again {
-                return Ok(());
+                return Ok(Some(position));
             }
         }
         pass.next = Some(self.clock.now());
-        Ok(())
+        Ok(None)
     }
 
     async fn world(
         &self,
         reading: &FleetReading,
+        board: &Board,
         view: &ClusterView,
         askings: &[Asking],
         people: People,
@@ -214,7 +277,7 @@ impl Controller {
         let approvals = askings.iter().filter_map(Asking::record).collect();
         let mut world = world(reading, view, memory, prerequisite.into_iter().collect(), approvals);
         world.people = people;
-        proposal::name_mergers(&self.planner, reading, view, &mut world.deploy, &mut mergers).await;
+        proposal::name_mergers(&self.planner, board, reading, view, &mut world.deploy, &mut mergers).await;
         world.history = rollout::record(&world, now);
         self.remember(&view.name, |memory| {
             memory.history = world.history.clone();
@@ -228,7 +291,6 @@ impl Controller {
         reading: &FleetReading,
         view: &Arc<ClusterView>,
         world: &World,
-        askings: &[Asking],
         effect: Effect,
         pass: &mut ClusterPass,
     ) -> Result<Performed, anyhow::Error> {
@@ -268,22 +330,8 @@ impl Controller {
                 let stage = StageName::Verify.into();
                 self.push(reading, view, &draft, &signature, CommittedDraft { stage, reverted: false, evidence }, pass)
             }
-            Effect::RequestApproval(request) => {
-                let (branch, is_new) = self.propose(reading, view, &request)?;
-                let asking = askings.iter().find(|asking| asking.branch == branch);
-                pass.proposed = Some(branch);
-                // Decided once more, the wait says where people are asked.
-                let told = match asking {
-                    Some(asking) if !is_new => self.show(reading, view, &request, asking).await,
-                    Some(_) | None if is_new => Told::New,
-                    Some(_) | None => Told::Nothing,
-                };
-                Ok(match told {
-                    Told::Nothing => Performed::Nothing,
-                    Told::New => Performed::Again,
-                    Told::Landed => Performed::Moved,
-                })
-            }
+            // People are asked once for all clusters, at the end of the pass.
+            Effect::RequestApproval(_) => Ok(Performed::Nothing),
             Effect::Wait { stage, reason, until } => {
                 if let Some(until) = until {
                     pass.next = Some(pass.next.map_or(until, |next| next.min(until)));
@@ -466,11 +514,12 @@ impl Controller {
         clusters: &dyn Clusters,
         now: jiff::Timestamp,
     ) -> Result<ClusterOutcome, PlanError> {
-        let askings = proposal::askings(planner, reading, view).await?;
+        let board = Board::default();
+        let askings = proposal::askings(planner, &board, reading, view).await?;
         let approvals = askings.iter().filter_map(Asking::record).collect();
         let mut world = world(reading, view, Memory::default(), Vec::new(), approvals);
-        world.people = proposal::people(planner, reading, view).await?;
-        proposal::name_mergers(planner, reading, view, &mut world.deploy, &mut Mergers::default()).await;
+        world.people = proposal::people(planner, &board, reading, view).await?;
+        proposal::name_mergers(planner, &board, reading, view, &mut world.deploy, &mut Mergers::default()).await;
         world.observation = Some(clusters.cluster(&view.cluster).observe(&request(view, &world, true, now)).await);
         world.history = rollout::record(&world, now);
         for effect in rollout::step(&world, now) {
@@ -493,6 +542,21 @@ impl Controller {
         }
         let reason = rollout::Reason::new("the controller has something to do").help("stepgate run");
         Ok(ClusterOutcome::Waiting { stage: None, reason, until: None })
+    }
+}
+
+/// What a pass did for one cluster, and where it stands with people; none where nothing was decided.
+struct Work {
+    pass: ClusterPass,
+    position: Option<Position>,
+}
+
+impl Work {
+    fn fail(&mut self, error: &anyhow::Error) {
+        let (name, message) = (&self.pass.cluster, format!("{error:#}"));
+        let help = error.chain().find_map(|cause| cause.downcast_ref::<GitError>().and_then(GitError::hint));
+        tracing::error!(cluster.name = %name, error = message, hint = help, "cluster `{name}` was not moved on");
+        self.pass.outcome = ClusterOutcome::Failed { message, help };
     }
 }
 

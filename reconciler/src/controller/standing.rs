@@ -31,6 +31,11 @@ impl Standing {
         Self { running: true, ..self.clone() }
     }
 
+    /// Whether it takes a place of its wave.
+    pub fn is_running(&self) -> bool {
+        self.running
+    }
+
     /// What is still missing before others may go; none when nothing is.
     fn unmet(&self) -> Option<String> {
         match &self.next {

@@ -67,6 +67,17 @@ impl Interface for Gitea {
         }
     }
 
+    async fn of_branch(&self, base: &str, head: &str) -> Result<Vec<PullRequest>, ForgeError> {
+        // Lists cannot be asked for one branch. Those that were changed last are enough: an open one that is not among them is found when
+        // another is opened.
+        let query = [("state", "all"), ("base_branch", base), ("sort", "recentupdate")];
+        let action = self.0.doing(&format!("look for the pull requests of {head}"));
+        let mut pulls = self.0.first_pulls(&query, action).await?;
+        pulls.retain(|pull| pull.branch == head);
+        pulls.sort_by_key(|pull| std::cmp::Reverse(pull.number));
+        Ok(pulls)
+    }
+
     async fn recent_ones(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
         let query = [("state", "closed"), ("base_branch", base), ("sort", "recentupdate")];
         self.0.first_pulls(&query, self.0.doing("list the merged pull requests")).await

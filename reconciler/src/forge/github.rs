@@ -10,6 +10,9 @@ use super::{
     Comment, CommitStatus, Edit, Interface, NewPullRequest, Permission, PullRequest, PullRequestState, Review,
 };
 
+/// How many pull requests of one branch are looked at: each has its whole text with it.
+const NEWEST: (&str, &str) = ("per_page", "10");
+
 /// A repository on GitHub.
 pub struct GitHub(Hub);
 
@@ -76,6 +79,14 @@ impl Interface for GitHub {
             Some(pull) => self.by_whom(pull).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    async fn of_branch(&self, base: &str, head: &str) -> Result<Vec<PullRequest>, ForgeError> {
+        let from = format!("{}:{head}", self.0.owner());
+        let query =
+            [("state", "all"), ("head", from.as_str()), ("base", base), ("sort", "created"), ("direction", "desc")];
+        let action = self.0.doing(&format!("look for the pull requests of {head}"));
+        self.0.newest_pulls(&query, action, NEWEST).await
     }
 
     async fn recent_ones(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {

@@ -142,6 +142,23 @@ impl Interface for GitLab {
         Ok(found.ok_or(ForgeError::NotFound { action })?.into_iter().next().map(PullRequest::from))
     }
 
+    async fn of_branch(&self, base: &str, head: &str) -> Result<Vec<PullRequest>, ForgeError> {
+        let path = self.path(&["merge_requests"]);
+        let query = [
+            ("state", "all"),
+            ("source_branch", head),
+            ("target_branch", base),
+            ("order_by", "created_at"),
+            ("sort", "desc"),
+            ("per_page", "10"),
+        ];
+        let action = self.doing(&format!("look for the merge requests of {head}"));
+        let found: Option<Vec<Merge>> =
+            self.wire.get(&Call { query: &query, ..Call::get(&path, action.clone()) }).await?;
+        let found = found.ok_or(ForgeError::NotFound { action })?;
+        Ok(found.into_iter().filter(Merge::is_own).map(PullRequest::from).collect())
+    }
+
     async fn recent_ones(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
         let path = self.path(&["merge_requests"]);
         let query = [

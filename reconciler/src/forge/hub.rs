@@ -155,8 +155,18 @@ impl Hub {
 
     /// The first page of what a query finds.
     pub async fn first_pulls(&self, query: &[(&str, &str)], action: String) -> Result<Vec<PullRequest>, ForgeError> {
+        self.newest_pulls(query, action, self.page).await
+    }
+
+    /// A page of this size of what a query finds.
+    pub async fn newest_pulls(
+        &self,
+        query: &[(&str, &str)],
+        action: String,
+        page: (&str, &str),
+    ) -> Result<Vec<PullRequest>, ForgeError> {
         let path = self.path(&["pulls"]);
-        let query: Vec<(&str, &str)> = query.iter().copied().chain([self.page]).collect();
+        let query: Vec<(&str, &str)> = query.iter().copied().chain([page]).collect();
         let call = Call { query: &query, ..Call::get(&path, action.clone()) };
         let found: Option<Vec<Pull>> = self.wire.get(&call).await?;
         let found = found.ok_or(ForgeError::NotFound { action })?;

@@ -155,6 +155,7 @@ pub enum Permission {
 /// The few calls that Stepgate makes. What is read may be a few seconds old.
 trait Interface: Send + Sync {
     fn find(&self, base: &str, head: &str) -> impl Future<Output = Result<Option<PullRequest>, ForgeError>> + Send;
+    fn of_branch(&self, base: &str, head: &str) -> impl Future<Output = Result<Vec<PullRequest>, ForgeError>> + Send;
     fn recent_ones(&self, base: &str) -> impl Future<Output = Result<Vec<PullRequest>, ForgeError>> + Send;
     fn pull(&self, number: u64) -> impl Future<Output = Result<Option<PullRequest>, ForgeError>> + Send;
     fn open(&self, new: &NewPullRequest<'_>) -> impl Future<Output = Result<PullRequest, ForgeError>> + Send;
@@ -200,6 +201,12 @@ impl Forge {
     /// The newest pull request from `head` into `base`, open or not.
     pub async fn find(&self, base: &str, head: &str) -> Result<Option<PullRequest>, ForgeError> {
         on!(self, repository => repository.find(base, head))
+    }
+
+    /// The newest pull requests from `head` into `base`, the newest first, open or not. Who merged or closed them may be missing:
+    /// [`Forge::pull`] tells.
+    pub async fn of_branch(&self, base: &str, head: &str) -> Result<Vec<PullRequest>, ForgeError> {
+        on!(self, repository => repository.of_branch(base, head))
     }
 
     /// The pull request with this number; none where there is none.

@@ -8,7 +8,7 @@ use rollout::StageName;
 use simulator::Fault;
 use stepgate::controller::proposal::{self, AnswerError};
 use stepgate::controller::{ClusterOutcome, Controller, Pass};
-use stepgate::git::Identity;
+use stepgate::git::{Identity, StageTrailers};
 
 use crate::fleet::{CLUSTERS, Fleet, assert_no_stage_twice, is_done, outcome, told};
 
@@ -49,10 +49,28 @@ impl Git {
         proposed
     }
 
+    /// The commits of a branch that the deploy branch does not hold, oldest first.
+    pub fn commits(&self, head: Oid) -> Vec<Commit<'_>> {
+        let mut walk = self.0.revwalk().unwrap();
+        walk.push(head).unwrap();
+        walk.hide(self.deploy().id()).unwrap();
+        let mut commits: Vec<_> = walk.map(|id| self.0.find_commit(id.unwrap()).unwrap()).collect();
+        commits.reverse();
+        commits
+    }
+
+    /// The cluster and the stage of each commit that is proposed on a branch.
+    pub fn parts(&self, head: Oid) -> Vec<(String, String)> {
+        let trailers = |commit: Commit<'_>| {
+            let trailers = StageTrailers::parse(commit.message().unwrap())?;
+            Some((trailers.cluster.to_string(), trailers.stage.to_string()))
+        };
+        self.commits(head).into_iter().filter_map(trailers).collect()
+    }
+
     /// The one that proposes something for a cluster.
     pub fn of_cluster(&self, cluster: &str) -> Option<(String, Oid)> {
-        let own = format!("Stepgate-Cluster: {cluster}");
-        let proposes = |id: Oid| self.0.find_commit(id).unwrap().message().unwrap().contains(&own);
+        let proposes = |id: Oid| self.parts(id).iter().any(|(name, _)| name == cluster);
         self.proposed().into_iter().find(|(_, id)| proposes(*id))
     }
 
@@ -84,8 +102,21 @@ impl Git {
     }
 
     pub fn merge(&self, proposed: Oid, how: Merge, at: Timestamp) {
+        let commits = match how {
+            Merge::Rebase => self.commits(proposed).iter().map(Commit::id).collect(),
+            Merge::Commit | Merge::Squash => vec![proposed],
+        };
+        for commit in commits {
+            self.merge_one(commit, how, at);
+        }
+    }
+
+    fn merge_one(&self, proposed: Oid, how: Merge, at: Timestamp) {
         let (deploy, proposed) = (self.deploy(), self.0.find_commit(proposed).unwrap());
-        let mut index = self.0.merge_commits(&deploy, &proposed, None).unwrap();
+        let mut index = match how {
+            Merge::Rebase => self.0.cherrypick_commit(&proposed, &deploy, 0, None).unwrap(),
+            Merge::Commit | Merge::Squash => self.0.merge_commits(&deploy, &proposed, None).unwrap(),
+        };
         assert!(!index.has_conflicts());
         let tree = self.0.find_tree(index.write_tree_to(&self.0).unwrap()).unwrap();
         let time = git2::Time::new(at.as_second(), 0);
@@ -110,8 +141,11 @@ pub fn waits_for_people(pass: &Pass) -> bool {
     })
 }
 
+/// A merge: the branch, and the cluster and the stage of each of its commits.
+type Merged = (String, Vec<(String, String)>);
+
 /// People merge whatever is proposed until nothing is left. What was merged, in order.
-fn merge_all(fleet: &Fleet, controller: &Controller, how: Merge) -> Vec<String> {
+fn merge_all(fleet: &Fleet, controller: &Controller, how: Merge) -> Vec<Merged> {
     let git = Git::of(fleet);
     let mut merged = Vec::new();
     loop {
@@ -126,8 +160,9 @@ fn merge_all(fleet: &Fleet, controller: &Controller, how: Merge) -> Vec<String> 
         let done = pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done);
         assert!(done || !proposed.is_empty(), "it waits for people who are not asked: {}", told(&pass));
         for (name, id) in proposed {
+            let parts = git.parts(id);
             git.merge(id, how, fleet.clock_now());
-            merged.push(name);
+            merged.push((name, parts));
         }
     }
 }
@@ -143,8 +178,10 @@ fn each_stage_lands_by_a_merge_of_any_kind_and_the_end_is_the_same() {
         fleet.bump();
         let merged = merge_all(&fleet, &fleet.controller(), how);
         let stages: usize = CLUSTERS.iter().map(|cluster| without.stages(cluster).len() - 1).sum();
-        assert_eq!(merged.len(), stages, "{merged:?}");
-        assert_eq!(merged.iter().collect::<BTreeSet<_>>().len(), stages, "asked twice for one stage: {merged:?}");
+        let parts: Vec<_> = merged.iter().flat_map(|(_, parts)| parts).collect();
+        assert_eq!(parts.len(), stages, "{merged:?}");
+        assert_eq!(parts.iter().collect::<BTreeSet<_>>().len(), stages, "asked twice for one stage: {merged:?}");
+        assert!(merged.iter().any(|(_, parts)| parts.len() == 2), "nothing was asked together: {merged:?}");
         assert_eq!(fleet.tree(), without.tree());
         assert_ne!(fleet.tree(), before);
         assert_no_stage_twice(&fleet);
@@ -162,8 +199,9 @@ fn one_merge_approves_a_whole_rollout() {
     let fleet = asking("rollout");
     fleet.bump();
     let merged = merge_all(&fleet, &fleet.controller(), Merge::Commit);
-    assert_eq!(merged.len(), CLUSTERS.len(), "{merged:?}");
-    assert!(merged.iter().all(|name| name.ends_with("/rollout")), "{merged:?}");
+    let asked: Vec<&str> = merged.iter().flat_map(|(_, parts)| parts).map(|(cluster, _)| cluster.as_str()).collect();
+    assert_eq!(asked, CLUSTERS, "each once: {merged:?}");
+    assert!(merged.iter().all(|(name, _)| name.ends_with("/rollout")), "{merged:?}");
     assert_no_stage_twice(&fleet);
 }
 
@@ -198,16 +236,22 @@ fn another_target_makes_what_was_proposed_void_and_asks_anew() {
     fleet.bump();
     fleet.run_until(&controller, waits_for_people);
     let git = Git::of(&fleet);
-    let (old, _) = git.of_cluster("mgmt").unwrap();
+    let (name, old) = git.of_cluster("mgmt").unwrap();
     fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
     // Before the controller has seen it, the old proposal can no longer be approved.
     let planner = fleet.planner();
     let reading = planner.read().unwrap();
     let view = planner.view(&reading, "mgmt").unwrap();
     let answer = proposal::approve(&planner, &reading, &view, Some(&person()), fleet.clock_now());
-    assert!(matches!(answer, Err(AnswerError::NothingProposed(_))), "{answer:?}");
-    fleet.run_until(&controller, |pass| waits_for_people(pass) && git.of_cluster("mgmt").is_some_and(|it| it.0 != old));
-    assert!(!git.proposed().iter().any(|(name, _)| *name == old), "the void one is withdrawn");
+    assert!(matches!(answer, Err(AnswerError::Void { .. })), "{answer:?}");
+    fleet.run_until(&controller, |pass| waits_for_people(pass) && git.of_cluster("mgmt").is_some_and(|it| it.1 != old));
+    let proposed = git.proposed();
+    assert_eq!(
+        proposed.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        [&name],
+        "the void one is replaced in its place"
+    );
+    assert!(git.commits(proposed[0].1).iter().all(|commit| commit.id() != old));
     merge_all(&fleet, &controller, Merge::Commit);
     assert!(fleet.deployed("clusters/mgmt/cert-manager/cert-manager.yaml").unwrap().contains("system-node-critical"));
     assert_no_stage_twice(&fleet);

@@ -12,3 +12,4 @@ mod rules;
 mod ssh;
 mod stopped;
 mod targets;
+mod together;

@@ -181,12 +181,12 @@ fn a_merge_of_what_the_source_branch_has_left_behind_is_held() {
         let (fleet, controller) = asking("");
         fleet.run_until(&controller, waits_for_people);
         let git = Git::of(&fleet);
-        let (old, proposed) = git.of_cluster("mgmt").unwrap();
+        let (_, old) = git.of_cluster("mgmt").unwrap();
         fleet.edit(OVERLAY, |text| text.replace("system-node-critical", "another-class"));
         fleet.run_until(&controller, |pass| {
-            waits_for_people(pass) && git.of_cluster("mgmt").is_some_and(|it| it.0 != old)
+            waits_for_people(pass) && git.of_cluster("mgmt").is_some_and(|it| it.1 != old)
         });
-        git.merge(proposed, how, fleet.clock_now());
+        git.merge(old, how, fleet.clock_now());
         for controller in [&controller, &fleet.controller()] {
             let pass = fleet.run_until(controller, is_held);
             assert!(message(&pass).contains("after the source branch had moved on at"), "{}", told(&pass));
@@ -198,7 +198,7 @@ fn a_merge_of_what_the_source_branch_has_left_behind_is_held() {
         // A person takes it as it is; the newer plan asks on its own.
         says(&fleet, "Alice", &Consent::Override("it is harmless")).unwrap();
         let pass = fleet.run_until(&controller, waits_for_people);
-        let (new, _) = git.of_cluster("mgmt").unwrap();
+        let (_, new) = git.of_cluster("mgmt").unwrap();
         assert!(new != old, "{}", told(&pass));
     }
 }

@@ -9,7 +9,7 @@ use super::words::{Subject, Word, words};
 use super::{authors, owners};
 use crate::controller::parts::Part;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
-use crate::controller::proposal::Proposal;
+use crate::controller::proposal::Stack;
 
 /// What is known of something that is, or is to be, proposed. What people gave is read off its branch where there is no forge: a forge knows
 /// whose word it is, and a commit does not.
@@ -22,7 +22,7 @@ pub fn asked(
     view: &ClusterView,
     plan: &Plan,
     scope: &ApprovalScope,
-    proposal: Option<&Proposal>,
+    stack: Option<&Stack>,
 ) -> Result<ApprovalFacts, PlanError> {
     let rules = approval_rules(plan, scope);
     let mut facts = ApprovalFacts::default();
@@ -35,10 +35,10 @@ pub fn asked(
     if rules.code_owners {
         facts.owners = owners::owners(planner, reading, &paths()?)?;
     }
-    if let Some(proposal) = proposal.filter(|_| reading.fleet.policy.forge.is_none()) {
+    if let Some(stack) = stack.filter(|_| reading.fleet.policy.forge.is_none()) {
         let subject = Subject { cluster: view.name.clone(), scope: scope.clone(), plan: plan.digest.clone() };
-        for commit in &proposal.followed_by {
-            hear(&mut facts, words(planner.repository(), commit, &subject)?);
+        for word in stack.words.iter().filter(|word| word.names(&subject)) {
+            hear(&mut facts, words(planner.repository(), &word.commit, &subject)?);
         }
     }
     Ok(facts)

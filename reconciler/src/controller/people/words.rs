@@ -10,7 +10,7 @@ use rollout::{ApprovalScope, ClusterName, CommitId, GivenApproval, Means, Overri
 use crate::git::{GitError, Repository};
 
 /// To what a commit answers.
-const ANSWER: &str = "Stepgate-Answer";
+pub const ANSWER: &str = "Stepgate-Answer";
 /// By whom a proposal was approved.
 const APPROVED_BY: &str = "Stepgate-Approved-By";
 /// Who let something through that the rules would have held.
@@ -49,9 +49,9 @@ impl fmt::Display for Subject {
     }
 }
 
-/// The last paragraph of a commit that answers.
-pub fn paragraph(subject: &Subject, approvers: &[String], overriding: Option<(&str, &str, &[String])>) -> String {
-    let mut text = format!("{ANSWER}: {subject}\n");
+/// The last paragraph of a commit that answers, perhaps for several clusters at once.
+pub fn paragraph(subjects: &[&Subject], approvers: &[String], overriding: Option<(&str, &str, &[String])>) -> String {
+    let mut text: String = subjects.iter().map(|subject| format!("{ANSWER}: {subject}\n")).collect();
     for approver in approvers {
         text.push_str(&format!("{APPROVED_BY}: {approver}\n"));
     }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_commit_speaks_for_its_author_about_its_subject() {
         let (alice, bob) = ("Alice <alice@x.org>", "Bob <bob@x.org>");
-        let text = format!("Approve\n\n{}", paragraph(&subject(), &[alice.to_owned(), bob.to_owned()], None));
+        let text = format!("Approve\n\n{}", paragraph(&[&subject()], &[alice.to_owned(), bob.to_owned()], None));
         for author in [alice, bob] {
             let words = read(&text, author, Timestamp::UNIX_EPOCH, &subject());
             let [Word::Approved(given)] = words.as_slice() else { panic!("{words:?}") };
@@ -164,7 +164,7 @@ mod tests {
         let reason = format!("it burns\n{APPROVED_BY}: Alice <alice@x.org>");
         let missing = ["1 of 2 approvals".to_owned()];
         let overriding = Some(("Alice <alice@x.org>", reason.as_str(), &missing[..]));
-        let text = format!("Override\n\n{}", paragraph(&subject(), &[], overriding));
+        let text = format!("Override\n\n{}", paragraph(&[&subject()], &[], overriding));
         let words = read(&text, "Alice <alice@x.org>", Timestamp::UNIX_EPOCH, &subject());
         let [Word::Overridden(overridden)] = words.as_slice() else { panic!("{words:?}") };
         assert!(overridden.reason.starts_with("it burns ") && overridden.missing == missing, "{overridden:?}");

@@ -1,28 +1,23 @@
 //! Answering a proposal with Stepgate itself, where no forge does.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::Timestamp;
-use overlays::{RenderedTree, RepoPath};
 use rollout::{
     ApprovalScope, ClusterName, CommitId, GivenApproval, LedgerState, Means, Plan, StageId, approval_rules,
     approval_verdict,
 };
 
-use super::{Proposal, REJECTED_BY, asked, branch};
+use super::group::Group;
+use super::merge::{Piece, merge, write};
+use super::stack::{Proposal, Stack};
+use super::{ANSWERED, REJECTED_BY, asked};
 use crate::controller::commit::Signature;
-use crate::controller::directory::{cluster_folder, flux_folder, path};
 use crate::controller::people::facts::{self, Landed};
 use crate::controller::people::roster;
 use crate::controller::people::words::{Subject, paragraph};
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
-use crate::git::{
-    BranchName, CommitDraft, CommitMessage, CommitOutcome, GitError, GitSnapshot, Identity, IdentityError, PushOutcome,
-};
-
-/// New files by path; none removes one.
-type Edits = BTreeMap<RepoPath, Option<Arc<[u8]>>>;
+use crate::git::{BranchName, CommitDraft, CommitMessage, GitError, Identity, IdentityError};
 
 /// What an answer came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +37,6 @@ pub struct Approval {
 pub enum Consent<'a> {
     /// The word of whoever gives it, besides what others said on the branch.
     Word,
-    /// What the forge knows: these people's approvals, which are enough.
-    Forge(&'a [GivenApproval]),
     /// Nothing but this reason: the rules are set aside.
     Override(&'a str),
 }
@@ -131,7 +124,8 @@ pub fn approve(
 }
 
 /// Approves what is proposed for a cluster, or what was merged already and is held: it is merged into the deploy branch, as it was proposed,
-/// once that is enough, and noted on its branch before. Without `by` it only says what would be done.
+/// once that is enough, and noted on its branch before. What is proposed beside it for other clusters stays proposed. Without `by` it only
+/// says what would be done.
 ///
 /// # Errors
 /// [`AnswerError`]; nothing has changed then.
@@ -143,7 +137,7 @@ pub fn answer(
     consent: &Consent<'_>,
     now: Timestamp,
 ) -> Result<Approval, AnswerError> {
-    let (proposal, plan, scope) = match open(planner, view) {
+    let open = match Open::find(planner, reading, view) {
         Ok(open) => open,
         Err(AnswerError::NothingProposed(name)) => {
             let landed = Landed::of(view).filter(Landed::matters).ok_or(AnswerError::NothingProposed(name))?;
@@ -151,59 +145,43 @@ pub fn answer(
         }
         Err(error) => return Err(error),
     };
-    let changes = changes(planner, reading, view, &proposal)?;
-    let stage = proposal.trailers.stage.clone();
+    let Open { stack, proposal, plan, scope } = &open;
+    let stage = open.stage();
+    let done = |commit, missing| Approval { branch: stack.branch.clone(), stage: stage.clone(), commit, missing };
     let subject = Subject { cluster: view.name.clone(), scope: scope.clone(), plan: plan.digest.clone() };
-    let rules = approval_rules(plan, &scope);
+    let rules = approval_rules(plan, scope);
     let running = view.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running);
-    let mut approvers: Vec<String> = by.iter().map(ToString::to_string).collect();
     let mut missing = Vec::new();
     match consent {
-        Consent::Forge(given) => approvers.extend(given.iter().map(|given| given.who.to_string())),
         Consent::Word if rules.take_anybody() => {}
         Consent::Word if reading.fleet.policy.forge.is_some() => return Err(AnswerError::OnForge(view.name.clone())),
         Consent::Word | Consent::Override(_) => {
-            let mut facts = facts::asked(planner, reading, view, plan, &scope, Some(&proposal))?;
+            let mut facts = facts::asked(planner, reading, view, plan, scope, Some(stack))?;
             facts.given.extend(by.and_then(|by| own_word(by, &subject, now)));
-            missing = approval_verdict(plan, &scope, running, &roster(&reading.fleet.policy), &facts).lines();
+            missing = approval_verdict(plan, scope, running, &roster(&reading.fleet.policy), &facts).lines();
         }
     }
-    let done = |commit, missing| Approval { branch: proposal.branch.clone(), stage: stage.clone(), commit, missing };
     let overriding = matches!(consent, Consent::Override(_));
+    if proposal.is_none() {
+        // Taken back, a rejection lets the controller propose it again, and what was proposed is what lands.
+        missing.push("it was rejected: it is proposed once more first".to_owned());
+    }
+    let piece = match proposal {
+        Some(proposal) => Some(Piece::new(planner, reading, view, proposal, subject.clone(), Vec::new())?),
+        None => None,
+    };
     let Some(by) = by else { return Ok(done(None, missing)) };
     let signature = Signature::of(&reading.fleet.policy)?;
-    if !missing.is_empty() && !overriding {
-        let draft = word(Some(proposal.head.clone()), view, &stage, &subject, by, None, now);
-        let commit = write(planner, &proposal.branch, &draft, &signature)?;
+    let Some(piece) = piece.filter(|_| missing.is_empty() || overriding) else {
+        let draft = word(Some(stack.head.clone()), view, &stage, &subject, by, None, now);
+        let commit = write(planner, &stack.branch, &draft, &signature)?;
         return Ok(done(Some(commit), missing));
-    }
-    let name = by.to_string();
+    };
     let reason = match consent {
-        Consent::Override(reason) => Some((name.as_str(), *reason, missing.as_slice())),
-        Consent::Word | Consent::Forge(_) => None,
+        Consent::Override(reason) => Some((*reason, missing.as_slice())),
+        Consent::Word => None,
     };
-    let verb = if overriding { "override approval of" } else { "approve" };
-    // What others said on the branch stays in history with it.
-    let merges = if proposal.followed_by.is_empty() { &proposal.commit } else { &proposal.head };
-    let draft = CommitDraft {
-        parent: reading.deploy_head().cloned(),
-        merges: Some(merges.clone()),
-        prefix: signature.prefix.clone(),
-        edits: changes,
-        message: CommitMessage {
-            subject: format!("{}: {verb} {stage}", view.name),
-            body: format!("Approved for plan {}.\n\n{}", plan.digest, paragraph(&subject, &approvers, reason)),
-            trailers: None,
-        },
-        author: by.clone(),
-        time: now,
-        allow_empty: true,
-    };
-    let commit = write(planner, &reading.layout.branch, &draft, &signature)?;
-    // The merge holds it; a branch that stays behind is withdrawn by the controller.
-    if let Err(error) = planner.repository().withdraw(&proposal.branch, &proposal.head) {
-        tracing::warn!(git.branch = %proposal.branch, %error, "the merged branch could not be removed");
-    }
+    let commit = merge(planner, reading, stack, &[piece], by, reason, now)?;
     Ok(done(Some(commit), Vec::new()))
 }
 
@@ -222,10 +200,8 @@ fn late(
     let overriding = match consent {
         Consent::Override(reason) => Some(*reason),
         Consent::Word if landed.rules.take_anybody() => return Err(AnswerError::NothingProposed(view.name.clone())),
-        Consent::Word | Consent::Forge(_) if reading.fleet.policy.forge.is_some() => {
-            return Err(AnswerError::OnForge(view.name.clone()));
-        }
-        Consent::Word | Consent::Forge(_) => None,
+        Consent::Word if reading.fleet.policy.forge.is_some() => return Err(AnswerError::OnForge(view.name.clone())),
+        Consent::Word => None,
     };
     let stage = landed.commit.trailer.as_ref().map(|trailer| trailer.stage.clone());
     let stage = stage.ok_or_else(|| AnswerError::NothingProposed(view.name.clone()))?;
@@ -267,7 +243,7 @@ fn word(
             body: format!(
                 "Said of plan {}.\n\n{}",
                 subject.plan,
-                paragraph(subject, std::slice::from_ref(&name), reason)
+                paragraph(&[subject], std::slice::from_ref(&name), reason)
             ),
             trailers: None,
         },
@@ -282,39 +258,6 @@ fn own_word(by: &Identity, subject: &Subject, now: Timestamp) -> Option<GivenApp
     Some(GivenApproval { who, plan: subject.plan.clone(), at: Some(now), means: Means::Command })
 }
 
-/// What a proposal changes of the cluster's folders, which are as they were when it was made.
-fn changes(
-    planner: &Planner,
-    reading: &FleetReading,
-    view: &ClusterView,
-    proposal: &Proposal,
-) -> Result<Edits, AnswerError> {
-    if proposal.edited {
-        return Err(AnswerError::Edited(proposal.branch.clone(), proposal.head.clone()));
-    }
-    let repository = planner.repository();
-    let before = match repository.parent(&proposal.commit)? {
-        Some(parent) => files(&repository.deploy_snapshot(&reading.layout, &parent)?, &view.name)?,
-        None => RenderedTree::new(),
-    };
-    let now_there = match &reading.deploy {
-        Some(deploy) => files(deploy, &view.name)?,
-        None => RenderedTree::new(),
-    };
-    if before != now_there {
-        let reason = "the cluster's directory on the deploy branch has changed since";
-        return Err(AnswerError::Void { branch: proposal.branch.clone(), reason });
-    }
-    let after = files(&repository.deploy_snapshot(&reading.layout, &proposal.commit)?, &view.name)?;
-    let changed = before.diff(&after).files.into_keys();
-    Ok(changed
-        .map(|path| {
-            let bytes = after.get(path.as_str()).cloned();
-            (path, bytes)
-        })
-        .collect())
-}
-
 /// Says no to what is proposed for a cluster; without `by` only says to what.
 ///
 /// # Errors
@@ -327,74 +270,66 @@ pub fn reject(
     reason: &str,
     now: Timestamp,
 ) -> Result<Approval, AnswerError> {
-    let (proposal, _, _) = open(planner, view)?;
-    let stage = proposal.trailers.stage.clone();
-    let done = |commit| Approval { branch: proposal.branch.clone(), stage: stage.clone(), commit, missing: Vec::new() };
+    let open = Open::find(planner, reading, view)?;
+    let (stack, stage) = (&open.stack, open.stage());
+    let done = |commit| Approval { branch: stack.branch.clone(), stage: stage.clone(), commit, missing: Vec::new() };
     let Some(by) = by else { return Ok(done(None)) };
     let signature = Signature::of(&reading.fleet.policy)?;
+    let subject = Subject { cluster: view.name.clone(), scope: open.scope.clone(), plan: open.plan.digest.clone() };
+    let said = reason.replace('\n', " ");
     let draft = CommitDraft {
-        parent: Some(proposal.head.clone()),
+        parent: Some(stack.head.clone()),
         merges: None,
         prefix: None,
         edits: BTreeMap::new(),
         message: CommitMessage {
             subject: format!("{}: reject {stage}", view.name),
-            body: format!("{reason}\n\n{REJECTED_BY}: {by} ({})", reason.replace('\n', " ")),
+            body: format!("{reason}\n\n{ANSWERED}: {subject}\n{REJECTED_BY}: {by} ({said})"),
             trailers: None,
         },
         author: by.clone(),
         time: now,
         allow_empty: true,
     };
-    let commit = write(planner, &proposal.branch, &draft, &signature)?;
+    let commit = write(planner, &stack.branch, &draft, &signature)?;
     Ok(done(Some(commit)))
 }
 
 /// What is proposed now and not void, with the plan and the scope that it is of.
-fn open<'a>(planner: &Planner, view: &'a ClusterView) -> Result<(Proposal, &'a Plan, ApprovalScope), AnswerError> {
-    let repository = planner.repository();
-    let mut void = None;
-    for (plan, scope) in asked(view) {
-        let branch = branch(&plan.rollout_id, &scope)?;
-        repository.refresh(std::slice::from_ref(&branch))?;
-        let Some(proposal) = Proposal::read(repository, &branch)? else { continue };
-        if proposal.trailers.plan == plan.digest {
-            return Ok((proposal, plan, scope));
-        }
-        void = Some(branch);
-    }
-    Err(match void {
-        Some(branch) => AnswerError::Void { branch, reason: "it is of another plan" },
-        None => AnswerError::NothingProposed(view.name.clone()),
-    })
+struct Open<'a> {
+    stack: Stack,
+    /// The cluster's part; none where it was rejected and has left what others are asked.
+    proposal: Option<Proposal>,
+    plan: &'a Plan,
+    scope: ApprovalScope,
 }
 
-pub(super) fn write(
-    planner: &Planner,
-    branch: &BranchName,
-    draft: &CommitDraft,
-    signature: &Signature,
-) -> Result<CommitId, AnswerError> {
-    let failed = |reason: String| AnswerError::NotPushed { branch: branch.clone(), reason };
-    let repository = planner.repository();
-    let commit = match repository.commit(draft, &signature.signing)? {
-        CommitOutcome::Created(commit) => commit,
-        CommitOutcome::Unchanged => return Err(failed("there is nothing to commit".to_owned())),
-    };
-    match repository.push(branch, &commit, draft.parent.as_ref())? {
-        PushOutcome::Pushed => Ok(commit),
-        PushOutcome::Lost { .. } => Err(failed("somebody else moved it meanwhile".to_owned())),
-        PushOutcome::RejectedByHook { message } => Err(failed(format!("a hook or rule refused it: {message}"))),
-    }
-}
-
-/// Every file of the cluster's two folders, ledger and all.
-fn files(deploy: &GitSnapshot, cluster: &ClusterName) -> Result<RenderedTree, GitError> {
-    let mut tree = RenderedTree::new();
-    for folder in [cluster_folder(cluster), flux_folder(cluster)] {
-        for (name, bytes) in deploy.below(&path(&folder)?)?.files()?.files {
-            tree.insert(path(&format!("{folder}/{name}"))?, bytes);
+impl<'a> Open<'a> {
+    fn find(planner: &Planner, reading: &FleetReading, view: &'a ClusterView) -> Result<Self, AnswerError> {
+        let repository = planner.repository();
+        let mut void = None;
+        for (plan, scope) in asked(view) {
+            let branch = Group::of(&reading.fleet.policy, &view.name, plan, &scope).branch()?;
+            repository.refresh(std::slice::from_ref(&branch))?;
+            let Some(stack) = Stack::read(repository, reading, &branch)? else { continue };
+            let subject = Subject { cluster: view.name.clone(), scope: scope.clone(), plan: plan.digest.clone() };
+            let proposal = stack.proposal(&subject);
+            let is_void = proposal.as_ref().is_some_and(|proposal| proposal.trailers.plan != plan.digest);
+            if is_void {
+                void = Some(branch);
+            } else if proposal.is_some() || stack.rejected_by(&subject).is_some() {
+                return Ok(Self { stack, proposal, plan, scope });
+            }
         }
+        Err(match void {
+            Some(branch) => AnswerError::Void { branch, reason: "it is of another plan" },
+            None => AnswerError::NothingProposed(view.name.clone()),
+        })
     }
-    Ok(tree)
+
+    fn stage(&self) -> StageId {
+        let next = || self.plan.next_stage().map(|stage| stage.stage.clone());
+        let proposed = self.proposal.as_ref().map(|proposal| proposal.trailers.stage.clone());
+        proposed.or_else(next).unwrap_or_else(|| rollout::StageName::Verify.into())
+    }
 }

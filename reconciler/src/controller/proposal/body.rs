@@ -4,6 +4,12 @@ use rollout::{ApprovalRequest, ApprovalScope, Plan, StagePlan, StageState};
 
 use crate::git::BranchName;
 
+/// Headings of the text, by which the text of a pull request takes it apart.
+pub(super) const ONE_WAY: &str = "There is no way back from";
+pub(super) const RISKS: &str = "Risks";
+pub(super) const CHANGES: &str = "Changes";
+pub(super) const EVIDENCE: &str = "What the gate before it saw";
+
 /// The text of a proposal.
 pub(super) fn text(plan: &Plan, request: &ApprovalRequest, branch: &BranchName, deploy: &BranchName) -> String {
     let commit = &request.commit;
@@ -17,9 +23,11 @@ pub(super) fn text(plan: &Plan, request: &ApprovalRequest, branch: &BranchName, 
     };
     let mut text =
         format!("# {title}\n\nRollout {} of source commit {}, plan {}.\n", plan.rollout_id, commit.source, commit.plan);
-    list(&mut text, "There is no way back from", stages.iter().flat_map(|stage| named(stage, &stage.one_way)));
-    list(&mut text, "Risks", stages.iter().flat_map(|stage| named(stage, &stage.risks)));
-    text.push_str("\n## Changes\n\n| stage | component | current | next | change |\n| --- | --- | --- | --- | --- |\n");
+    list(&mut text, ONE_WAY, stages.iter().flat_map(|stage| named(stage, &stage.one_way)));
+    list(&mut text, RISKS, stages.iter().flat_map(|stage| named(stage, &stage.risks)));
+    text.push_str(&format!(
+        "\n## {CHANGES}\n\n| stage | component | current | next | change |\n| --- | --- | --- | --- | --- |\n"
+    ));
     for stage in &stages {
         for change in &stage.changes {
             let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "-".to_owned());
@@ -35,13 +43,14 @@ pub(super) fn text(plan: &Plan, request: &ApprovalRequest, branch: &BranchName, 
     }
     let evidence = commit.ledger.last_record(&commit.stage).and_then(|record| record.opened_by.as_ref());
     let facts = evidence.into_iter().flat_map(|evidence| &evidence.facts);
-    list(&mut text, "What the gate before it saw", facts.map(|fact| format!("{}: {}", fact.object, fact.seen)));
+    list(&mut text, EVIDENCE, facts.map(|fact| format!("{}: {}", fact.object, fact.seen)));
     let then = match &request.scope {
         ApprovalScope::Stage(_) => "The next stage is proposed once its gate has passed.",
         ApprovalScope::Rollout => "Its later stages follow by themselves, each once the gate before it has passed.",
     };
     text.push_str(&format!(
-        "\n## What to do\n\nMerging `{branch}` into `{deploy}` approves and commits it (`stepgate approve {cluster} --yes`). {then} Its gate \
+        "\n## What to do\n\nMerging `{branch}` into `{deploy}` approves and commits it, with what is proposed there for other clusters\n\
+         (`stepgate approve {cluster} --yes`: this alone). {then} Its gate \
          is watched from then on.\n`stepgate reject {cluster} --reason TEXT --yes` keeps it from being asked again for this plan. To undo a \
          merged stage, put the previous version\ninto the source branch. When source, policy or cluster move so that the commit would be \
          another one, this is void and asked anew.\n",

@@ -14,7 +14,7 @@ const MARK: &str = "<!-- stepgate -->";
 const PREFIX: &str = "/stepgate";
 
 /// The longest part of a comment that is repeated in an answer, in characters.
-const REPEATED: usize = 40;
+const REPEATED: usize = 63;
 
 /// What somebody wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,21 +43,43 @@ impl fmt::Display for Command {
     }
 }
 
+/// What somebody wants, and may want.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Order {
+    command: Command,
+    by: String,
+    /// The number of the comment that says so.
+    comment: u64,
+    /// The clusters that it names; none for all of them.
+    only: Vec<String>,
+}
+
 /// What the comments below a pull request come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conversation {
-    /// Who holds it.
-    pub held_by: Option<String>,
-    /// Who approved it last, unless it is held.
-    pub approved_by: Option<String>,
-    /// Everybody who approved it.
-    pub approvers: Vec<String>,
-    /// Who wants another attempt, and the number of the comment that says so.
-    pub retried: Option<(String, u64)>,
+    /// What people want, in order.
+    orders: Vec<Order>,
     /// One line for each command.
     answers: Vec<String>,
     /// Stepgate's own comment.
     own: Option<Comment>,
+    /// The newest comment.
+    pub last: u64,
+}
+
+/// What they come to for one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Said {
+    /// Who holds it.
+    pub held_by: Option<String>,
+    /// Whether that names the cluster, so that others are not held with it.
+    pub apart: bool,
+    /// Who approved it last, and by which comment, unless it is held.
+    pub approved_by: Option<(String, u64)>,
+    /// Everybody who approved it.
+    pub approvers: Vec<String>,
+    /// Who wants another attempt, and the number of the comment that says so.
+    pub retried: Option<(String, u64)>,
 }
 
 /// The people who gave commands, whose permission has to be known.
@@ -70,57 +92,96 @@ pub(super) fn speakers(comments: &[Comment]) -> Vec<&str> {
 }
 
 impl Conversation {
-    /// Goes through the comments below a pull request that `author` opened for Stepgate. `standing` answers who asks for the plan.
-    pub fn of(comments: &[Comment], author: &str, permissions: &BTreeMap<String, Permission>, standing: &str) -> Self {
+    /// Goes through the comments below a pull request that `author` opened for Stepgate. `standing` answers who asks for the plan, and
+    /// `clusters` are those that can be named.
+    pub fn of(
+        comments: &[Comment],
+        author: &str,
+        permissions: &BTreeMap<String, Permission>,
+        clusters: &[&str],
+        standing: &str,
+    ) -> Self {
         let mut conversation = Self::default();
         for comment in comments {
+            conversation.last = conversation.last.max(comment.id);
             if comment.by == author && comment.body.trim_start().starts_with(MARK) {
                 conversation.own = Some(comment.clone());
                 continue;
             }
             let Some(wanted) = read(&comment.body) else { continue };
-            let by = &comment.by;
-            let answer = match wanted {
-                Err(word) => format!("`{PREFIX} {word}` is not known; approve, hold, resume, retry and plan are"),
-                Ok(command) if !permissions.contains_key(by) => {
-                    let why =
-                        "Stepgate may not look up what you may do; its user has to administer the repository for that";
-                    format!("`{PREFIX} {command}` is refused: {why}")
-                }
-                Ok(command) if permissions.get(by) != Some(&Permission::Write) => {
-                    format!("`{PREFIX} {command}` is refused: it takes the permission to write here")
-                }
-                Ok(Command::Approve) if by == author => {
-                    format!("`{PREFIX} approve` is refused: whoever opened it does not approve it")
-                }
-                Ok(Command::Approve) => {
-                    conversation.approved_by = Some(by.clone());
-                    conversation.approvers.retain(|known| known != by);
-                    conversation.approvers.push(by.clone());
-                    format!("`{PREFIX} approve`: yes")
-                }
-                Ok(Command::Hold) => {
-                    conversation.held_by = Some(by.clone());
-                    format!("`{PREFIX} hold`: it is not merged before somebody says `{PREFIX} resume`")
-                }
-                Ok(Command::Resume) => {
-                    conversation.held_by = None;
-                    format!("`{PREFIX} resume`: it may be merged")
-                }
-                Ok(Command::Retry) => {
-                    conversation.retried = Some((by.clone(), comment.id));
-                    format!(
-                        "`{PREFIX} retry`: once it is reverted as often as the policy says, it is committed once more"
-                    )
-                }
-                Ok(Command::Plan) => format!("`{PREFIX} plan`: {standing}"),
-            };
-            conversation.answers.push(format!("- {by}: {answer}\n"));
-        }
-        if conversation.held_by.is_some() {
-            conversation.approved_by = None;
+            let answer = conversation.hear(comment, wanted, author, permissions, clusters, standing);
+            conversation.answers.push(format!("- {}: {answer}\n", comment.by));
         }
         conversation
+    }
+
+    /// What is answered to a command, which is kept where it counts.
+    fn hear(
+        &mut self,
+        comment: &Comment,
+        wanted: Result<(Command, Vec<String>), String>,
+        author: &str,
+        permissions: &BTreeMap<String, Permission>,
+        clusters: &[&str],
+        standing: &str,
+    ) -> String {
+        let by = &comment.by;
+        let (command, words) = match wanted {
+            Ok(wanted) => wanted,
+            Err(word) => return format!("`{PREFIX} {word}` is not known; approve, hold, resume, retry and plan are"),
+        };
+        match permissions.get(by) {
+            None => {
+                let why =
+                    "Stepgate may not look up what you may do; its user has to administer the repository for that";
+                return format!("`{PREFIX} {command}` is refused: {why}");
+            }
+            Some(Permission::Write) => {}
+            Some(_) => return format!("`{PREFIX} {command}` is refused: it takes the permission to write here"),
+        }
+        if command == Command::Approve && by == author {
+            return format!("`{PREFIX} approve` is refused: whoever opened it does not approve it");
+        }
+        let only: Vec<String> = words.iter().filter(|word| clusters.contains(&word.as_str())).cloned().collect();
+        // A hold that is meant for one and holds all does no harm; an approval does.
+        let misses = only.len() < words.len() && matches!(command, Command::Approve | Command::Resume);
+        if let Some(word) = words.iter().find(|word| misses && !only.contains(word)) {
+            return format!("`{PREFIX} {command}` is refused: no cluster `{word}` is asked for here");
+        }
+        let which = if only.is_empty() { String::new() } else { format!(" {}", only.join(" ")) };
+        let answer = match command {
+            Command::Approve => "yes".to_owned(),
+            Command::Hold => format!("it is not merged before somebody says `{PREFIX} resume`"),
+            Command::Resume => "it may be merged".to_owned(),
+            Command::Retry => "once it is reverted as often as the policy says, it is committed once more".to_owned(),
+            Command::Plan => return format!("`{PREFIX} plan`: {standing}"),
+        };
+        self.orders.push(Order { command, by: by.clone(), comment: comment.id, only });
+        format!("`{PREFIX} {command}{which}`: {answer}")
+    }
+
+    /// What it comes to for one cluster. Approvals count from the comment on that `counts`: what was said before was said of another plan.
+    pub fn about(&self, cluster: &str, counts: impl Fn(u64) -> bool) -> Said {
+        let mut said = Said::default();
+        let named = |order: &&Order| order.only.is_empty() || order.only.iter().any(|name| name == cluster);
+        for order in self.orders.iter().filter(named) {
+            let by = &order.by;
+            match order.command {
+                Command::Approve if counts(order.comment) => {
+                    said.approved_by = Some((by.clone(), order.comment));
+                    said.approvers.retain(|known| known != by);
+                    said.approvers.push(by.clone());
+                }
+                Command::Hold => (said.held_by, said.apart) = (Some(by.clone()), !order.only.is_empty()),
+                Command::Resume => (said.held_by, said.apart) = (None, false),
+                Command::Retry => said.retried = Some((by.clone(), order.comment)),
+                Command::Approve | Command::Plan => {}
+            }
+        }
+        if said.held_by.is_some() {
+            said.approved_by = None;
+        }
+        said
     }
 
     /// Stepgate's comment as it has to be, and its number where there is one; none where it is so already, or nobody has to see one.
@@ -138,8 +199,8 @@ impl Conversation {
     }
 }
 
-/// The first command of a comment; an error holds a word that is none.
-fn read(body: &str) -> Option<Result<Command, String>> {
+/// The first command of a comment with the words after it; an error holds a word that is none.
+fn read(body: &str) -> Option<Result<(Command, Vec<String>), String>> {
     let mut fenced = false;
     for line in body.lines() {
         if line.trim_start().starts_with("```") {
@@ -148,15 +209,20 @@ fn read(body: &str) -> Option<Result<Command, String>> {
         let Some(rest) = line.strip_prefix(PREFIX).filter(|rest| !fenced && rest.starts_with([' ', '\t'])) else {
             continue;
         };
-        let word = rest.split_whitespace().next()?;
+        let mut words = rest.split_whitespace();
+        let word = words.next()?;
         let known = [Command::Approve, Command::Hold, Command::Resume, Command::Retry, Command::Plan];
         return Some(match known.into_iter().find(|command| command.to_string() == word) {
-            Some(command) => Ok(command),
-            // It is put between backticks again.
-            None => Err(word.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(REPEATED).collect()),
+            Some(command) => Ok((command, words.map(harmless).collect())),
+            None => Err(harmless(word)),
         });
     }
     None
+}
+
+/// A word of somebody as it may be put between backticks again.
+fn harmless(word: &str) -> String {
+    word.chars().filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).take(REPEATED).collect()
 }
 
 #[cfg(test)]
@@ -170,15 +236,23 @@ mod tests {
     fn conversation(comments: &[Comment]) -> Conversation {
         let permissions = [("alice", Permission::Write), ("bob", Permission::Write), ("olga", Permission::Read)];
         let permissions = permissions.map(|(name, permission)| (name.to_owned(), permission)).into();
-        Conversation::of(comments, "bot", &permissions, "stage x")
+        Conversation::of(comments, "bot", &permissions, &["team-a", "team-b"], "stage x")
+    }
+
+    fn said(comments: &[Comment]) -> Said {
+        conversation(comments).about("team-a", |_| true)
+    }
+
+    fn by(said: &Said) -> (Option<&str>, Option<&str>) {
+        (said.approved_by.as_ref().map(|(by, _)| by.as_str()), said.held_by.as_deref())
     }
 
     #[test]
     fn only_the_beginning_of_a_line_is_a_command() {
         for (body, wanted) in [
-            ("/stepgate approve", Some(Ok(Command::Approve))),
-            ("Looks good.\n\n/stepgate  hold please", Some(Ok(Command::Hold))),
-            ("/stepgate retry", Some(Ok(Command::Retry))),
+            ("/stepgate approve", Some(Ok((Command::Approve, vec![])))),
+            ("Looks good.\n\n/stepgate  hold please", Some(Ok((Command::Hold, vec!["please".to_owned()])))),
+            ("/stepgate retry", Some(Ok((Command::Retry, vec![])))),
             ("/stepgate merge", Some(Err("merge".to_owned()))),
             ("/stepgate `x` <b>", Some(Err("x".to_owned()))),
             ("> /stepgate approve", None),
@@ -195,17 +269,40 @@ mod tests {
     fn commands_count_of_people_who_may_write_and_a_hold_outweighs_an_approval() {
         let mut comments = vec![comment(1, "olga", "/stepgate approve"), comment(2, "stranger", "/stepgate hold")];
         let refused = conversation(&comments);
-        assert_eq!((refused.approved_by.as_deref(), refused.held_by.as_deref()), (None, None));
-        let said = refused.comment(None).unwrap().1;
-        assert!(said.contains("olga: `/stepgate approve` is refused: it takes the permission to write"), "{said}");
-        assert!(said.contains("stranger: `/stepgate hold` is refused: Stepgate may not look up"), "{said}");
+        assert_eq!(by(&said(&comments)), (None, None));
+        let told = refused.comment(None).unwrap().1;
+        assert!(told.contains("olga: `/stepgate approve` is refused: it takes the permission to write"), "{told}");
+        assert!(told.contains("stranger: `/stepgate hold` is refused: Stepgate may not look up"), "{told}");
         comments.push(comment(3, "alice", "/stepgate approve"));
         comments.push(comment(4, "bob", "/stepgate hold"));
-        let held = conversation(&comments);
-        assert_eq!((held.approved_by, held.held_by.as_deref()), (None, Some("bob")));
+        assert_eq!(by(&said(&comments)), (None, Some("bob")));
         comments.push(comment(5, "bob", "/stepgate resume"));
-        assert_eq!(conversation(&comments).approved_by.as_deref(), Some("alice"));
-        assert_eq!(conversation(&[comment(6, "bot", "/stepgate approve")]).approved_by, None);
+        assert_eq!(by(&said(&comments)), (Some("alice"), None));
+        assert_eq!(by(&said(&[comment(6, "bot", "/stepgate approve")])), (None, None));
+    }
+
+    #[test]
+    fn what_names_a_cluster_concerns_it_alone() {
+        let mut comments =
+            vec![comment(1, "alice", "/stepgate approve team-b"), comment(2, "bob", "/stepgate hold team-a")];
+        let of = |comments: &[Comment], cluster: &str| conversation(comments).about(cluster, |_| true);
+        assert_eq!(by(&of(&comments, "team-a")), (None, Some("bob")));
+        assert_eq!(by(&of(&comments, "team-b")), (Some("alice"), None));
+        // A name that is not asked for approves nothing, and holds everything.
+        comments = vec![comment(3, "alice", "/stepgate approve team-c"), comment(4, "bob", "/stepgate hold team-c")];
+        assert_eq!(by(&of(&comments, "team-b")), (None, Some("bob")));
+        let told = conversation(&comments).comment(None).unwrap().1;
+        assert!(told.contains("is refused: no cluster `team-c` is asked for here"), "{told}");
+        comments.push(comment(5, "bob", "/stepgate resume team-a team-b"));
+        assert_eq!(by(&of(&comments, "team-b")), (None, None));
+    }
+
+    #[test]
+    fn an_approval_of_another_plan_counts_for_nothing_and_a_hold_stays() {
+        let comments = [comment(1, "alice", "/stepgate approve"), comment(2, "bob", "/stepgate hold")];
+        let said = conversation(&comments).about("team-a", |comment| comment > 2);
+        assert_eq!((said.approvers.len(), by(&said)), (0, (None, Some("bob"))));
+        assert_eq!(conversation(&comments).last, 2);
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 use rollout::{ApprovalScope, CommitId, Ledger, LedgerState, Plan, Retry, StageId, approval_scope, exhausted};
 
-use super::answer::write;
-use super::pull_request::listen;
-use super::{AnswerError, branch};
+use super::AnswerError;
+use super::board::{Board, Landed};
+use super::merge::write;
+use super::mergers::branch_of;
+use super::reply::host;
 use crate::controller::Controller;
 use crate::controller::commit::Signature;
 use crate::controller::people::words::{Subject, Word, retry_paragraph, words};
 use crate::controller::planner::{ClusterView, FleetReading, Planner};
-use crate::forge::ForgeError;
 use crate::git::{CommitDraft, CommitMessage, GitError, Identity};
 
 /// What wanting another attempt came to.
@@ -93,30 +94,32 @@ pub(super) fn retries(planner: &Planner, view: &ClusterView) -> Result<Vec<Retry
 
 impl Controller {
     /// Does what a comment below the pull request of a reverted stage wants. Whether it was done.
-    pub(in crate::controller) async fn retry_by_comment(&self, reading: &FleetReading, view: &ClusterView) -> bool {
-        let Ok(Some(forge)) = self.planner.forge(reading) else { return false };
+    pub(in crate::controller) async fn retry_by_comment(
+        &self,
+        reading: &FleetReading,
+        board: &Board,
+        view: &ClusterView,
+    ) -> bool {
+        let Ok(Some(_)) = self.planner.forge(reading) else { return false };
         let Some((ledger, plan, scope, _, _)) = waiting(view) else { return false };
-        let Ok(branch) = branch(&ledger.rollout, &scope) else { return false };
-        let wanted = async {
-            let Some(pull) = forge.find(reading.layout.branch.as_str(), branch.as_str()).await? else {
-                return Ok::<_, ForgeError>(None);
-            };
-            let retried = listen(&forge, &pull, &plan.digest).await?.retried;
-            Ok(retried.map(|(by, comment)| (by, format!("{}, comment {comment}", pull.url))))
-        };
-        let (by, place) = match wanted.await {
-            Ok(Some(wanted)) => wanted,
-            Ok(None) => return false,
+        let landed = Landed { cluster: &view.name, plan: &plan.digest, scope: &scope };
+        let Ok(branch) = branch_of(reading, view, &landed) else { return false };
+        let wanted = match board.merged(&self.planner, reading, &branch, &landed).await {
+            Ok(thread) => thread.and_then(|thread| {
+                let (by, comment) = thread.said(&view.name, &plan.digest).retried?;
+                Some((by, format!("{}, comment {comment}", thread.pull.url)))
+            }),
             Err(error) => {
                 tracing::warn!(cluster.name = %view.name, %error, hint = error.hint(), "could not read whether a reverted stage is to be tried again");
                 return false;
             }
         };
+        let Some((by, place)) = wanted else { return false };
         // Each comment is good for one attempt.
         if ledger.retries.iter().any(|known| known.place.as_ref() == Some(&place)) {
             return false;
         }
-        let host = reading.fleet.policy.forge.as_ref().map(|forge| super::pull_request::host(&forge.url));
+        let host = reading.fleet.policy.forge.as_ref().map(|forge| host(&forge.url));
         let by = format!("{by} <{by}@{}>", host.unwrap_or_default()).parse::<Identity>();
         let done = by
             .map_err(AnswerError::from)

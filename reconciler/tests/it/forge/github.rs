@@ -144,3 +144,19 @@ async fn merged_ones_are_listed_once_for_all_branches_and_one_tells_by_whom() {
     assert_eq!(scene.forge.pull(8).await, Ok(None));
     scene.replay.finish();
 }
+
+#[tokio::test]
+async fn the_newest_pull_requests_of_a_branch_are_one_page() {
+    let list = path(
+        "pulls?state=all&head=platform%3Astepgate%2Fabc%2Fcapi&base=deploy&sort=created&direction=desc&per_page=10",
+    );
+    let exchanges =
+        vec![Exchange::get(&list, &json!([pull("open", false), pull("closed", true), pull("closed", false)]))];
+    let scene = Scene::start(ForgeKind::GitHub, exchanges).await;
+    let found = scene.forge.of_branch("deploy", BRANCH).await.unwrap();
+    let states: Vec<_> = found.into_iter().map(|pull| pull.state).collect();
+    let at = Some("2026-11-01T10:00:00Z".parse().unwrap());
+    let merged = PullRequestState::Merged { by: None, at };
+    assert_eq!(states, [PullRequestState::Open, merged, PullRequestState::Closed { by: None }]);
+    scene.replay.finish();
+}

@@ -45,30 +45,41 @@ fn closing_rejects_and_opening_again_asks_again() {
 }
 
 #[test]
-fn another_plan_closes_what_was_asked_and_asks_anew() {
-    isolated("forge::answers::another_plan_closes_what_was_asked_and_asks_anew", Gitea::NEEDED, async |programs| {
+fn another_plan_is_asked_in_place_of_the_one_before() {
+    isolated("forge::answers::another_plan_is_asked_in_place_of_the_one_before", Gitea::NEEDED, async |programs| {
         let scene = Scene::start(&programs).await?;
         let fleet = &scene.fleet;
         let controller = fleet.controller();
         scene.edit("class-a");
         let old = scene.the_pull(&controller).await?;
         scene.edit("class-b");
+        let stale = head(&old).to_owned();
         fleet.run_until(&controller, |pass| {
-            waits_for_people(pass) && !message(pass).contains(&format!("/pulls/{}", number(&old)))
+            waits_for_people(pass)
+                && futures::executor::block_on(scene.pulls("open")).unwrap().iter().all(|pull| head(pull) != stale)
         });
         let new = scene.the_pull(&controller).await?;
-        assert_ne!(number(&old), number(&new));
-        let closed = scene.gitea.read(&format!("pulls/{}", number(&old))).await?;
-        assert_eq!(text(&closed, "state"), "closed");
-        assert!(text(&closed, "body").starts_with("**Withdrawn by Stepgate.**"), "{}", text(&closed, "body"));
-        assert!(scene.statuses(head(&old)).await?.iter().all(|(_, state)| state == "failure"));
+        assert_eq!(number(&old), number(&new), "there is one pull request for the stage");
+        let body = text(&new, "body");
+        assert!(
+            body.contains("mgmt has another plan") && body.contains("what was said of the one before is void"),
+            "{body}"
+        );
+        assert_eq!(scene.statuses(head(&new)).await?, [("stepgate/cert-manager".to_owned(), "success".to_owned())]);
         scene.gitea.merge("alice", number(&new), "squash").await?;
         fleet.run_to_the_end(&controller);
         assert!(fleet.deployed("clusters/mgmt/cert-manager/cert-manager.yaml").unwrap().contains("class-b"));
-        // The first plan again: that Stepgate itself closed its pull request was no rejection.
+        // The first plan again, that nobody has rejected: another pull request of the same branch.
         scene.edit("class-a");
         let third = scene.the_pull(&controller).await?;
         assert!(number(&third) > number(&new));
+        // What nobody asks for any more is closed.
+        scene.edit("class-b");
+        fleet.run_until(&controller, is_done);
+        let closed = scene.gitea.read(&format!("pulls/{}", number(&third))).await?;
+        assert_eq!(text(&closed, "state"), "closed");
+        assert!(text(&closed, "body").starts_with("**Withdrawn by Stepgate.**"), "{}", text(&closed, "body"));
+        assert!(scene.statuses(head(&third)).await?.iter().all(|(_, state)| state == "failure"));
         Ok(())
     });
 }

@@ -54,7 +54,8 @@ fn a_process_killed_at_any_call_asks_once() {
                 break;
             }
         }
-        assert!(asked >= 5, "only {asked} calls until people are asked");
+        // Looked for, opened, its status set.
+        assert!(asked >= 3, "only {asked} calls until people are asked");
         let closed = scene.pulls("closed").await?;
         let merged = closed.iter().filter(|pull| pull["merged"].as_bool() == Some(true)).count();
         assert_eq!(merged, closed.len(), "pull requests that nobody merged");

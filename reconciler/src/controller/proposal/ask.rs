@@ -1,0 +1,350 @@
+//! Asking people once a pass, when every cluster has been decided about: what belongs together goes onto one branch, what is void leaves it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rollout::{ApprovalRequest, ClusterName, LedgerState, Plan};
+
+use super::board::Board;
+use super::build::{Layer, build};
+use super::group::{Candidate, without_place};
+use super::show::{Row, Showing};
+use super::stack::{Proposal, Stack};
+use super::{Asking, PREFIX, asked, body, body_path};
+use crate::controller::Controller;
+use crate::controller::commit::{Signature, StaleDecision, stage_draft};
+use crate::controller::directory::ClusterDirectory;
+use crate::controller::people::words::Subject;
+use crate::controller::planner::{ClusterView, FleetReading};
+use crate::git::{BranchName, CommitDraft, GitError, PushOutcome};
+
+/// The most clusters that are asked for on one branch; more would fit into no text.
+const MOST: usize = 400;
+
+/// Where a cluster stands with people, once a pass has decided about it.
+#[derive(Clone, Debug)]
+pub struct Position {
+    /// What it was decided on.
+    pub view: Arc<ClusterView>,
+    /// What it asks, or may ask.
+    pub askings: Vec<Asking>,
+    /// What is to be proposed now; none where its gate is looked at again.
+    pub request: Option<Box<ApprovalRequest>>,
+    /// Whether its rollout is held: nothing of it is to be merged.
+    pub held: bool,
+}
+
+/// What came of asking.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Clusters of which there is something new to say.
+    pub told: BTreeSet<ClusterName>,
+    /// Whether something was merged: everything is decided anew.
+    pub landed: bool,
+    /// Clusters for which it failed, and why.
+    pub failed: Vec<(ClusterName, anyhow::Error)>,
+    /// Clusters that are asked for later, since their wave has no place for them.
+    pub later: BTreeSet<ClusterName>,
+}
+
+/// A part that is wanted on a branch.
+struct Wanted<'a> {
+    position: &'a Position,
+    asking: &'a Asking,
+    plan: &'a Plan,
+    /// What is proposed now; none where it only stays.
+    request: Option<&'a ApprovalRequest>,
+}
+
+impl Controller {
+    /// Brings every proposed branch to what its clusters ask now, and shows it to people. `undecided` are clusters of which nothing is
+    /// known in this pass: what is proposed for them stays.
+    pub(in crate::controller) async fn ask(
+        &self,
+        reading: &FleetReading,
+        board: &Board,
+        positions: &BTreeMap<ClusterName, Position>,
+        undecided: &BTreeSet<ClusterName>,
+    ) -> Result<Asked, GitError> {
+        let mut result = Asked::default();
+        // What is decided is proposed on the branch as it is now, as far as the cluster's own folders are the same there.
+        let reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
+        let stacks = board.stacks_again(&self.planner, &reading).await?;
+        self.tell_rejected(&reading, board, positions).await;
+        let mut groups = self.wanted(&reading, positions, &mut result)?;
+        for branch in stacks.keys() {
+            groups.entry(branch.clone()).or_default();
+        }
+        for (branch, wanted) in groups {
+            let stack = stacks.get(&branch).map(Arc::as_ref);
+            let failed = &mut result.failed;
+            match self.bring(&reading, board, &branch, stack, &wanted, positions, undecided, failed).await {
+                Ok(Told::Nothing) => {}
+                Ok(Told::New) => result.told.extend(wanted.into_keys()),
+                Ok(Told::Landed) => result.landed = true,
+                Err(error) => {
+                    let message = format!("{error:#}");
+                    failed.extend(wanted.into_keys().map(|name| (name, anyhow::anyhow!(message.clone()))));
+                }
+            }
+        }
+        Ok(result)
+    }
+
+    /// What is wanted on each branch, by cluster.
+    fn wanted<'a>(
+        &self,
+        reading: &FleetReading,
+        positions: &'a BTreeMap<ClusterName, Position>,
+        result: &mut Asked,
+    ) -> Result<BTreeMap<BranchName, BTreeMap<ClusterName, Wanted<'a>>>, GitError> {
+        let mut groups: BTreeMap<BranchName, BTreeMap<ClusterName, Wanted<'a>>> = BTreeMap::new();
+        for (name, position) in positions {
+            for asking in &position.askings {
+                let Some((plan, _)) = asked(&position.view).find(|(plan, _)| plan.digest == asking.plan) else {
+                    continue;
+                };
+                let request = position.request.as_deref();
+                let request = request.filter(|it| it.scope == asking.scope && it.commit.plan == asking.plan);
+                if asking.is_rejected() || position.held || (request.is_none() && asking.proposal.is_none()) {
+                    continue;
+                }
+                // Whoever was moved since is decided about anew by the next pass.
+                if !self.is_unmoved(reading, &position.view)? {
+                    continue;
+                }
+                let wanted = Wanted { position, asking, plan, request };
+                groups.entry(asking.branch.clone()).or_default().insert(name.clone(), wanted);
+            }
+        }
+        result.later = self.later(reading, &groups);
+        for wanted in groups.values_mut() {
+            wanted.retain(|name, _| !result.later.contains(name));
+            // Somebody wants the others to go on without it, so long as there are others.
+            let apart = |wanted: &Wanted<'_>| wanted.asking.said.held_by.is_some() && wanted.asking.said.apart;
+            if !wanted.values().all(apart) {
+                wanted.retain(|_, wanted| !apart(wanted));
+            }
+            while wanted.len() > MOST {
+                wanted.pop_last();
+            }
+        }
+        Ok(groups)
+    }
+
+    /// Clusters for which their wave has no place.
+    fn later(
+        &self,
+        reading: &FleetReading,
+        groups: &BTreeMap<BranchName, BTreeMap<ClusterName, Wanted<'_>>>,
+    ) -> BTreeSet<ClusterName> {
+        let running = |view: &ClusterView| view.directory.ledger().is_some_and(|it| it.state == LedgerState::Running);
+        let candidate = |(name, wanted): (&ClusterName, &Wanted<'_>)| Candidate {
+            cluster: name.clone(),
+            running: running(&wanted.position.view),
+            proposed: wanted.asking.proposal.is_some(),
+        };
+        let candidates: Vec<Candidate> = groups.values().flatten().map(candidate).collect();
+        without_place(&reading.fleet.policy, &candidates, &self.running())
+    }
+
+    fn is_unmoved(&self, reading: &FleetReading, view: &ClusterView) -> Result<bool, GitError> {
+        Ok(match &reading.deploy {
+            Some(deploy) => super::stack::folders(deploy, &view.name)? == view.directory.ids,
+            None => view.directory.ids == (None, None),
+        })
+    }
+
+    /// Brings one branch to what is wanted on it.
+    #[expect(clippy::too_many_arguments, reason = "what is there, what is wanted, and what is known of the others")]
+    async fn bring(
+        &self,
+        reading: &FleetReading,
+        board: &Board,
+        branch: &BranchName,
+        stack: Option<&Stack>,
+        wanted: &BTreeMap<ClusterName, Wanted<'_>>,
+        positions: &BTreeMap<ClusterName, Position>,
+        undecided: &BTreeSet<ClusterName>,
+        failed: &mut Vec<(ClusterName, anyhow::Error)>,
+    ) -> Result<Told, anyhow::Error> {
+        let kept = self.kept(reading, stack, undecided)?;
+        let parts: BTreeSet<&ClusterName> = wanted.keys().chain(kept.keys()).collect();
+        let mut layers = Vec::new();
+        for cluster in parts {
+            match (wanted.get(cluster), kept.get(cluster)) {
+                (Some(wanted), _) => match self.layer(reading, branch, wanted) {
+                    Ok(layer) => layers.extend(layer),
+                    // What is wrong with one is no reason not to ask for the others.
+                    Err(error) => failed.push((cluster.clone(), error)),
+                },
+                (None, known) => {
+                    layers.extend(known.map(|known| Layer::Known(cluster.clone(), known.commit.clone())));
+                }
+            }
+        }
+        if layers.is_empty() {
+            let stays = |asking: &Asking| &asking.branch == branch && asking.is_rejected();
+            let rejected = positions.values().flat_map(|position| &position.askings).any(stays);
+            let foreign = stack.is_some_and(|stack| stack.parts.is_empty() && stack.is_somebody_elses());
+            if let Some(stack) = stack.filter(|_| !rejected && !foreign) {
+                self.withdraw(reading, board, stack, positions).await?;
+            }
+            return Ok(Told::Nothing);
+        }
+        let known = |layer: &Layer, part: &super::stack::Part| matches!(layer, Layer::Known(_, commit) if *commit == part.commit);
+        let is_there = stack.is_some_and(|stack| {
+            stack.parts.len() == layers.len() && layers.iter().zip(&stack.parts).all(|(layer, part)| known(layer, part))
+        });
+        let mut is_new = false;
+        if !is_there {
+            is_new = match self.rebuild(reading, branch, stack, layers, positions)? {
+                Some(rebuilt) => {
+                    let is_new = stack.is_none_or(|stack| stack.head != rebuilt.head);
+                    board.holds(branch, Some(rebuilt)).await;
+                    is_new
+                }
+                // Somebody else wrote to the branch meanwhile: the next pass looks at it again.
+                None => return Ok(Told::Nothing),
+            };
+        }
+        let Some(stack) = board.stack(&self.planner, reading, branch).await? else { return Ok(Told::Nothing) };
+        let mut rows = Vec::new();
+        for part in &stack.parts {
+            let cluster = &part.trailers.cluster;
+            let wanted = wanted.get(cluster);
+            let scope = wanted.map(|wanted| wanted.asking.scope.clone());
+            let scope = scope.unwrap_or_else(|| rollout::ApprovalScope::Stage(part.trailers.stage.clone()));
+            let subject = Subject { cluster: cluster.clone(), scope, plan: part.trailers.plan.clone() };
+            let Some(proposal) = stack.proposal(&subject) else { continue };
+            let (asking, request) = (wanted.map(|wanted| wanted.asking), wanted.and_then(|wanted| wanted.request));
+            rows.push(Row { view: wanted.map(|wanted| wanted.position.view.as_ref()), asking, request, proposal });
+        }
+        let told = match rows.iter().find_map(|row| row.asking) {
+            Some(asking) => {
+                let showing = Showing { branch, group: &asking.group, stack: stack.as_ref(), rows, positions, is_new };
+                self.show(reading, board, &showing).await
+            }
+            None => Told::Nothing,
+        };
+        Ok(if is_new && told == Told::Nothing { Told::New } else { told })
+    }
+
+    /// What stays of clusters of which nothing is known: their folders are as they were when it was proposed.
+    fn kept(
+        &self,
+        reading: &FleetReading,
+        stack: Option<&Stack>,
+        undecided: &BTreeSet<ClusterName>,
+    ) -> Result<BTreeMap<ClusterName, super::stack::Part>, GitError> {
+        let mut kept = BTreeMap::new();
+        let Some(deploy) = &reading.deploy else { return Ok(kept) };
+        let parts = stack.into_iter().flat_map(|stack| &stack.parts);
+        for part in parts.filter(|part| undecided.contains(&part.trailers.cluster)) {
+            let cluster = &part.trailers.cluster;
+            let Some(parent) = self.planner.repository().parent(&part.commit)? else { continue };
+            let before = self.planner.repository().deploy_snapshot(&reading.layout, &parent)?;
+            if super::stack::folders(deploy, cluster)? == super::stack::folders(&before, cluster)? {
+                kept.insert(cluster.clone(), part.clone());
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The commit of one cluster: what is proposed already for this plan and stage on the directory as it is now, else a new one. None where
+    /// there is nothing to propose after all.
+    fn layer(
+        &self,
+        reading: &FleetReading,
+        branch: &BranchName,
+        wanted: &Wanted<'_>,
+    ) -> Result<Option<Layer>, anyhow::Error> {
+        let (view, repository) = (&wanted.position.view, self.planner.repository());
+        let up_to_date = |known: &Proposal| -> Result<bool, GitError> {
+            let same = wanted.request.is_none_or(|request| known.trailers.stage == request.commit.stage);
+            Ok(same && known.is_on(repository, reading, view)?)
+        };
+        if let Some(known) = &wanted.asking.proposal
+            && up_to_date(known)?
+        {
+            return Ok(Some(Layer::Known(view.name.clone(), known.commit.clone())));
+        }
+        let Some(request) = wanted.request else { return Ok(None) };
+        self.draft(reading, branch, view, wanted.plan, request).map(|draft| Some(Layer::New(Box::new(draft))))
+    }
+
+    fn draft(
+        &self,
+        reading: &FleetReading,
+        branch: &BranchName,
+        view: &ClusterView,
+        plan: &Plan,
+        request: &ApprovalRequest,
+    ) -> Result<CommitDraft, anyhow::Error> {
+        let parts = match &view.running {
+            Some((running, parts)) if running.digest == plan.digest => parts.as_ref(),
+            _ => view.parts.as_ref(),
+        };
+        let signature = Signature::of(&reading.fleet.policy)?;
+        let mut draft = match stage_draft(&request.commit, &view.directory, parts, &signature, self.clock.now()) {
+            Ok(draft) => draft,
+            Err(StaleDecision::Git(error)) => return Err(error.into()),
+            Err(stale) => return Err(stale.into()),
+        };
+        let text = body::text(plan, request, branch, &reading.layout.branch);
+        draft.edits.insert(body_path(&view.name)?, Some(Arc::from(text.into_bytes())));
+        Ok(draft)
+    }
+
+    /// Writes a branch anew; none where somebody else was faster. What people said of plans that are asked still stays on it.
+    fn rebuild(
+        &self,
+        reading: &FleetReading,
+        branch: &BranchName,
+        stack: Option<&Stack>,
+        layers: Vec<Layer>,
+        positions: &BTreeMap<ClusterName, Position>,
+    ) -> Result<Option<Stack>, anyhow::Error> {
+        let repository = self.planner.repository();
+        let subjects: Vec<Subject> = positions
+            .values()
+            .flat_map(|position| position.askings.iter().map(|asking| asking.subject(&position.view)))
+            .collect();
+        let about = |word: &&super::stack::Spoken| subjects.iter().any(|subject| word.names(subject));
+        let words: Vec<_> = stack.into_iter().flat_map(|stack| stack.words.iter().rev().filter(about)).collect();
+        let words: Vec<_> = words.into_iter().map(|word| word.commit.clone()).collect();
+        let clusters = layers.len();
+        let signature = Signature::of(&reading.fleet.policy)?;
+        // What lies there already need not be made again, unless the deploy branch has moved.
+        let top = build(repository, reading, &signature, reading.deploy_head(), layers, &words)?;
+        let Some(top) = top.filter(|top| Some(top) != reading.deploy_head()) else { return Ok(None) };
+        match repository.propose(branch, &top, stack.map(|stack| &stack.head))? {
+            PushOutcome::Pushed => {
+                tracing::info!(git.branch = %branch, git.commit = %top, clusters, "proposed `{branch}` for {clusters} clusters");
+                Ok(Some(Stack::at(repository, reading, branch, top)?))
+            }
+            PushOutcome::Lost { .. } => Ok(None),
+            PushOutcome::RejectedByHook { message } => Err(anyhow::anyhow!(
+                "a hook or rule of the repository refused the branch {branch}, which proposes {clusters} commits: {message}; allow Stepgate to \
+                 write branches below {PREFIX}"
+            )),
+        }
+    }
+}
+
+/// What came of showing something to people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Nothing is different from before.
+    Nothing,
+    /// There is something new to say of it.
+    New,
+    /// People approved it, and it is merged.
+    Landed,
+}
+
+/// Whether the ledger on the deploy branch records what was proposed.
+pub(super) fn has_landed(directory: &ClusterDirectory, trailers: &crate::git::StageTrailers) -> bool {
+    let ledger = directory.ledger().filter(|ledger| ledger.rollout == trailers.rollout);
+    ledger.is_some_and(|ledger| ledger.last_record(&trailers.stage).is_some())
+}

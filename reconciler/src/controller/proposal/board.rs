@@ -1,0 +1,271 @@
+//! What is proposed now and what people said of it, read once for all clusters of a pass: a branch, a pull request and the comments below it
+//! are about many of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::lock::Mutex;
+use rollout::{ApprovalScope, ClusterName, CommitId, PlanDigest};
+
+use super::PREFIX;
+use super::marks::Marks;
+use super::stack::Stack;
+use super::thread::Thread;
+use crate::controller::planner::{FleetReading, Planner};
+use crate::forge::{Forge, ForgeError, PullRequest, PullRequestState};
+use crate::git::{BranchName, GitError, Repository, StageTrailers};
+
+/// How far below the head of a merged branch its commits are looked for.
+const LONGEST: usize = 1000;
+
+/// What has been read so far.
+#[derive(Debug, Default)]
+pub struct Board {
+    known: Mutex<Known>,
+}
+
+type Asked<T> = Result<T, ForgeError>;
+
+#[derive(Debug, Default)]
+struct Known {
+    stacks: Option<BTreeMap<BranchName, Arc<Stack>>>,
+    pulls: BTreeMap<BranchName, Asked<Vec<PullRequest>>>,
+    recent: Option<Asked<Vec<PullRequest>>>,
+    threads: BTreeMap<(u64, bool), Asked<Arc<Thread>>>,
+    /// The open pull request of a branch, as an earlier pass found it.
+    open: OpenOnes,
+}
+
+/// The number of the open pull request of each branch. It is asked for by its number, which tells everything at once; a list tells neither
+/// who merged it nor whether anybody has said something.
+pub type OpenOnes = BTreeMap<BranchName, u64>;
+
+impl Board {
+    /// A board for which these were open before.
+    pub fn knowing(open: OpenOnes) -> Self {
+        Self { known: Mutex::new(Known { open, ..Known::default() }) }
+    }
+
+    /// The open ones, where nothing else of their branches matters: one that somebody closed goes on counting beside the next.
+    pub async fn open_ones(&self) -> OpenOnes {
+        let known = self.known.lock().await;
+        let mut open = known.open.clone();
+        for (branch, pulls) in &known.pulls {
+            let pulls = pulls.as_deref().unwrap_or_default();
+            let closed = pulls.iter().any(|pull| matches!(pull.state, PullRequestState::Closed { .. }));
+            match pulls.iter().find(|pull| pull.state == PullRequestState::Open).filter(|_| !closed) {
+                Some(pull) => open.insert(branch.clone(), pull.number),
+                None => open.remove(branch),
+            };
+        }
+        open
+    }
+
+    /// Every proposed branch.
+    ///
+    /// # Errors
+    /// [`GitError`] when branches cannot be read.
+    pub(super) async fn stacks(
+        &self,
+        planner: &Planner,
+        reading: &FleetReading,
+    ) -> Result<BTreeMap<BranchName, Arc<Stack>>, GitError> {
+        let mut known = self.known.lock().await;
+        if let Some(stacks) = &known.stacks {
+            return Ok(stacks.clone());
+        }
+        let repository = planner.repository();
+        let mut stacks = BTreeMap::new();
+        for branch in repository.refresh_below(PREFIX)? {
+            if let Some(stack) = Stack::read(repository, reading, &branch)? {
+                stacks.insert(branch, Arc::new(stack));
+            }
+        }
+        known.stacks = Some(stacks.clone());
+        Ok(stacks)
+    }
+
+    /// Every proposed branch, as it is now.
+    ///
+    /// # Errors
+    /// As [`Board::stacks`].
+    pub(super) async fn stacks_again(
+        &self,
+        planner: &Planner,
+        reading: &FleetReading,
+    ) -> Result<BTreeMap<BranchName, Arc<Stack>>, GitError> {
+        self.known.lock().await.stacks = None;
+        self.stacks(planner, reading).await
+    }
+
+    /// What a branch holds.
+    ///
+    /// # Errors
+    /// As [`Board::stacks`].
+    pub(super) async fn stack(
+        &self,
+        planner: &Planner,
+        reading: &FleetReading,
+        branch: &BranchName,
+    ) -> Result<Option<Arc<Stack>>, GitError> {
+        Ok(self.stacks(planner, reading).await?.get(branch).cloned())
+    }
+
+    /// From now on a branch holds this; none where it is gone.
+    pub(super) async fn holds(&self, branch: &BranchName, stack: Option<Stack>) {
+        if let Some(stacks) = &mut self.known.lock().await.stacks {
+            match stack {
+                Some(stack) => drop(stacks.insert(branch.clone(), Arc::new(stack))),
+                None => drop(stacks.remove(branch)),
+            }
+        }
+    }
+
+    /// The newest pull requests of a branch, the newest first.
+    pub(super) async fn pulls(
+        &self,
+        forge: &Forge,
+        reading: &FleetReading,
+        branch: &BranchName,
+    ) -> Asked<Vec<PullRequest>> {
+        let mut known = self.known.lock().await;
+        if let Some(pulls) = known.pulls.get(branch) {
+            return pulls.clone();
+        }
+        let newest = || forge.of_branch(reading.layout.branch.as_str(), branch.as_str());
+        let pulls = match known.open.get(branch).copied() {
+            None => newest().await,
+            Some(number) => match forge.pull(number).await {
+                Ok(Some(pull)) if is_alone(&pull, branch) => Ok(vec![pull]),
+                Ok(_) => newest().await,
+                Err(error) => Err(error),
+            },
+        };
+        known.pulls.insert(branch.clone(), pulls.clone());
+        pulls
+    }
+
+    /// Keeps what became of a pull request that was opened or changed just now.
+    pub(super) async fn keep(&self, branch: &BranchName, pull: PullRequest) {
+        let mut known = self.known.lock().await;
+        known.threads.retain(|(number, _), _| *number != pull.number);
+        if let Some(Ok(pulls)) = known.pulls.get_mut(branch) {
+            pulls.retain(|it| it.number != pull.number);
+            pulls.push(pull);
+            pulls.sort_by_key(|pull| std::cmp::Reverse(pull.number));
+        }
+    }
+
+    /// What was said below a pull request has changed just now.
+    pub(super) async fn forget(&self, number: u64) {
+        self.known.lock().await.threads.retain(|(known, _), _| *known != number);
+    }
+
+    /// A pull request that was opened just now: nobody has said anything below it.
+    pub(super) async fn begin(&self, branch: &BranchName, pull: PullRequest) {
+        self.keep(branch, pull.clone()).await;
+        let mut known = self.known.lock().await;
+        for reviews in [true, false] {
+            known.threads.insert((pull.number, reviews), Ok(Arc::new(Thread::silent(pull.clone()))));
+        }
+    }
+
+    /// What was said below a pull request; with the reviews where they matter.
+    pub(super) async fn thread(
+        &self,
+        forge: &Forge,
+        reading: &FleetReading,
+        pull: &PullRequest,
+        reviews: bool,
+    ) -> Asked<Arc<Thread>> {
+        let mut known = self.known.lock().await;
+        let more = known.threads.get(&(pull.number, true)).filter(|thread| thread.is_ok());
+        if let Some(thread) = more.or_else(|| known.threads.get(&(pull.number, reviews))) {
+            return thread.clone();
+        }
+        let thread = Thread::read(forge, reading, pull, reviews).await.map(Arc::new);
+        known.threads.insert((pull.number, reviews), thread.clone());
+        thread
+    }
+
+    /// The pull request by which this plan of a cluster came onto the deploy branch. One stands for several clusters, and its branch
+    /// may have another one by now, so it is known by what it showed.
+    pub(super) async fn merged(
+        &self,
+        planner: &Planner,
+        reading: &FleetReading,
+        branch: &BranchName,
+        landed: &Landed<'_>,
+    ) -> Asked<Option<Arc<Thread>>> {
+        let Some(forge) = planner.forge(reading)? else { return Ok(None) };
+        let brought = |pull: &&PullRequest| {
+            matches!(pull.state, PullRequestState::Merged { .. }) && landed.is_of(planner.repository(), pull)
+        };
+        // What Stepgate merged itself, on the word of people, a forge takes for closed.
+        let showed = |pull: &&PullRequest| Marks::read(&pull.body).of(landed.cluster, landed.plan).is_some();
+        let of_branch = self.pulls(&forge, reading, branch).await?;
+        let found = match of_branch.iter().find(brought).or_else(|| of_branch.iter().find(showed)) {
+            Some(found) => Some(found.clone()),
+            // The policy may have named the branch otherwise then.
+            None => self.recent(&forge, reading).await?.iter().find(brought).cloned(),
+        };
+        match found {
+            Some(pull) => self.thread(&forge, reading, &pull, true).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn recent(&self, forge: &Forge, reading: &FleetReading) -> Asked<Vec<PullRequest>> {
+        let mut known = self.known.lock().await;
+        if let Some(recent) = &known.recent {
+            return recent.clone();
+        }
+        let recent = forge.recent_ones(reading.layout.branch.as_str()).await;
+        known.recent = Some(recent.clone());
+        recent
+    }
+}
+
+/// Whether nothing but this pull request matters of a branch: one that was closed counts on beside others.
+fn is_alone(pull: &PullRequest, branch: &BranchName) -> bool {
+    pull.branch == branch.as_str() && !matches!(pull.state, PullRequestState::Closed { .. })
+}
+
+/// What has landed.
+pub(super) struct Landed<'a> {
+    pub cluster: &'a ClusterName,
+    pub plan: &'a PlanDigest,
+    pub scope: &'a ApprovalScope,
+}
+
+impl Landed<'_> {
+    /// Whether a pull request is about it: by what it showed, or by the commits of its head, where it was merged before its text was
+    /// brought up to them.
+    fn is_of(&self, repository: &Repository, pull: &PullRequest) -> bool {
+        Marks::read(&pull.body).of(self.cluster, self.plan).is_some()
+            || pull.head.parse::<CommitId>().is_ok_and(|head| self.is_below(repository, head).unwrap_or_default())
+    }
+
+    fn is_below(&self, repository: &Repository, head: CommitId) -> Result<bool, GitError> {
+        let (mut next, mut proposed) = (Some(head), false);
+        for _ in 0..LONGEST {
+            let Some(commit) = next.take() else { break };
+            match StageTrailers::parse(&repository.message(&commit)?) {
+                Some(trailers) => {
+                    proposed = true;
+                    let same_scope = match self.scope {
+                        ApprovalScope::Stage(stage) => stage == &trailers.stage,
+                        ApprovalScope::Rollout => true,
+                    };
+                    if &trailers.cluster == self.cluster && &trailers.plan == self.plan && same_scope {
+                        return Ok(true);
+                    }
+                }
+                None if proposed => break,
+                None => {}
+            }
+            next = repository.parent(&commit)?;
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,69 @@
+//! Who merged what, as a forge tells it: git does not tell of every kind of merge.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use rollout::{CommitId, DeployHead, Landing, Plan};
+
+use super::board::{Board, Landed};
+use super::group::Group;
+use super::thread::Thread;
+use crate::controller::planner::{ClusterView, FleetReading, Planner};
+use crate::forge::PullRequestState;
+use crate::git::{BranchName, GitError};
+
+/// Who merged the commits of a rollout, and when, as the forge said.
+pub type Mergers = BTreeMap<CommitId, (String, Option<Timestamp>)>;
+
+/// Says of commits that were merged on the forge who did it and when.
+pub async fn name_mergers(
+    planner: &Planner,
+    board: &Board,
+    reading: &FleetReading,
+    view: &ClusterView,
+    deploy: &mut DeployHead,
+    mergers: &mut Mergers,
+) {
+    let Ok(Some(_)) = planner.forge(reading) else { return };
+    let Some(ledger) = view.directory.ledger() else { return };
+    for approved in ledger.approvals.iter().filter(|approved| approved.by.is_none()) {
+        let stage = ledger.brought(approved);
+        let landed = deploy.commits.iter_mut().rev().find(|commit| {
+            let trailer = commit.trailer.as_ref();
+            trailer.is_some_and(|trailer| trailer.rollout == ledger.rollout && Some(&trailer.stage) == stage)
+        });
+        let Some(commit) = landed.filter(|commit| commit.landing != Landing::Pushed) else { continue };
+        let about = Landed { cluster: &view.name, plan: &approved.plan, scope: &approved.scope };
+        if !mergers.contains_key(&commit.id)
+            && let Ok(branch) = branch_of(reading, view, &about)
+            && let Ok(Some(thread)) = board.merged(planner, reading, &branch, &about).await
+            && let Some(merger) = merger(&thread, &about)
+        {
+            mergers.insert(commit.id.clone(), merger);
+        }
+        if let Some((by, at)) = mergers.get(&commit.id) {
+            commit.landing = Landing::Merged(by.clone());
+            commit.committed_at = at.unwrap_or(commit.committed_at);
+        }
+    }
+}
+
+/// The branch on which something was asked that has landed since, as the policy names it now.
+pub(super) fn branch_of(
+    reading: &FleetReading,
+    view: &ClusterView,
+    landed: &Landed<'_>,
+) -> Result<BranchName, GitError> {
+    let plans = [Some(&view.plan), view.running.as_ref().map(|(plan, _)| plan)];
+    let own = |plan: &&Plan| &plan.digest == landed.plan;
+    // Where the plan cannot be made again, the rules of the newest one are the nearest.
+    let plan = plans.into_iter().flatten().find(own).unwrap_or(&view.plan);
+    Group::of(&reading.fleet.policy, &view.name, plan, landed.scope).branch()
+}
+
+fn merger(thread: &Thread, landed: &Landed<'_>) -> Option<(String, Option<Timestamp>)> {
+    let PullRequestState::Merged { by: Some(by), at } = &thread.pull.state else { return None };
+    let approved = thread.reviewers(landed.cluster, landed.plan);
+    let approved = if approved.is_empty() { String::new() } else { format!(", approved by {}", approved.join(", ")) };
+    Some((format!("{by} ({}{approved})", thread.pull.url), *at))
+}

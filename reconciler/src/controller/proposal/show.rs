@@ -1,0 +1,284 @@
+//! Showing a proposed branch on the forge: a pull request, opened or brought up to what is asked now, and a status on its head.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use rollout::{ApprovalRequest, ApprovalScope, ClusterName, PlanDigest};
+
+use super::ask::{Position, Told};
+use super::board::Board;
+use super::close::Left;
+use super::group::Group;
+use super::marks::Marks;
+use super::stack::{Proposal, Stack};
+use super::status::{Readiness, status};
+use super::text::{Content, Proposed, same_text, since};
+use super::thread::Thread;
+use super::{Asking, body_path};
+use crate::controller::Controller;
+use crate::controller::planner::{ClusterView, FleetReading};
+use crate::forge::{CommitStatus, Edit, Forge, ForgeError, NewPullRequest, PullRequest, PullRequestState};
+use crate::git::{BranchName, GitError};
+
+/// What people see on the forge of a branch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// The head, and what its status says.
+    status: Option<(String, CommitStatus)>,
+    /// Why the pull request could not be opened or renewed.
+    problem: Option<ForgeError>,
+}
+
+/// What is proposed for one cluster on a branch.
+pub(super) struct Row<'a> {
+    pub proposal: Proposal,
+    /// The cluster; none where nothing is known of it in this pass.
+    pub view: Option<&'a ClusterView>,
+    pub asking: Option<&'a Asking>,
+    /// What is asked now; none where it only stays.
+    pub request: Option<&'a ApprovalRequest>,
+}
+
+/// A branch that is to be shown.
+pub(super) struct Showing<'a> {
+    pub branch: &'a BranchName,
+    pub group: &'a Group,
+    pub stack: &'a Stack,
+    pub rows: Vec<Row<'a>>,
+    pub positions: &'a BTreeMap<ClusterName, Position>,
+    /// Whether its head was pushed just now.
+    pub is_new: bool,
+}
+
+impl Row<'_> {
+    pub fn cluster(&self) -> &ClusterName {
+        &self.proposal.trailers.cluster
+    }
+
+    pub fn plan(&self) -> &PlanDigest {
+        &self.proposal.trailers.plan
+    }
+
+    pub fn readiness(&self) -> Readiness {
+        let held_by = self.asking.and_then(|asking| asking.said.held_by.as_deref());
+        Readiness::of(self.proposal.edited, held_by, self.request)
+    }
+}
+
+impl Controller {
+    /// Keeps what people were shown last of a branch, or forgets it.
+    pub(super) fn remember_shown(&self, branch: &BranchName, shown: Option<Shown>) {
+        let mut memory = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        match shown {
+            Some(shown) => drop(memory.insert(branch.clone(), shown)),
+            None => drop(memory.remove(branch)),
+        }
+    }
+
+    fn shown(&self, branch: &BranchName) -> Shown {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).get(branch).cloned().unwrap_or_default()
+    }
+
+    /// Why a branch could not be shown last.
+    pub(in crate::controller) fn problem(&self, branch: &BranchName) -> Option<ForgeError> {
+        self.shown(branch).problem
+    }
+
+    /// Opens or renews the pull request of a branch, answers what people said below it, and merges it where they said so.
+    pub(super) async fn show(&self, reading: &FleetReading, board: &Board, showing: &Showing<'_>) -> Told {
+        let Ok(Some(forge)) = self.planner.forge(reading) else { return Told::Nothing };
+        let branch = showing.branch;
+        let before = self.shown(branch);
+        let mut shown = Shown { problem: None, ..before.clone() };
+        let told = match self.show_on(&forge, reading, board, showing, &mut shown).await {
+            Ok(told) => told,
+            Err(error) => {
+                let is_new = before.problem.as_ref() != Some(&error);
+                if is_new {
+                    tracing::warn!(git.branch = %branch, %error, hint = error.hint(), "the pull request of `{branch}` could not be shown");
+                }
+                shown.problem = Some(error);
+                if is_new { Told::New } else { Told::Nothing }
+            }
+        };
+        let recovered = before.problem.is_some() && shown.problem.is_none() && told == Told::Nothing;
+        self.remember_shown(branch, Some(shown));
+        if recovered { Told::New } else { told }
+    }
+
+    async fn show_on(
+        &self,
+        forge: &Forge,
+        reading: &FleetReading,
+        board: &Board,
+        showing: &Showing<'_>,
+        shown: &mut Shown,
+    ) -> Result<Told, ForgeError> {
+        let (base, head) = (reading.layout.branch.as_str(), showing.branch.as_str());
+        let pulls = board.pulls(forge, reading, showing.branch).await?;
+        let merged = |pull: &PullRequest| matches!(pull.state, PullRequestState::Merged { .. });
+        if pulls.iter().any(|pull| merged(pull) && pull.head == showing.stack.head.as_str()) {
+            // Its merge is on its way to us.
+            return Ok(Told::Nothing);
+        }
+        let open = match pulls.iter().find(|pull| pull.state == PullRequestState::Open) {
+            Some(pull) => Some(board.thread(forge, reading, pull, !showing.group.rules.take_anybody()).await?),
+            None => None,
+        };
+        let (title, body) = self.text(reading, showing, open.as_deref())?;
+        if let Some(thread) = &open {
+            let pull = &thread.pull;
+            let edit = Edit {
+                title: (pull.title != title).then_some(title.as_str()),
+                body: (!same_text(&pull.body, &body)).then_some(body.as_str()),
+                close: false,
+            };
+            if edit.title.is_some() || edit.body.is_some() {
+                forge.edit(pull.number, &edit).await?;
+                let head = showing.stack.head.to_string();
+                board.keep(showing.branch, PullRequest { title, body, head, ..pull.clone() }).await;
+            }
+        } else {
+            let new = NewPullRequest { base, head, title: &title, body: &body };
+            if let Some(pull) = open_new(forge, &new).await? {
+                board.begin(showing.branch, pull).await;
+            }
+        }
+        self.show_status(forge, showing, shown, open.is_none()).await?;
+        match &open {
+            Some(thread) => self.reply(forge, reading, showing, thread).await,
+            None => Ok(Told::New),
+        }
+    }
+
+    /// Sets the status of the head, unless it is so. Of a commit that was pushed and shown just now none has to be asked for.
+    async fn show_status(
+        &self,
+        forge: &Forge,
+        showing: &Showing<'_>,
+        shown: &mut Shown,
+        opened: bool,
+    ) -> Result<(), ForgeError> {
+        let rows: Vec<(&str, Readiness)> =
+            showing.rows.iter().map(|row| (row.cluster().as_str(), row.readiness())).collect();
+        let (status, head) = (status(&showing.group.scope, &rows), showing.stack.head.as_str());
+        let known = Some((head.to_owned(), status.clone()));
+        if shown.status != known {
+            let is_bare = opened && showing.is_new;
+            if is_bare || forge.status(head, &status.context).await?.as_ref() != Some(&status) {
+                forge.set_status(head, &status).await?;
+            }
+            shown.status = known;
+        }
+        Ok(())
+    }
+
+    /// Title and text of a pull request: those of the proposed commits, with what is missing now, so that they stay as long as these do.
+    fn text(
+        &self,
+        reading: &FleetReading,
+        showing: &Showing<'_>,
+        open: Option<&Thread>,
+    ) -> Result<(String, String), ForgeError> {
+        let unreadable = |error: GitError| ForgeError::Unavailable {
+            action: format!("read what {} proposes", showing.branch),
+            reason: error.to_string(),
+        };
+        let repository = self.planner.repository();
+        let mut proposed = Vec::new();
+        for row in &showing.rows {
+            let snapshot = repository.deploy_snapshot(&reading.layout, &row.proposal.commit).map_err(unreadable)?;
+            let bytes = body_path(row.cluster()).and_then(|path| snapshot.read(&path)).map_err(unreadable)?;
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            proposed.push(Proposed { cluster: row.cluster(), text, readiness: row.readiness().cell() });
+        }
+        let title = match showing.rows.as_slice() {
+            [row] => {
+                let message = repository.message(&row.proposal.commit).map_err(unreadable)?;
+                message.lines().next().unwrap_or_default().to_owned()
+            }
+            rows => {
+                let what = match &showing.group.scope {
+                    ApprovalScope::Stage(stage) => stage.to_string(),
+                    ApprovalScope::Rollout => "the whole rollout".to_owned(),
+                };
+                format!("{}: {what}, {} clusters", showing.group.name, rows.len())
+            }
+        };
+        let before = open.map(|thread| thread.marks.clone()).unwrap_or_default();
+        let last_comment = open.map_or(0, |thread| thread.conversation.last);
+        let parts = showing.rows.iter().map(|row| (row.cluster(), row.plan()));
+        let marks = before.shown(&showing.stack.head, parts, last_comment);
+        let mut lines = open.map(|thread| since(&thread.pull.body)).unwrap_or_default();
+        if open.is_some() {
+            lines.extend(self.what_changed(reading, showing, &before));
+        }
+        let branches = (showing.branch.as_str(), reading.layout.branch.as_str());
+        let edited = showing.stack.is_edited();
+        let content = Content { title: &title, branches, proposed: &proposed, edited, since: &lines, marks: &marks };
+        let body = content.text();
+        Ok((title, body))
+    }
+
+    /// What is different from what was shown before, a line each.
+    fn what_changed(&self, reading: &FleetReading, showing: &Showing<'_>, before: &Marks) -> Vec<String> {
+        let mut lines = Vec::new();
+        let head: String = showing.stack.head.as_str().chars().take(10).collect();
+        for row in &showing.rows {
+            let cluster = row.cluster();
+            match before.differs(cluster, row.plan()) {
+                Some(false) => {}
+                Some(true) => {
+                    let source: String = row.proposal.trailers.source.as_str().chars().take(10).collect();
+                    lines.push(format!(
+                        "{head}: {cluster} has another plan, of source commit {source}; what was said of the one before is void"
+                    ));
+                }
+                None => lines.push(format!("{head}: {cluster} is asked for as well")),
+            }
+        }
+        for cluster in before.clusters().filter(|name| showing.rows.iter().all(|row| row.cluster() != *name)) {
+            let left = self.why_left(reading, cluster, before, showing.positions).map_or("", Left::reason);
+            lines.push(format!("{head}: {cluster} is asked for no more. {left}"));
+        }
+        lines
+    }
+
+    /// Why a cluster that was asked for is not any more, as far as this pass knows.
+    fn why_left(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterName,
+        before: &Marks,
+        positions: &BTreeMap<ClusterName, Position>,
+    ) -> Option<Left> {
+        let Some(position) = positions.get(cluster) else { return Some(Left::Landed) };
+        let shown = position.askings.iter().find(|asking| before.of(cluster, &asking.plan).is_some());
+        match shown {
+            None => {
+                let plan = position.view.directory.ledger().map(|ledger| &ledger.plan);
+                let landed = plan.is_some_and(|plan| before.of(cluster, plan).is_some());
+                Some(if landed && reading.deploy.is_some() { Left::Landed } else { Left::Moved })
+            }
+            Some(asking) if asking.is_rejected() => Some(Left::Rejected),
+            Some(_) if position.held => Some(Left::Held),
+            Some(asking) if asking.said.held_by.is_some() => Some(Left::Apart),
+            Some(_) => None,
+        }
+    }
+}
+
+/// Opens a pull request, unless somebody else was faster: another process of ours, or a person.
+async fn open_new(forge: &Forge, new: &NewPullRequest<'_>) -> Result<Option<PullRequest>, ForgeError> {
+    match forge.open(new).await {
+        Ok(pull) => {
+            tracing::info!(git.branch = new.head, "opened {}", pull.url);
+            Ok(Some(pull))
+        }
+        Err(error @ ForgeError::Refused { .. }) => match forge.find(new.base, new.head).await? {
+            Some(pull) if pull.state == PullRequestState::Open => Ok(None),
+            Some(_) | None => Err(error),
+        },
+        Err(error) => Err(error),
+    }
+}

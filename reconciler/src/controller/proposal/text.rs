@@ -1,0 +1,327 @@
+//! The text of a pull request: that of the proposals on its branch, as one. It follows from the proposed commits, from what is missing now, and
+//! from the text before it, so that it stays as long as these do.
+
+use rollout::ClusterName;
+
+use super::body::{CHANGES, EVIDENCE, ONE_WAY, RISKS};
+use super::marks::Marks;
+
+/// The longest text of a pull request, in bytes: what the strictest forge takes, and a little less.
+const LONGEST: usize = 60_000;
+
+/// How many lines of what has changed since it was opened are kept.
+const CHANGES_KEPT: usize = 20;
+
+/// The longest line of those, in characters.
+const LONGEST_LINE: usize = 300;
+
+/// Of how many clusters at most the names are told in a line that is the same for many.
+const NAMED: usize = 8;
+
+/// What the lines stand between that tell what has changed.
+const SINCE: (&str, &str) = ("<!-- stepgate:since -->\n", "<!-- stepgate:until -->\n");
+
+/// What the text of a pull request tells besides the proposal.
+const COMMANDS: &str = "\nHere, closing this rejects it, and `/stepgate approve`, `hold`, `resume`, `retry` or `plan` at the beginning of a line of a \
+     comment is done for\nwhoever may write in this repository.\n";
+
+/// The same where there are several clusters.
+const NAMES: &str = "Names of clusters after the command make it about these alone: `/stepgate hold NAME` lets the others be merged without it.\n";
+
+/// What is said where people changed the branch.
+const EDITED: &str =
+    "**People have changed this branch.** What they changed is not approved with it: merged, it stops the cluster.\n\n";
+
+/// What is proposed for one cluster.
+pub(super) struct Proposed<'a> {
+    /// The cluster.
+    pub cluster: &'a ClusterName,
+    /// Its `proposal.md`.
+    pub text: String,
+    /// Whether it may be merged, for a cell of a table.
+    pub readiness: String,
+}
+
+/// Everything that a text is made of.
+pub(super) struct Content<'a> {
+    /// What is asked, for all clusters together.
+    pub title: &'a str,
+    /// The branch, and the one that it is merged into.
+    pub branches: (&'a str, &'a str),
+    /// What is proposed, in the order of the clusters.
+    pub proposed: &'a [Proposed<'a>],
+    /// Whether people changed anything.
+    pub edited: bool,
+    /// What has changed since it was opened, a line each, the newest last.
+    pub since: &'a [String],
+    /// What it shows, for ourselves.
+    pub marks: &'a Marks,
+}
+
+impl Content<'_> {
+    /// The text as a forge gets it.
+    pub fn text(&self) -> String {
+        let since = since_text(self.since);
+        let marks = format!("\n{}", self.marks);
+        let edited = if self.edited { EDITED } else { "" };
+        let room = LONGEST.saturating_sub(since.len() + marks.len() + edited.len());
+        let visible = match self.proposed {
+            [one] => shortened(format!("{}{COMMANDS}", one.text), room),
+            many => self.of_many(many, room),
+        };
+        format!("{edited}{since}{visible}{marks}")
+    }
+
+    /// Risks first, then the table; what does not fit is left out from the end, and counted.
+    fn of_many(&self, proposed: &[Proposed<'_>], room: usize) -> String {
+        let (branch, base) = self.branches;
+        let read: Vec<(&Proposed<'_>, Sections)> = proposed.iter().map(|it| (it, Sections::read(&it.text))).collect();
+        let mut text = format!("# {}\n\n", self.title);
+        for (heading, section) in [(ONE_WAY, 0), (RISKS, 1)] {
+            let lines = read.iter().flat_map(|(it, sections)| {
+                let lines = if section == 0 { &sections.one_way } else { &sections.risks };
+                lines.iter().map(|line| (line.as_str(), it.cluster.as_str()))
+            });
+            text.push_str(&shared_lines(heading, lines, room / 6));
+        }
+        let end = format!(
+            "\n## What to do\n\nMerging `{branch}` into `{base}` approves and commits this for every cluster above; `stepgate approve CLUSTER --yes` does it \
+             for one.\nEach cluster's gate is watched from then on. `stepgate reject CLUSTER --reason TEXT --yes` keeps one from being asked again for its \
+             plan,\nand the others stay. To undo a merged stage, put the previous version into the source branch. When source, policy or a \
+             cluster move so\nthat its commit would be another one, its row is void and asked anew; the rows that stay keep what was said of \
+             them.\n{COMMANDS}{NAMES}"
+        );
+        text.push_str(&format!(
+            "\n## {CHANGES}\n\n| cluster | stage | component | current | next | change | approval |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+        ));
+        let rows = read.iter().flat_map(|(it, sections)| {
+            let rows =
+                sections.rows.iter().map(move |row| format!("| {} {row} {} |\n", it.cluster, cell(&it.readiness)));
+            let plain = sections.rows.is_empty();
+            rows.chain(plain.then(|| format!("| {} | - | - | - | - | - | {} |\n", it.cluster, cell(&it.readiness))))
+        });
+        let left = room.saturating_sub(text.len() + end.len() + 400);
+        text.push_str(&fitting(rows, left * 3 / 4, "rows: each cluster's `proposal.md` on the branch has its own"));
+        let plans = read.iter().map(|(it, sections)| format!("- {}: {}\n", it.cluster, sections.plan));
+        let left = room.saturating_sub(text.len() + end.len() + 200);
+        text.push_str("\n## Plans\n\n");
+        text.push_str(&fitting(plans, left / 2, "clusters"));
+        let facts = read.iter().flat_map(|(it, sections)| {
+            sections.evidence.iter().map(|fact| format!("- {}: {fact}\n", it.cluster)).collect::<Vec<_>>()
+        });
+        let left = room.saturating_sub(text.len() + end.len() + 200);
+        let facts = fitting(facts, left, "lines: each cluster's `proposal.md` on the branch has its own");
+        if !facts.is_empty() {
+            text.push_str(&format!("\n## What the gates before them saw\n\n{facts}"));
+        }
+        shortened(text + &end, room)
+    }
+}
+
+/// What a `proposal.md` says, taken apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Sections {
+    plan: String,
+    one_way: Vec<String>,
+    risks: Vec<String>,
+    /// Rows of its table from the first bar on.
+    rows: Vec<String>,
+    evidence: Vec<String>,
+}
+
+impl Sections {
+    fn read(text: &str) -> Self {
+        let mut sections = Self::default();
+        let mut heading = "";
+        for line in text.lines() {
+            if let Some(next) = line.strip_prefix("## ") {
+                heading = next;
+            } else if heading.is_empty() && line.starts_with("Rollout ") {
+                line.trim_end_matches('.').clone_into(&mut sections.plan);
+            } else if let Some(item) = line.strip_prefix("- ") {
+                let list = match heading {
+                    ONE_WAY => &mut sections.one_way,
+                    RISKS => &mut sections.risks,
+                    EVIDENCE => &mut sections.evidence,
+                    _ => continue,
+                };
+                list.push(item.to_owned());
+            } else if heading == CHANGES && line.starts_with("| ") {
+                sections.rows.push(line.trim_end().to_owned());
+            }
+        }
+        // The first two are the head of the table.
+        sections.rows.drain(..sections.rows.len().min(2));
+        sections
+    }
+}
+
+/// Lines that many clusters may share, each once, with those that it is about.
+fn shared_lines<'a>(heading: &str, lines: impl Iterator<Item = (&'a str, &'a str)>, room: usize) -> String {
+    let mut shared: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (line, cluster) in lines {
+        match shared.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, clusters)) => clusters.push(cluster),
+            None => shared.push((line, vec![cluster])),
+        }
+    }
+    if shared.is_empty() {
+        return String::new();
+    }
+    let lines = shared.into_iter().map(|(line, mut clusters)| {
+        clusters.dedup();
+        let more = clusters.len().saturating_sub(NAMED);
+        clusters.truncate(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("- {}{more}: {line}\n", clusters.join(", "))
+    });
+    format!(
+        "\n## {heading}\n\n{}",
+        fitting(lines, room, "lines: each cluster's `proposal.md` on the branch has its own")
+    )
+}
+
+/// As many lines as there is room for, and how many are left out.
+fn fitting(lines: impl Iterator<Item = String>, room: usize, what: &str) -> String {
+    let (mut text, mut left_out) = (String::new(), 0_usize);
+    for line in lines {
+        if left_out == 0 && text.len() + line.len() <= room {
+            text.push_str(&line);
+        } else {
+            left_out += 1;
+        }
+    }
+    if left_out > 0 {
+        text.push_str(&format!("\n… and {left_out} more {what}.\n"));
+    }
+    text
+}
+
+/// A text that stays inside of a cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace(['\n', '\r'], " ")
+}
+
+/// What a text tells of what has changed since it was opened.
+pub(super) fn since(text: &str) -> Vec<String> {
+    let text = text.replace("\r\n", "\n");
+    let lines = text.split_once(SINCE.0).and_then(|(_, rest)| rest.split_once(SINCE.1)).map_or("", |(lines, _)| lines);
+    lines.lines().filter_map(|line| line.strip_prefix("- ")).map(str::to_owned).collect()
+}
+
+fn since_text(lines: &[String]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let first = lines.len().saturating_sub(CHANGES_KEPT);
+    let lines = lines.iter().skip(first).map(|line| {
+        let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_LINE).collect();
+        format!("- {line}\n")
+    });
+    format!("**What has changed since it was opened:**\n\n{}{}{}\n", SINCE.0, lines.collect::<String>(), SINCE.1)
+}
+
+/// Whether a forge holds this text, whatever it does to line ends.
+pub(super) fn same_text(there: &str, ours: &str) -> bool {
+    there.replace("\r\n", "\n").trim_end() == ours.trim_end()
+}
+
+/// As much of a text as there is room for.
+pub(super) fn shortened(mut text: String, room: usize) -> String {
+    if text.len() <= room {
+        return text;
+    }
+    let cut = "\n\n… cut off here; the whole text is `proposal.md` on the branch.\n";
+    let room = room.saturating_sub(cut.len());
+    let end = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    text.truncate(end);
+    text.push_str(cut);
+    text
+}
+
+/// As much of a text as a forge takes.
+pub(super) fn whole(text: String) -> String {
+    shortened(text, LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use rollout::{CommitId, PlanDigest};
+
+    use super::*;
+
+    fn proposal(cluster: &str, rows: usize) -> String {
+        let row = |number: usize| format!("| capi | provider-{number} | v1.{number} | v1.{} | minor |\n", number + 1);
+        format!(
+            "# {cluster}: capi\n\nRollout abc of source commit 123, plan sha256:{cluster}.\n\n## {ONE_WAY}\n\n- capi: storage version of a\n\n## {RISKS}\n\n\
+             - capi: it takes {cluster} long\n\n## {CHANGES}\n\n| stage | component | current | next | change |\n| --- | --- | --- | --- | --- |\n{}\n## \
+             {EVIDENCE}\n\n- Deployment x: 2 of 2\n\n## What to do\n\n- nothing\n",
+            (0..rows).map(row).collect::<String>()
+        )
+    }
+
+    fn text(names: &[String], rows: usize, readiness: &str, since: &[String]) -> String {
+        let clusters: Vec<ClusterName> = names.iter().map(|name| name.parse().unwrap()).collect();
+        let proposed: Vec<Proposed<'_>> = clusters
+            .iter()
+            .map(|cluster| Proposed {
+                cluster,
+                text: proposal(cluster.as_str(), rows),
+                readiness: readiness.to_owned(),
+            })
+            .collect();
+        let head: CommitId = "1".repeat(40).parse().unwrap();
+        let plan = PlanDigest::of([b"x".as_slice()]);
+        let marks = Marks::default().shown(&head, clusters.iter().map(|cluster| (cluster, &plan)), 0);
+        let branches = ("stepgate/prod/capi", "deploy");
+        let content =
+            Content { title: "prod: capi", branches, proposed: &proposed, edited: false, since, marks: &marks };
+        let text = content.text();
+        assert_eq!(Marks::read(&text), marks, "marks are never cut off");
+        assert_eq!(super::since(&text), since);
+        assert!(text.len() <= LONGEST, "{}", text.len());
+        text
+    }
+
+    fn names(count: usize) -> Vec<String> {
+        (0..count).map(|number| format!("cluster-{number:03}")).collect()
+    }
+
+    #[test]
+    fn many_clusters_are_one_table_with_risks_first() {
+        let text = text(&names(3), 2, "0 of 2 approvals | x", &["cluster-002 is asked for as well".to_owned()]);
+        for wanted in [
+            "## There is no way back from\n\n- cluster-000, cluster-001, cluster-002: capi: storage version of a\n",
+            "- cluster-001: capi: it takes cluster-001 long\n",
+            "| cluster-001 | capi | provider-1 | v1.1 | v1.2 | minor | 0 of 2 approvals \\| x |\n",
+            "- cluster-002: Rollout abc of source commit 123, plan sha256:cluster-002\n",
+            "- cluster-002: Deployment x: 2 of 2\n",
+            "What has changed since it was opened",
+            "Merging `stepgate/prod/capi` into `deploy`",
+        ] {
+            assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
+        }
+        assert!(text.find(ONE_WAY) < text.find(CHANGES) && text.matches("provider-0").count() == 3, "{text}");
+    }
+
+    #[test]
+    fn one_cluster_reads_as_its_proposal() {
+        let text = text(&names(1), 2, "ready", &[]);
+        assert!(text.starts_with(&proposal("cluster-000", 2)), "{text}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_the_rest_is_whole() {
+        for (count, rows) in [(100, 3), (100, 40), (400, 20), (1, 5000)] {
+            let text = text(&names(count), rows, "ready", &vec!["x".repeat(LONGEST_LINE); CHANGES_KEPT]);
+            let whole = count * rows <= 300;
+            assert_eq!(whole, !text.contains('…'), "{count} {rows}");
+            if count > 1 {
+                assert!(text.contains("## What to do") && text.contains("/stepgate approve"), "{count} {rows}\n{text}");
+                let table = text.lines().filter(|line| line.starts_with("| cluster-")).count();
+                assert!(whole == (table == count * rows) && table > 50, "{table} rows for {count} {rows}");
+                assert!(text.lines().filter(|line| line.starts_with('|')).all(|line| line.ends_with('|')));
+            }
+        }
+    }
+}
