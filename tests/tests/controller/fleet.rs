@@ -68,14 +68,50 @@ impl Fleet {
     ) -> Self {
         let settings =
             DemoSettings { folder: folder.path().to_owned(), bundles: None, mirrors: Vec::new(), broken: None };
+        let files = FleetFiles::of(&settings).unwrap();
+        let clusters = CLUSTERS.map(str::to_owned);
+        Self::of_files(folder, repository, start, access, files, &clusters, change)
+    }
+
+    /// A fleet of the management cluster and these, which all are like `team-a`.
+    pub fn of_many(
+        folder: TempDir,
+        repository: Repository,
+        access: ForgeAccess,
+        names: &[String],
+        change: impl FnOnce(String) -> String,
+    ) -> Self {
+        let settings =
+            DemoSettings { folder: folder.path().to_owned(), bundles: None, mirrors: Vec::new(), broken: None };
         let mut files = FleetFiles::of(&settings).unwrap();
+        let like = files.before.remove("clusters/team-a/cluster.yaml").unwrap();
+        let like = String::from_utf8(like).unwrap();
+        files.before.remove("clusters/team-b/cluster.yaml");
+        for name in names {
+            let text = like.replace("team-a", name).into_bytes();
+            files.before.insert(format!("clusters/{name}/cluster.yaml"), text);
+        }
+        let clusters: Vec<String> = std::iter::once("mgmt".to_owned()).chain(names.iter().cloned()).collect();
+        let start = "2026-01-05T09:00:00Z".parse().unwrap();
+        Self::of_files(folder, repository, start, access, files, &clusters, change)
+    }
+
+    fn of_files(
+        folder: TempDir,
+        repository: Repository,
+        start: Timestamp,
+        access: ForgeAccess,
+        mut files: FleetFiles,
+        clusters: &[String],
+        change: impl FnOnce(String) -> String,
+    ) -> Self {
         let policy = files.before.get_mut("stepgate.yaml").unwrap();
         *policy = change(String::from_utf8(policy.clone()).unwrap()).into_bytes();
         let main: BranchName = "main".parse().unwrap();
         let clock = VirtualClock::new(start);
         let planner = planner(&repository, &files);
         commit(&repository, &main, &additions(&files.before), clock.now());
-        for cluster in CLUSTERS {
+        for cluster in clusters {
             adopt(&planner, &planner.read().unwrap(), cluster, clock.now(), false).unwrap();
         }
         let reading = planner.read().unwrap();
@@ -286,7 +322,14 @@ pub fn told(pass: &Pass) -> String {
 /// Fails where a stage of a rollout was committed more than once.
 #[track_caller]
 pub fn assert_no_stage_twice(fleet: &Fleet) {
-    for cluster in CLUSTERS {
+    assert_stage_once(fleet, &CLUSTERS);
+}
+
+/// The same for these clusters.
+#[track_caller]
+pub fn assert_stage_once(fleet: &Fleet, clusters: &[impl AsRef<str>]) {
+    for cluster in clusters {
+        let cluster = cluster.as_ref();
         let mut seen = BTreeMap::new();
         for entry in fleet.history(cluster) {
             let Some(trailers) = entry.stage else { continue };

@@ -14,6 +14,7 @@ use super::{Asking, PREFIX, asked, body, body_path};
 use crate::controller::Controller;
 use crate::controller::commit::{Signature, StaleDecision, stage_draft};
 use crate::controller::directory::ClusterDirectory;
+use crate::controller::people::roster;
 use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading};
 use crate::git::{BranchName, CommitDraft, GitError, PushOutcome};
@@ -209,7 +210,7 @@ impl Controller {
             };
         }
         let Some(stack) = board.stack(&self.planner, reading, branch).await? else { return Ok(Told::Nothing) };
-        let mut rows = Vec::new();
+        let (mut rows, roster) = (Vec::new(), roster(&reading.fleet.policy));
         for part in &stack.parts {
             let cluster = &part.trailers.cluster;
             let wanted = wanted.get(cluster);
@@ -218,7 +219,8 @@ impl Controller {
             let subject = Subject { cluster: cluster.clone(), scope, plan: part.trailers.plan.clone() };
             let Some(proposal) = stack.proposal(&subject) else { continue };
             let (asking, request) = (wanted.map(|wanted| wanted.asking), wanted.and_then(|wanted| wanted.request));
-            rows.push(Row { view: wanted.map(|wanted| wanted.position.view.as_ref()), asking, request, proposal });
+            let view = wanted.map(|wanted| wanted.position.view.as_ref());
+            rows.push(Row { view, asking, request, proposal, roster: &roster });
         }
         let told = match rows.iter().find_map(|row| row.asking) {
             Some(asking) => {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use rollout::{ApprovalFacts, ApprovalRecord, ApprovalRequest, ApprovalScope, ApprovalState, PlanDigest};
+use rollout::{
+    ApprovalFacts, ApprovalRecord, ApprovalRequest, ApprovalScope, ApprovalState, LedgerState, PlanDigest, Roster,
+    approval_verdict,
+};
 
 use super::board::Board;
 use super::command::Said;
@@ -95,6 +98,16 @@ impl Asking {
     /// Whether this is what is asked.
     pub(in crate::controller) fn is_for(&self, request: &ApprovalRequest) -> bool {
         self.scope == request.scope && self.plan == request.commit.plan
+    }
+
+    /// What its rules miss, a line each.
+    pub(super) fn missing(&self, view: &ClusterView, roster: &Roster) -> Vec<String> {
+        if self.group.rules.take_anybody() {
+            return Vec::new();
+        }
+        let Some((plan, scope)) = asked(view).find(|(plan, _)| plan.digest == self.plan) else { return Vec::new() };
+        let running = view.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running);
+        approval_verdict(plan, &scope, running, roster, &self.facts).lines()
     }
 
     /// What it is about.

@@ -118,7 +118,7 @@ impl Controller {
 fn not_yet(by: &str, rows: &[Row<'_>]) -> Option<String> {
     if let [row] = rows {
         let Some(request) = row.request else {
-            return Some(format!("{by} approved it. It is not merged yet: {}.", row.readiness().cell()));
+            return Some(format!("{by} approved it. It is not merged yet: {LOOKED_AT}."));
         };
         if !request.missing.is_empty() {
             return Some(format!("{by} approved it. It is not merged yet: {}.", request.missing.join("; ")));
@@ -126,13 +126,20 @@ fn not_yet(by: &str, rows: &[Row<'_>]) -> Option<String> {
         let reason = request.not_yet.as_ref()?;
         return Some(format!("{by} approved it. It is merged in its time: {reason}."));
     }
-    let against = rows.iter().filter_map(|row| Some((row.cluster(), row.readiness().against?)));
+    let against = rows.iter().filter_map(|row| {
+        // What only stays is not merged by us before its gate has been looked at.
+        let looked_at = || row.request.is_none().then(|| LOOKED_AT.to_owned());
+        Some((row.cluster(), row.readiness().against.or_else(looked_at)?))
+    });
     let against: Vec<String> = against.map(|(cluster, against)| format!("{cluster}: {against}")).collect();
     let more = against.len().saturating_sub(NAMED);
     let told = against.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     (!against.is_empty()).then(|| format!("{by} approved it. It is not merged yet: {told}{more}."))
 }
+
+/// Why what was asked before is not merged now.
+const LOOKED_AT: &str = "the gate before it is looked at again";
 
 /// Of how many clusters the names are told.
 const NAMED: usize = 10;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use rollout::{ApprovalRequest, ApprovalScope, ClusterName, PlanDigest};
+use rollout::{ApprovalRequest, ApprovalScope, ClusterName, PlanDigest, Roster};
 
 use super::ask::{Position, Told};
 use super::board::Board;
@@ -37,7 +37,12 @@ pub(super) struct Row<'a> {
     pub asking: Option<&'a Asking>,
     /// What is asked now; none where it only stays.
     pub request: Option<&'a ApprovalRequest>,
+    /// Who is who.
+    pub roster: &'a Roster,
 }
+
+/// What speaks against a part of whose cluster nothing is known.
+const NOT_READ: &str = "the cluster could not be planned now";
 
 /// A branch that is to be shown.
 pub(super) struct Showing<'a> {
@@ -61,7 +66,12 @@ impl Row<'_> {
 
     pub fn readiness(&self) -> Readiness {
         let held_by = self.asking.and_then(|asking| asking.said.held_by.as_deref());
-        Readiness::of(self.proposal.edited, held_by, self.request)
+        let missing = match (self.asking, self.view) {
+            (Some(asking), Some(view)) => asking.missing(view, self.roster),
+            // Nothing is known of it in this pass.
+            (Some(_) | None, _) => vec![NOT_READ.to_owned()],
+        };
+        Readiness::of(self.proposal.edited, held_by, self.request, &missing)
     }
 }
 

@@ -19,8 +19,9 @@ pub(super) struct Readiness {
 }
 
 impl Readiness {
-    /// Of a part that people changed or not, that somebody holds or not, and whose gate lets it be asked for now, or not.
-    pub fn of(edited: bool, held_by: Option<&str>, request: Option<&ApprovalRequest>) -> Self {
+    /// Of a part that people changed or not, that somebody holds or not, and that is asked for now. Where it only stays, because its gate is
+    /// looked at again, it is as ready as `missing` says: a status that came and went with each reading would tell nobody anything.
+    pub fn of(edited: bool, held_by: Option<&str>, request: Option<&ApprovalRequest>, missing: &[String]) -> Self {
         let approvers = request.into_iter().flat_map(|request| &request.approvers);
         let against = if edited {
             Some("people have changed the branch".to_owned())
@@ -28,7 +29,7 @@ impl Readiness {
             Some(format!("held by {by}"))
         } else {
             match request {
-                None => Some("the gate before it is looked at again".to_owned()),
+                None => (!missing.is_empty()).then(|| missing.join("; ")),
                 Some(request) if !request.missing.is_empty() => Some(request.missing.join("; ")),
                 Some(request) => request.not_yet.clone(),
             }

@@ -1,6 +1,7 @@
 //! Stages that people approve on a real forge.
 
 mod answers;
+mod counted;
 mod faults;
 mod flow;
 mod rules;
