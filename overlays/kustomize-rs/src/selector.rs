@@ -216,21 +216,28 @@ impl Requirement {
     }
 }
 
+/// What may stand between the words of a selector; no other blanks of Unicode.
+const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
+
+fn trimmed(text: &str) -> &str {
+    text.trim_matches(BLANKS)
+}
+
 fn requirements(text: &str) -> Result<Vec<Requirement>, BuildError> {
     let mut result = Vec::new();
-    let mut rest = text.trim();
+    let mut rest = trimmed(text);
     while !rest.is_empty() {
         let end = split_point(rest);
         let (one, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
-        result.push(requirement(one.trim()).ok_or_else(|| {
-            BuildError::syntax(format!("the selector `{text}` is wrong at `{}`", one.trim()))
+        result.push(requirement(trimmed(one)).ok_or_else(|| {
+            BuildError::syntax(format!("the selector `{text}` is wrong at `{}`", trimmed(one)))
                 .hint("write `key=value`, `key!=value`, `key in (a, b)`, `key notin (a, b)`, `key` or `!key`")
         })?);
         rest = match after.strip_prefix(',') {
-            Some(after) if after.trim().is_empty() => {
+            Some(after) if trimmed(after).is_empty() => {
                 return Err(BuildError::syntax(format!("the selector `{text}` ends in a comma")));
             }
-            Some(after) => after.trim(),
+            Some(after) => trimmed(after),
             None => "",
         };
     }
@@ -262,14 +269,14 @@ fn requirement(text: &str) -> Option<Requirement> {
         }
     }
     if let Some((key, bound)) = text.split_once('>') {
-        return Some(Requirement::Greater(word(key)?, bound.trim().parse().ok()?));
+        return Some(Requirement::Greater(word(key)?, trimmed(bound).parse().ok()?));
     }
     if let Some((key, bound)) = text.split_once('<') {
-        return Some(Requirement::Less(word(key)?, bound.trim().parse().ok()?));
+        return Some(Requirement::Less(word(key)?, trimmed(bound).parse().ok()?));
     }
     if let Some((head, set)) = text.split_once('(') {
-        let values = set.trim().strip_suffix(')')?.split(',').map(value_word).collect::<Option<Vec<String>>>()?;
-        let mut words = head.split_whitespace();
+        let values = trimmed(set).strip_suffix(')')?.split(',').map(value_word).collect::<Option<Vec<String>>>()?;
+        let mut words = head.split(BLANKS).filter(|word| !word.is_empty());
         let (key, operator) = (words.next()?, words.next()?);
         return match (operator, words.next()) {
             ("in", None) => Some(Requirement::In(word(key)?, values)),
@@ -282,14 +289,14 @@ fn requirement(text: &str) -> Option<Requirement> {
 
 /// A key: an optional domain, a slash, a name of at most 63 letters, digits, `-`, `_`, `.`.
 fn word(text: &str) -> Option<String> {
-    let text = text.trim();
+    let text = trimmed(text);
     let name = text.rsplit('/').next().unwrap_or_default();
-    (!name.is_empty() && is_name(name) && text.matches('/').count() <= 1 && !text.contains(char::is_whitespace))
+    (!name.is_empty() && is_name(name) && text.matches('/').count() <= 1 && !text.contains(BLANKS))
         .then(|| text.to_owned())
 }
 
 fn value_word(text: &str) -> Option<String> {
-    let text = text.trim();
+    let text = trimmed(text);
     (text.is_empty() || is_name(text)).then(|| text.to_owned())
 }
 
