@@ -40,8 +40,8 @@ pub(crate) fn add(
             }
             let gvk = resource.gvk();
             apply(resource, &gvk, spec, Create::Scalar, &mut |node| {
-                let old = if node.is_null() { None } else { node.scalar_text().map(std::borrow::Cow::into_owned) };
-                let old = old.unwrap_or_default();
+                // Of a null too, as it is written.
+                let old = node.scalar_text().unwrap_or_default().into_owned();
                 let name = match end {
                     End::Prefix => format!("{text}{old}"),
                     End::Suffix => format!("{old}{text}"),
