@@ -60,7 +60,9 @@ impl Thread {
                 Err(error) => return Err(error),
             };
         }
-        Ok(Self::of(pull, &comments, reviews, permissions))
+        // Whoever was held by name has left what is shown, and is held by that name all the same.
+        let names: Vec<&str> = reading.fleet.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+        Ok(Self::of(pull, &comments, reviews, permissions, &names))
     }
 
     fn of(
@@ -68,6 +70,7 @@ impl Thread {
         comments: &[Comment],
         reviews: Vec<Review>,
         permissions: BTreeMap<String, Permission>,
+        names: &[&str],
     ) -> Self {
         let marks = Marks::read(&pull.body);
         let clusters: Vec<&str> = marks.clusters().map(ClusterName::as_str).collect();
@@ -76,7 +79,7 @@ impl Thread {
             [one] => format!("the text above is what is asked of {one}"),
             many => format!("the text above is what is asked, for {} clusters", many.len()),
         };
-        let conversation = Conversation::of(comments, &pull.author, &permissions, &clusters, &standing);
+        let conversation = Conversation::of(comments, &pull.author, &permissions, names, &standing);
         Self { pull, marks, conversation, reviews, permissions }
     }
 
@@ -160,7 +163,7 @@ mod tests {
         let reviews = vec![review("carol", "1"), review("dave", "2"), review("olga", "2"), review("eve", "9")];
         let writes = ["alice", "bob", "carol", "eve"].map(|name| (name.to_owned(), Permission::Write));
         let permissions = writes.into_iter().chain([("olga".to_owned(), Permission::Read)]).collect();
-        Thread::of(pull, &comments, reviews, permissions)
+        Thread::of(pull, &comments, reviews, permissions, &["a", "b"])
     }
 
     fn given(thread: &Thread, cluster: &str, of: &str) -> Vec<String> {

@@ -5,6 +5,7 @@ mod counted;
 mod faults;
 mod flow;
 mod rules;
+mod together;
 
 use std::sync::Arc;
 
