@@ -174,7 +174,7 @@ impl Controller {
         let mut layers = Vec::new();
         for cluster in parts {
             match (wanted.get(cluster), kept.get(cluster)) {
-                (Some(wanted), _) => match self.layer(reading, branch, wanted) {
+                (Some(wanted), _) => match self.layer(reading, branch, stack, wanted) {
                     Ok(layer) => layers.extend(layer),
                     // What is wrong with one is no reason not to ask for the others.
                     Err(error) => failed.push((cluster.clone(), error)),
@@ -259,6 +259,7 @@ impl Controller {
         &self,
         reading: &FleetReading,
         branch: &BranchName,
+        stack: Option<&Stack>,
         wanted: &Wanted<'_>,
     ) -> Result<Option<Layer>, anyhow::Error> {
         let (view, repository) = (&wanted.position.view, self.planner.repository());
@@ -266,10 +267,12 @@ impl Controller {
             let same = wanted.request.is_none_or(|request| known.trailers.stage == request.commit.stage);
             Ok(same && known.is_on(repository, reading, view)?)
         };
-        if let Some(known) = &wanted.asking.proposal
-            && up_to_date(known)?
+        // As the branch is now: another process may have proposed it since the pass began.
+        let known = stack.and_then(|stack| stack.proposal(&wanted.asking.subject(view)));
+        if let Some(known) = known.filter(|known| known.trailers.plan == wanted.asking.plan)
+            && up_to_date(&known)?
         {
-            return Ok(Some(Layer::Known(view.name.clone(), known.commit.clone())));
+            return Ok(Some(Layer::Known(view.name.clone(), known.commit)));
         }
         let Some(request) = wanted.request else { return Ok(None) };
         self.draft(reading, branch, view, wanted.plan, request).map(|draft| Some(Layer::New(Box::new(draft))))

@@ -145,6 +145,21 @@ impl Board {
         pulls
     }
 
+    /// The same as they are now: what was read when the pass began may be another process' work by now.
+    pub(super) async fn pulls_again(
+        &self,
+        forge: &Forge,
+        reading: &FleetReading,
+        branch: &BranchName,
+    ) -> Asked<Vec<PullRequest>> {
+        {
+            let mut known = self.known.lock().await;
+            known.pulls.remove(branch);
+            known.open.remove(branch);
+        }
+        self.pulls(forge, reading, branch).await
+    }
+
     /// Keeps what became of a pull request that was opened or changed just now.
     pub(super) async fn keep(&self, branch: &BranchName, pull: PullRequest) {
         let mut known = self.known.lock().await;

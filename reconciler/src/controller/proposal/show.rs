@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use rollout::{ApprovalRequest, ApprovalScope, ClusterName, PlanDigest, Roster};
+use jiff::SignedDuration;
+use rollout::{ApprovalRequest, ApprovalScope, ClusterName, CommitId, PlanDigest, Roster};
 
 use super::ask::{Position, Told};
 use super::board::Board;
@@ -12,17 +13,22 @@ use super::group::Group;
 use super::marks::Marks;
 use super::stack::{Proposal, Stack};
 use super::status::{Readiness, status};
-use super::text::{Content, Proposed, same_text, since};
+use super::text::{Content, Proposed, same_text, since, whole};
 use super::thread::Thread;
-use super::{Asking, body_path};
+use super::{Asking, WITHDRAWN, body_path};
 use crate::controller::Controller;
 use crate::controller::planner::{ClusterView, FleetReading};
 use crate::forge::{CommitStatus, Edit, Forge, ForgeError, NewPullRequest, PullRequest, PullRequestState};
 use crate::git::{BranchName, GitError};
 
+/// The time within which whoever has pushed a branch opens its pull request.
+const OPENED_WITHIN: SignedDuration = SignedDuration::from_secs(60);
+
 /// What people see on the forge of a branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
+    /// The head that this process has pushed: it is the one that opens the pull request.
+    pushed: Option<CommitId>,
     /// The head, and what its status says.
     status: Option<(String, CommitStatus)>,
     /// Why the pull request could not be opened or renewed.
@@ -100,6 +106,9 @@ impl Controller {
         let branch = showing.branch;
         let before = self.shown(branch);
         let mut shown = Shown { problem: None, ..before.clone() };
+        if showing.is_new {
+            shown.pushed = Some(showing.stack.head.clone());
+        }
         let told = match self.show_on(&forge, reading, board, showing, &mut shown).await {
             Ok(told) => told,
             Err(error) => {
@@ -125,13 +134,29 @@ impl Controller {
         shown: &mut Shown,
     ) -> Result<Told, ForgeError> {
         let (base, head) = (reading.layout.branch.as_str(), showing.branch.as_str());
-        let pulls = board.pulls(forge, reading, showing.branch).await?;
+        let is_open = |pull: &PullRequest| pull.state == PullRequestState::Open;
+        let mut pulls = board.pulls(forge, reading, showing.branch).await?;
+        if !pulls.iter().any(is_open) {
+            // Looked for once more right before one is opened: another process may have been faster.
+            pulls = board.pulls_again(forge, reading, showing.branch).await?;
+        }
         let merged = |pull: &PullRequest| matches!(pull.state, PullRequestState::Merged { .. });
         if pulls.iter().any(|pull| merged(pull) && pull.head == showing.stack.head.as_str()) {
             // Its merge is on its way to us.
             return Ok(Told::Nothing);
         }
-        let open = match pulls.iter().find(|pull| pull.state == PullRequestState::Open) {
+        let is_ours = shown.pushed.as_ref() == Some(&showing.stack.head);
+        if !is_ours && !pulls.iter().any(is_open) && self.is_being_opened(showing)? {
+            return Ok(Told::Nothing);
+        }
+        // Of two that were opened at the very same time the first stays.
+        let mut open: Vec<&PullRequest> = pulls.iter().filter(|pull| is_open(pull)).collect();
+        open.sort_by_key(|pull| pull.number);
+        for second in open.iter().skip(1) {
+            let body = whole(format!("{WITHDRAWN} Another pull request asks the same.\n\n{}", second.body));
+            forge.edit(second.number, &Edit { title: None, body: Some(&body), close: true }).await?;
+        }
+        let open = match open.first() {
             Some(pull) => Some(board.thread(forge, reading, pull, !showing.group.rules.take_anybody()).await?),
             None => None,
         };
@@ -159,6 +184,18 @@ impl Controller {
             Some(thread) => self.reply(forge, reading, showing, thread).await,
             None => Ok(Told::New),
         }
+    }
+
+    /// Whether another process has pushed this just now. It is about to open the pull request, and forges may take two that come at once;
+    /// where it has died, somebody else does it soon.
+    fn is_being_opened(&self, showing: &Showing<'_>) -> Result<bool, ForgeError> {
+        let made = self.planner.repository().committed_at(&showing.stack.head);
+        let made = made.map_err(|error| ForgeError::Unavailable {
+            action: format!("read when {} was proposed", showing.branch),
+            reason: error.to_string(),
+        })?;
+        let age = self.clock.now().duration_since(made);
+        Ok(age.abs() < OPENED_WITHIN)
     }
 
     /// Sets the status of the head, unless it is so. Of a commit that was pushed and shown just now none has to be asked for.
