@@ -4,6 +4,7 @@
 
 pub mod access;
 pub mod adopt;
+mod advance;
 mod asking;
 mod changes;
 pub mod clock;
@@ -20,6 +21,7 @@ mod near;
 pub mod parts;
 mod pass;
 pub mod people;
+mod perform;
 mod plan;
 pub mod planner;
 pub mod proposal;
@@ -27,6 +29,7 @@ mod report;
 pub mod sources;
 mod standing;
 mod views;
+mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

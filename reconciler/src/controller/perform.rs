@@ -1,0 +1,259 @@
+//! Carrying out an effect: reading, committing, pushing, and telling whoever applies what was committed.
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use overlays::{Apply, RenderedTree};
+use rollout::{Effect, LedgerState, StageCommit, StageName, World};
+
+use super::Controller;
+use super::asking::request;
+use super::commit::{self, Signature, StaleDecision};
+use super::direct;
+use super::directory::ClusterDirectory;
+use super::planner::{ClusterView, FleetReading};
+use super::report::{ClusterOutcome, ClusterPass, CommittedStage};
+use super::standing::Standing;
+use crate::cluster::Cluster;
+use crate::git::{CommitDraft, CommitOutcome, PushOutcome};
+
+/// What is due within this time is done in the same pass.
+const AT_ONCE: SignedDuration = SignedDuration::from_millis(5);
+
+impl Controller {
+    pub(super) async fn perform(
+        &self,
+        reading: &FleetReading,
+        view: &Arc<ClusterView>,
+        world: &World,
+        effect: Effect,
+        pass: &mut ClusterPass,
+    ) -> Result<Performed, anyhow::Error> {
+        let now = self.clock.now();
+        match effect {
+            Effect::Observe { confirm, at } => {
+                if at.duration_since(now) > AT_ONCE {
+                    pass.next = Some(pass.next.map_or(at, |next| next.min(at)));
+                    return Ok(Performed::Nothing);
+                }
+                self.clock.sleep_until(at).await;
+                let now = self.clock.now();
+                let cluster = self.clusters.cluster(&view.cluster);
+                self.ensure_applied(reading, view, cluster.as_ref(), now).await;
+                self.ensure_told(reading, view, cluster.as_ref(), now).await;
+                let request = request(view, world, confirm, now);
+                // First the watches: what changes after the reading is told, and nothing in between is missed.
+                cluster.follow(&request).await;
+                let observation = cluster.observe(&request).await;
+                self.remember(&view.name, |memory| memory.observation = Some(observation));
+                Ok(Performed::Again)
+            }
+            Effect::Backup { rollout, .. } => {
+                if let Err(error) = self.clusters.cluster(&view.cluster).back_up(&rollout, now).await {
+                    tracing::warn!(cluster.name = %view.name, %error, "backup of `{}` failed", view.name);
+                }
+                // Only a new reading shows the report.
+                self.remember(&view.name, |memory| memory.observation = None);
+                Ok(Performed::Again)
+            }
+            Effect::Commit(commit) => self.commit_stage(reading, view, &commit, false, pass),
+            Effect::Revert(commit) => self.commit_stage(reading, view, &commit, true, pass),
+            Effect::Close(close) => {
+                let signature = Signature::of(&reading.fleet.policy)?;
+                let draft = commit::close_draft(&close, &view.directory, &signature, now)?;
+                let evidence = close.ledger.verified.as_ref().map(evidence_lines).unwrap_or_default();
+                let stage = StageName::Verify.into();
+                self.push(reading, view, &draft, &signature, CommittedDraft { stage, reverted: false, evidence }, pass)
+            }
+            // People are asked once for all clusters, at the end of the pass.
+            Effect::RequestApproval(_) => Ok(Performed::Nothing),
+            Effect::Wait { stage, reason, until } => {
+                if let Some(until) = until {
+                    pass.next = Some(pass.next.map_or(until, |next| next.min(until)));
+                }
+                pass.outcome = ClusterOutcome::Waiting { stage, reason, until };
+                Ok(Performed::Nothing)
+            }
+            Effect::Hold { stage, reasons, help } => {
+                pass.outcome = ClusterOutcome::Held { stage, reasons, help };
+                Ok(Performed::Nothing)
+            }
+            Effect::Blocked { reasons } => {
+                pass.outcome = ClusterOutcome::Blocked { reasons };
+                Ok(Performed::Nothing)
+            }
+            Effect::Done => {
+                pass.outcome = ClusterOutcome::Done;
+                Ok(Performed::Nothing)
+            }
+        }
+    }
+
+    fn commit_stage(
+        &self,
+        reading: &FleetReading,
+        view: &Arc<ClusterView>,
+        commit: &StageCommit,
+        revert: bool,
+        pass: &mut ClusterPass,
+    ) -> Result<Performed, anyhow::Error> {
+        let signature = Signature::of(&reading.fleet.policy)?;
+        let now = self.clock.now();
+        let draft = if revert {
+            let (restored, current) = self.restored(reading, view, commit)?;
+            commit::revert_draft(commit, &view.directory, &restored, &current, &signature, now)
+        } else {
+            let parts = match &view.running {
+                Some((plan, parts)) if plan.digest == commit.plan => parts.as_ref(),
+                _ => view.parts.as_ref(),
+            };
+            commit::stage_draft(commit, &view.directory, parts, &signature, now)
+        };
+        let draft = match draft {
+            Ok(draft) => draft,
+            Err(StaleDecision::Git(error)) => return Err(error.into()),
+            Err(stale) => return Err(stale.into()),
+        };
+        let record = commit.ledger.last_record(&commit.stage);
+        let evidence = record.and_then(|record| record.opened_by.as_ref()).map(evidence_lines).unwrap_or_default();
+        let made = CommittedDraft { stage: commit.stage.clone(), reverted: revert, evidence };
+        self.push(reading, view, &draft, &signature, made, pass)
+    }
+
+    /// The part of a reverted stage as it was before, and as it is.
+    fn restored(
+        &self,
+        reading: &FleetReading,
+        view: &ClusterView,
+        commit: &StageCommit,
+    ) -> Result<(RenderedTree, RenderedTree), anyhow::Error> {
+        let undone =
+            commit.undoes.as_ref().ok_or_else(|| anyhow::anyhow!("the revert of {} names no commit", commit.stage))?;
+        let parent = self.planner.repository().parent(undone)?;
+        let parent = parent.ok_or_else(|| anyhow::anyhow!("commit {undone} has no parent to go back to"))?;
+        let snapshot = self.planner.repository().deploy_snapshot(&reading.layout, &parent)?;
+        let before = ClusterDirectory::read(&snapshot, &view.name)?;
+        let parts = view.running.as_ref().map_or(&view.parts, |(_, parts)| parts);
+        let part = parts.iter().find(|part| part.stage == commit.stage);
+        let part = part.ok_or_else(|| anyhow::anyhow!("the plan has no stage {} any more", commit.stage))?;
+        let scope = part.scope(&view.name);
+        let within = |tree: &RenderedTree| -> RenderedTree {
+            let mut found = RenderedTree::new();
+            for folder in &scope {
+                found.extend(&tree.below(folder));
+            }
+            found
+        };
+        Ok((within(&before.files), within(&view.directory.files)))
+    }
+
+    fn push(
+        &self,
+        reading: &FleetReading,
+        view: &Arc<ClusterView>,
+        draft: &CommitDraft,
+        signature: &Signature,
+        made: CommittedDraft,
+        pass: &mut ClusterPass,
+    ) -> Result<Performed, anyhow::Error> {
+        let repository = self.planner.repository();
+        let branch = &reading.layout.branch;
+        if repository.head(branch)? != draft.parent {
+            return Ok(Performed::Moved);
+        }
+        let commit = match repository.commit(draft, &signature.signing)? {
+            CommitOutcome::Created(commit) => commit,
+            CommitOutcome::Unchanged => return Ok(Performed::Moved),
+        };
+        match repository.push(branch, &commit, draft.parent.as_ref())? {
+            PushOutcome::Pushed => {
+                tracing::info!(cluster.name = %view.name, stage.name = %made.stage, git.commit = %commit, "committed stage `{}` of `{}`", made.stage, view.name);
+                self.stands(&view.name, Standing::of(view).begun());
+                pass.committed.push(CommittedStage {
+                    stage: made.stage,
+                    commit,
+                    reverted: made.reverted,
+                    evidence: made.evidence,
+                });
+                Ok(Performed::Pushed)
+            }
+            PushOutcome::Lost { actual } => {
+                tracing::info!(cluster.name = %view.name, ?actual, "lost the race for `{branch}`; planning again");
+                Ok(Performed::Moved)
+            }
+            PushOutcome::RejectedByHook { message } => Err(anyhow::anyhow!(
+                "a hook of the repository rejected stage {} of {}: {message}; nothing was pushed, and the next pass tries again",
+                made.stage,
+                view.name
+            )),
+        }
+    }
+
+    /// Flux is told of a commit before its effect is looked for, whoever brought it onto the branch: it would find it at its own interval, which
+    /// may be an hour. A new process cannot know what the one before it told, and tells it once more.
+    async fn ensure_told(
+        &self,
+        reading: &FleetReading,
+        view: &ClusterView,
+        cluster: &dyn Cluster,
+        now: jiff::Timestamp,
+    ) {
+        let runs = view.directory.ledger().is_some_and(|ledger| ledger.state == LedgerState::Running);
+        if !runs
+            || reading.fleet.policy.apply != Apply::Flux
+            || self.memory(&view.name).told == Some(view.directory.ids)
+        {
+            return;
+        }
+        if let Err(error) = cluster.nudge(&view.flux_references(), now).await {
+            tracing::warn!(cluster.name = %view.name, %error, "Flux was not told of the commit; it finds it at its own interval");
+        }
+        self.remember(&view.name, |memory| memory.told = Some(view.directory.ids));
+    }
+
+    /// Without Flux the directory is applied by us: after a commit, and once by each new process, since it cannot know what the
+    /// one before it still did.
+    async fn ensure_applied(
+        &self,
+        reading: &FleetReading,
+        view: &ClusterView,
+        cluster: &dyn Cluster,
+        now: jiff::Timestamp,
+    ) {
+        let Some(commit) = reading.deploy_head().filter(|_| reading.fleet.policy.apply == Apply::Direct) else {
+            return;
+        };
+        if self.memory(&view.name).applied == Some(view.directory.ids) {
+            return;
+        }
+        let request = direct::request(&reading.fleet, view, commit);
+        match cluster.apply(&request, now).await {
+            Ok(report) => direct::tell(view, &report),
+            Err(error) => {
+                // The next observation carries the problem, so the gate says it.
+                tracing::warn!(cluster.name = %view.name, %error, "could not apply the directory of `{}`", view.name);
+                return;
+            }
+        }
+        self.remember(&view.name, |memory| memory.applied = Some(view.directory.ids));
+    }
+}
+
+/// What carrying out an effect leads to.
+pub(super) enum Performed {
+    Nothing,
+    Again,
+    Moved,
+    Pushed,
+}
+
+/// What is said of a commit once it is pushed.
+struct CommittedDraft {
+    stage: rollout::StageId,
+    reverted: bool,
+    evidence: Vec<String>,
+}
+
+fn evidence_lines(evidence: &rollout::Evidence) -> Vec<String> {
+    evidence.facts.iter().map(|fact| format!("{}: {}", fact.object, fact.seen)).collect()
+}

@@ -1,0 +1,106 @@
+//! What `step` is asked about: a cluster's plan, its branch, its reading and its people, as one value.
+
+use rollout::{ApprovalRecord, Effect, Pause, People, Prerequisite, World};
+
+use super::access::Clusters;
+use super::asking::request;
+use super::planner::{ClusterView, FleetReading, PlanError, Planner};
+use super::proposal::{self, Asking, Board, Mergers};
+use super::report::ClusterOutcome;
+use super::standing;
+use super::{Controller, Memory};
+
+impl Controller {
+    pub(super) async fn world(
+        &self,
+        reading: &FleetReading,
+        board: &Board,
+        view: &ClusterView,
+        askings: &[Asking],
+        people: People,
+        now: jiff::Timestamp,
+    ) -> World {
+        let prerequisite = {
+            let standings = self.standings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            standing::prerequisite(&reading.fleet, &view.cluster, &standings)
+        };
+        let memory = self.memory(&view.name);
+        let mut mergers = memory.mergers.clone();
+        let approvals = askings.iter().filter_map(Asking::record).collect();
+        let mut world = world(reading, view, memory, prerequisite.into_iter().collect(), approvals);
+        world.people = people;
+        proposal::name_mergers(&self.planner, board, reading, view, &mut world.deploy, &mut mergers).await;
+        world.history = rollout::record(&world, now);
+        self.remember(&view.name, |memory| {
+            memory.history = world.history.clone();
+            memory.mergers = mergers;
+        });
+        world
+    }
+
+    /// What the next pass would decide about a cluster, from one reading. Nothing is written anywhere.
+    ///
+    /// # Errors
+    /// [`PlanError`] when proposed branches, or the commits that people are judged by, cannot be read.
+    pub async fn explain(
+        planner: &Planner,
+        reading: &FleetReading,
+        view: &ClusterView,
+        clusters: &dyn Clusters,
+        now: jiff::Timestamp,
+    ) -> Result<ClusterOutcome, PlanError> {
+        let board = Board::default();
+        let askings = proposal::askings(planner, &board, reading, view).await?;
+        let approvals = askings.iter().filter_map(Asking::record).collect();
+        let mut world = world(reading, view, Memory::default(), Vec::new(), approvals);
+        world.people = proposal::people(planner, &board, reading, view).await?;
+        proposal::name_mergers(planner, &board, reading, view, &mut world.deploy, &mut Mergers::default()).await;
+        world.observation = Some(clusters.cluster(&view.cluster).observe(&request(view, &world, true, now)).await);
+        world.history = rollout::record(&world, now);
+        for effect in rollout::step(&world, now) {
+            match effect {
+                Effect::Wait { stage, reason, until } => return Ok(ClusterOutcome::Waiting { stage, reason, until }),
+                Effect::Hold { stage, reasons, help } => return Ok(ClusterOutcome::Held { stage, reasons, help }),
+                Effect::Blocked { reasons } => return Ok(ClusterOutcome::Blocked { reasons }),
+                Effect::Done => return Ok(ClusterOutcome::Done),
+                Effect::Commit(commit) => {
+                    let reason =
+                        rollout::Reason::new("its gate is open; the controller commits it next").help("stepgate run");
+                    return Ok(ClusterOutcome::Waiting { stage: Some(commit.stage), reason, until: None });
+                }
+                Effect::Observe { .. }
+                | Effect::Backup { .. }
+                | Effect::RequestApproval(_)
+                | Effect::Revert(_)
+                | Effect::Close(_) => {}
+            }
+        }
+        let reason = rollout::Reason::new("the controller has something to do").help("stepgate run");
+        Ok(ClusterOutcome::Waiting { stage: None, reason, until: None })
+    }
+}
+
+fn world(
+    reading: &FleetReading,
+    view: &ClusterView,
+    memory: Memory,
+    prerequisites: Vec<Prerequisite>,
+    approvals: Vec<ApprovalRecord>,
+) -> World {
+    let policy = &reading.fleet.policy;
+    let by_policy = policy.is_paused(view.name.as_str());
+    let place = if by_policy { "stepgate.yaml".to_owned() } else { format!("the specification of {}", view.name) };
+    World {
+        plan: view.plan.clone(),
+        running: view.running.as_ref().map(|(plan, _)| plan.clone()),
+        ledger: view.directory.ledger().cloned(),
+        deploy: view.head.clone(),
+        observation: memory.observation,
+        history: memory.history,
+        paused: (by_policy || view.cluster.paused).then_some(Pause { place, reason: None }),
+        foreign_change: view.foreign.clone(),
+        prerequisites,
+        approvals,
+        people: People::default(),
+    }
+}
