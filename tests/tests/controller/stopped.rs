@@ -156,11 +156,17 @@ fn run_with_deaths(fleet: &Fleet, survives: impl Fn(Act) -> bool + Send + Sync +
 fn a_controller_killed_after_every_push_comes_to_the_same_end() {
     let fleet = Fleet::new();
     fleet.bump();
-    // Telling Flux follows the push, so the process never learns that it has pushed.
-    let deaths = run_with_deaths(&fleet, |act| act != Act::Nudge);
+    // Telling Flux follows the push, so the process never learns that it has pushed. The next one tells Flux again, and survives it.
+    let (repository, branch) = (fleet.repository.clone(), fleet.layout.branch.clone());
+    let known = Mutex::new(repository.head(&branch).unwrap());
+    let deaths = run_with_deaths(&fleet, move |act| {
+        let head = repository.head(&branch).unwrap();
+        act != Act::Nudge || std::mem::replace(&mut *known.lock().unwrap(), head.clone()) == head
+    });
     assert_same_end(&fleet);
+    // Of a closed ledger Flux is not told: what it applies has not changed.
     let commits: usize = CLUSTERS.iter().map(|cluster| fleet.stages(cluster).len()).sum();
-    assert_eq!(deaths, commits);
+    assert!((commits - CLUSTERS.len()..=commits).contains(&deaths), "{deaths} deaths, {commits} commits");
 }
 
 #[test]
