@@ -61,6 +61,7 @@ async fn merge_all(scene: &Scene, gitea: &Gitea) -> anyhow::Result<()> {
             let style = STYLES[merged % STYLES.len()];
             merged += usize::from(gitea.merge("alice", number, style).await.is_ok());
         }
+        // A person looks now and then.
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     Ok(())

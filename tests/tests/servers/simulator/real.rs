@@ -153,6 +153,7 @@ impl Stand {
                 let left: Vec<String> = left.collect();
                 anyhow::bail!("after {step:?} these differ:\n{}", left.join("\n"));
             }
+            // Between two readings; what is waited for is a verdict, not a time.
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         println!("{step:?}: {} scenarios settled after {} s", played.len(), start.elapsed().as_secs());
@@ -245,6 +246,7 @@ impl Stand {
         let start = Instant::now();
         while configs.create(&dry_run, &refused).await.is_err() != begins {
             ensure!(start.elapsed() < PATIENCE, "the API server does not take notice of the policy");
+            // The API server tells nobody when it has taken notice.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         Ok(())
