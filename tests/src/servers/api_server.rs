@@ -1,6 +1,5 @@
 //! A Kubernetes API server with its etcd and, where wanted, the controllers of workloads.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use super::certificate::{Authority, Identity};
+use super::port::free_port;
 use super::process::Process;
 use super::programs::Programs;
 
@@ -199,9 +199,4 @@ fn start_etcd(programs: &Programs, folder: &Path, client_port: u16, peer_port: u
         // What is tested survives the death of processes; nothing here survives that of the machine.
         .arg("--unsafe-no-fsync");
     Process::start(folder, "etcd", command)
-}
-
-/// A port on loopback that nobody listens on.
-pub(super) fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

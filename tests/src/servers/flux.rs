@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::api_server::{ApiServer, free_port};
+use super::api_server::ApiServer;
 use super::manifests::{apply, define, kustomized};
+use super::port::free_port;
 use super::process::{Process, answers};
 use super::programs::Programs;
 

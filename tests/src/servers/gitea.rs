@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
-use super::api_server::free_port;
+use super::port::free_port;
 use super::process::{Process, answers};
 use super::programs::Programs;
 

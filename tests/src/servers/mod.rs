@@ -15,6 +15,7 @@ pub mod gitea;
 mod isolation;
 mod kubelet;
 pub mod manifests;
+mod port;
 mod process;
 mod programs;
 mod restore;

@@ -45,16 +45,20 @@ impl Process {
         mut ready: impl FnMut() -> R,
     ) -> anyhow::Result<()> {
         let start = Instant::now();
-        while !ready().await {
+        loop {
+            // Asked before its end is looked for: somebody else may answer in place of a program that has ended.
+            let is_ready = ready().await;
             if let Some(status) = self.child.try_wait()? {
                 bail!("{} ended ({status}):\n{}", self.name, self.last_lines());
+            }
+            if is_ready {
+                return Ok(());
             }
             if start.elapsed() > limit {
                 bail!("{} was not ready after {} s:\n{}", self.name, limit.as_secs(), self.last_lines());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Ok(())
     }
 
     /// Kills it as a power cut does.

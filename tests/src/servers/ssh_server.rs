@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use tokio::net::TcpStream;
 
-use super::api_server::free_port;
+use super::port::free_port;
 use super::process::Process;
 
 /// Where Debian's openssh-server puts it: it has to be started by its whole path.
