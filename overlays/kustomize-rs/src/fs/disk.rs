@@ -6,23 +6,34 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(target_os = "linux")]
+use super::beneath::{Beneath, Links};
 use super::{FileError, FileSystem};
 
 /// A directory; symbolic links are followed as long as they stay inside.
 ///
 /// Reading never waits: a pipe or device is refused after it was opened without blocking, so nothing can be put in a
-/// file's place between a check and the reading. Somebody who may exchange *directories* of the tree while a build reads
-/// them can still lead it elsewhere; read a tree that others change from git.
+/// file's place between a check and the reading. Linux itself keeps the way to a file inside of the directory (openat2(2),
+/// since 5.6). Elsewhere somebody who may exchange *directories* of the tree while a build reads them can still lead it out;
+/// read a tree that others change from git there.
 #[derive(Debug, Clone)]
 pub struct DiskFileSystem {
     root: PathBuf,
+    #[cfg(target_os = "linux")]
+    beneath: Beneath,
     largest_file: u64,
 }
 
 impl DiskFileSystem {
     /// Opens a directory. Files above 32 MiB are refused.
     pub fn new(root: impl AsRef<Path>) -> std::io::Result<Self> {
-        Ok(Self { root: std::fs::canonicalize(root)?, largest_file: 32 << 20 })
+        let root = std::fs::canonicalize(root)?;
+        Ok(Self {
+            #[cfg(target_os = "linux")]
+            beneath: Beneath::new(&root)?,
+            root,
+            largest_file: 32 << 20,
+        })
     }
 
     /// Changes the size above which files are refused.
@@ -34,6 +45,23 @@ impl DiskFileSystem {
     /// The directory, without symbolic links.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Opens a file for reading.
+    fn open(&self, path: &str) -> Result<File, FileError> {
+        #[cfg(target_os = "linux")]
+        if let Some(answer) = self.beneath.open(Path::new(path)) {
+            return match answer {
+                // A link from the root of the machine may still lead back inside.
+                Err(FileError::Outside) => {
+                    let found = self.follow(path)?;
+                    let inside = found.strip_prefix(&self.root).map_err(|_| FileError::Outside)?;
+                    self.beneath.open(inside).unwrap_or(Err(FileError::Outside))
+                }
+                answer => answer,
+            };
+        }
+        open(&self.resolve(path)?).map_err(convert)
     }
 
     /// Where `path` is, without symbolic links.
@@ -58,6 +86,12 @@ impl DiskFileSystem {
     }
 }
 
+/// Says whether a path has nothing but names.
+#[cfg(target_os = "linux")]
+fn is_plain(path: &str) -> bool {
+    path.is_empty() || path.split('/').all(|name| !matches!(name, "" | "." | ".."))
+}
+
 #[allow(clippy::needless_pass_by_value, reason = "used with map_err")]
 fn convert(error: std::io::Error) -> FileError {
     match error.kind() {
@@ -70,7 +104,10 @@ fn convert(error: std::io::Error) -> FileError {
 #[cfg(unix)]
 fn open(path: &Path) -> std::io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)
+    OpenOptions::new()
+        .read(true)
+        .custom_flags((rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW).bits().cast_signed())
+        .open(path)
 }
 
 #[cfg(not(unix))]
@@ -80,7 +117,7 @@ fn open(path: &Path) -> std::io::Result<File> {
 
 impl FileSystem for DiskFileSystem {
     fn read(&self, path: &str) -> Result<Arc<[u8]>, FileError> {
-        let file = open(&self.resolve(path)?).map_err(convert)?;
+        let file = self.open(path)?;
         let metadata = file.metadata().map_err(convert)?;
         if !metadata.is_file() {
             return Err(FileError::NotAFile);
@@ -99,6 +136,10 @@ impl FileSystem for DiskFileSystem {
     }
 
     fn is_dir(&self, path: &str) -> bool {
+        #[cfg(target_os = "linux")]
+        if self.beneath.is_dir(path, Links::Followed) {
+            return true;
+        }
         self.resolve(path).is_ok_and(|path| path.is_dir())
     }
 
@@ -112,6 +153,10 @@ impl FileSystem for DiskFileSystem {
     }
 
     fn canonical(&self, path: &str) -> Result<String, FileError> {
+        #[cfg(target_os = "linux")]
+        if is_plain(path) && self.beneath.is_dir(path, Links::Refused) {
+            return Ok(path.to_owned());
+        }
         let found = self.resolve(path)?;
         let inside = found.strip_prefix(&self.root).map_err(|_| FileError::Outside)?;
         Ok(inside.to_string_lossy().replace('\\', "/"))
@@ -137,8 +182,10 @@ mod tests {
         symlink("file", root.join("a/link")).unwrap();
         symlink("../outside", root.join("out")).unwrap();
         symlink(outside.join("file"), root.join("a/out")).unwrap();
+        symlink(root.join("a"), root.join("absolute")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
         let files = DiskFileSystem::new(&root).unwrap();
-        for path in ["a/file", "b/file", "a/link", "b/link", "a/../a/file"] {
+        for path in ["a/file", "b/file", "a/link", "b/link", "a/../a/file", "absolute/link"] {
             assert_eq!(files.read(path).as_deref(), Ok(&b"inside"[..]), "{path}");
         }
         for path in ["out/file", "a/out", "../outside/file", "b/../../outside/file"] {
@@ -146,8 +193,22 @@ mod tests {
         }
         let absolute = outside.join("file");
         assert_eq!(files.read(absolute.to_str().unwrap()), Err(FileError::Outside));
-        assert_eq!((files.canonical("b").unwrap(), files.canonical("a").unwrap()), ("a".into(), "a".into()));
+        for (path, expected) in
+            [("a", "a"), ("b", "a"), ("absolute", "a"), ("", ""), ("b/../a/", "a"), ("a/link", "a/file")]
+        {
+            assert_eq!(files.canonical(path).as_deref(), Ok(expected), "{path}");
+        }
+        assert_eq!(files.canonical("out"), Err(FileError::Outside));
+        assert_eq!(files.canonical("missing"), Err(FileError::Missing));
+        assert!(matches!(files.read("loop"), Err(FileError::Other(_))));
+        assert_eq!(files.read("a"), Err(FileError::NotAFile));
         assert_eq!(files.read("a/file/x"), Err(FileError::Missing));
-        assert!(files.is_dir("b") && files.is_dir("") && !files.is_dir("a/file") && !files.is_dir("out"));
+        assert!(
+            files.is_dir("b")
+                && files.is_dir("absolute")
+                && files.is_dir("")
+                && !files.is_dir("a/file")
+                && !files.is_dir("out")
+        );
     }
 }
