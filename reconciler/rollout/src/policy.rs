@@ -81,6 +81,12 @@ impl Default for StagePolicy {
 pub struct PlanPolicy {
     /// Whether components may go to an earlier version.
     pub allow_downgrade: bool,
+    /// The policy in force for `preflight`. It has no commit of its own to count a timeout from.
+    pub preflight: StagePolicy,
+    /// The policy in force for `backup`, of which the same is true.
+    pub backup: StagePolicy,
+    /// The policy in force for `verify`.
+    pub verify: StagePolicy,
 }
 
 #[cfg(test)]

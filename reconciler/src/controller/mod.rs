@@ -24,6 +24,7 @@ pub mod people;
 mod perform;
 mod plan;
 pub mod planner;
+mod policy;
 pub mod proposal;
 mod report;
 pub mod sources;

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use kustomize_rs::yaml::Node;
 use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, Policy, RenderedTree, Weight};
 use rollout::{
-    Block, ClusterName, ClusterRole, CommitId, ComponentChange, Expectation, GroupVersions, MaintenanceWindow,
-    PlanInput, PlanPolicy, ProviderContracts, SkewFacts, StageInput, StageName, StagePolicy, UnknownTimeZone,
-    VersionStep, Week, Weekday, WindowDay,
+    Block, ClusterName, ClusterRole, CommitId, ComponentChange, Expectation, GroupVersions, PlanInput,
+    ProviderContracts, SkewFacts, StageInput, StageName, VersionStep,
 };
 
 use super::directory::{ClusterDirectory, cluster_folder, tree_digest};
 use super::machines::Specification;
 use super::parts::{Part, target_tree};
+use super::policy::{plan_policy, stage_policy, window};
 use super::{changes, expectation, people};
 use crate::cluster::FluxReference;
 use crate::git::GitError;
@@ -81,7 +81,7 @@ pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
         target: tree_digest(&target_tree(&facts.directory.files, facts.parts))?,
         stages,
         skew: skew(facts),
-        policy: PlanPolicy { allow_downgrade: policy.allows_downgrade(&facts.cluster.name) },
+        policy: plan_policy(policy, &facts.cluster.name),
         blocked,
         warnings: facts.warnings.clone(),
         ledger: facts.directory.ledger().cloned(),
@@ -89,8 +89,8 @@ pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
 }
 
 /// A window in a zone that is not known would open at the wrong time: better not at all, and said.
-fn unusable_window(window: &overlays::Window) -> Option<Block> {
-    let error = self::window(window).err()?;
+fn unusable_window(written: &overlays::Window) -> Option<Block> {
+    let error = window(written).err()?;
     Some(Block {
         code: "window-time-zone".to_owned(),
         stage: None,
@@ -235,59 +235,6 @@ fn machines(facts: &Facts<'_>, part: &Part, changes: &[ComponentChange]) -> u32 
         }
         _ => 0,
     }
-}
-
-/// The policy in force, in the form that gates use.
-pub fn stage_policy(policy: &Policy, cluster: &str, stage: &str) -> StagePolicy {
-    let effective = policy.effective(cluster, stage);
-    StagePolicy {
-        soak: effective.soak,
-        timeout: effective.timeout,
-        approval: match effective.approval {
-            overlays::Approval::None => rollout::Approval::None,
-            overlays::Approval::Rollout => rollout::Approval::Rollout,
-            overlays::Approval::Stage => rollout::Approval::Stage,
-        },
-        approvers: people::rules(&effective.approvers),
-        on_failure: match effective.on_failure {
-            overlays::OnFailure::Hold => rollout::OnFailure::Hold,
-            overlays::OnFailure::Revert => rollout::OnFailure::Revert,
-        },
-        retries: effective.retries,
-        // One that cannot be used blocks the plan.
-        windows: policy.windows(cluster).iter().filter_map(|known| window(known).ok()).collect(),
-        ..StagePolicy::default()
-    }
-}
-
-fn window(window: &overlays::Window) -> Result<MaintenanceWindow, UnknownTimeZone> {
-    const DAYS: [Weekday; 7] = [
-        Weekday::Monday,
-        Weekday::Tuesday,
-        Weekday::Wednesday,
-        Weekday::Thursday,
-        Weekday::Friday,
-        Weekday::Saturday,
-        Weekday::Sunday,
-    ];
-    let day = |day: &overlays::WindowDay| {
-        let week = match day.week {
-            overlays::Week::Every => Week::Every,
-            overlays::Week::First => Week::First,
-            overlays::Week::Second => Week::Second,
-            overlays::Week::Third => Week::Third,
-            overlays::Week::Fourth => Week::Fourth,
-            overlays::Week::Last => Week::Last,
-        };
-        let weekday = DAYS.get(usize::from(day.weekday).checked_sub(1)?)?;
-        Some(WindowDay { week, weekday: *weekday })
-    };
-    Ok(MaintenanceWindow {
-        days: window.days.iter().filter_map(day).collect(),
-        from: window.from,
-        to: window.to,
-        time_zone: window.time_zone.parse()?,
-    })
 }
 
 fn skew(facts: &Facts<'_>) -> SkewFacts {

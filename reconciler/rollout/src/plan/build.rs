@@ -347,12 +347,14 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
         state: StageState::Pending,
         expectations: vec![Expectation::ClusterHealthy { cluster: cluster_of(input) }, Expectation::Surveyed],
         reasons: Vec::new(),
+        policy: input.policy.preflight.clone(),
         ..absent(&StageName::Preflight, "")
     };
     let backup = StagePlan {
         state: StageState::Pending,
         expectations: vec![Expectation::BackupTaken],
         reasons: Vec::new(),
+        policy: input.policy.backup.clone(),
         ..absent(&StageName::Backup, "")
     };
     let verified = VerifiedExpectation {
@@ -366,6 +368,7 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
         state: StageState::Pending,
         expectations: vec![Expectation::Verified(verified), Expectation::Surveyed],
         reasons: Vec::new(),
+        policy: input.policy.verify.clone(),
         ..absent(&StageName::Verify, "")
     };
     add(preflight);

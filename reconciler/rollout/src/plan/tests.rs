@@ -251,9 +251,20 @@ fn classes_block_or_warn() {
     ] {
         let mut changed = stage("capi", "1", "2");
         changed.changes = vec![change(component, class, "v1.15.3", "v1.17.8")];
-        let plan = plan(PlanInput { policy: PlanPolicy { allow_downgrade }, ..input(vec![changed]) });
+        let plan =
+            plan(PlanInput { policy: PlanPolicy { allow_downgrade, ..PlanPolicy::default() }, ..input(vec![changed]) });
         assert_eq!(codes(&plan), expected, "{component} {class:?}");
         assert_eq!(!plan.stage(&"capi".parse().unwrap()).unwrap().risks.is_empty(), risky, "{component} {class:?}");
+    }
+}
+
+#[test]
+fn stages_without_a_part_in_git_have_the_fleets_policy() {
+    let soak = |seconds| StagePolicy { soak: std::time::Duration::from_secs(seconds), ..StagePolicy::default() };
+    let policy = PlanPolicy { preflight: soak(1), backup: soak(2), verify: soak(3), ..PlanPolicy::default() };
+    let plan = plan(PlanInput { policy, ..input(vec![stage("capi", "1", "2")]) });
+    for (name, seconds) in [("preflight", 1), ("backup", 2), ("verify", 3)] {
+        assert_eq!(plan.stage(&name.parse().unwrap()).unwrap().policy, soak(seconds), "{name}");
     }
 }
 
