@@ -114,8 +114,8 @@ fn find<'n>(
     if name.is_empty() {
         return Err(BuildError::transform("a field without name"));
     }
-    let made = || match create {
-        Create::Scalar if rest.is_empty() => Node::new(Value::String(Text::default())),
+    let made = |text: Text| match create {
+        Create::Scalar if rest.is_empty() => Node::new(Value::String(text)),
         _ => Node::from(Mapping::new()),
     };
     if is_list || create == Create::Never {
@@ -128,9 +128,11 @@ fn find<'n>(
             other => other,
         });
     }
-    let field = mapping.get_or_insert_with(name, made);
+    let field = mapping.get_or_insert_with(name, || made(Text::default()));
     if field.is_null() || field.is_flow_null() {
-        *field = made();
+        // kustomize changes the type of a null and leaves the text it was written with.
+        let written = field.scalar_text().unwrap_or_default().into_owned();
+        *field = made(Text::from(written.as_str()));
     }
     Ok(Some(field))
 }
