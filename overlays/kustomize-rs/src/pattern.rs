@@ -5,7 +5,7 @@
 use regex::Regex;
 
 use crate::error::BuildError;
-use crate::selector::compile;
+use crate::expression::compile;
 
 /// An anchored expression.
 #[derive(Debug, Clone)]

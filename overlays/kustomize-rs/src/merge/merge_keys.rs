@@ -78,3 +78,25 @@ pub(super) fn valid(used: &[bool], values: &[String], keys: &[String]) -> (Vec<S
     };
     (pick(keys), pick(values))
 }
+
+/// Fills gaps: two items that agree where both have a value, and share one, are the same. An item that agrees with
+/// several takes the values of the last, as it is compared by those it had at first.
+pub(super) fn unify(wanted: &mut [Vec<String>]) {
+    for first in 0..wanted.len() {
+        let Some(left) = wanted.get(first).cloned() else {
+            continue;
+        };
+        for second in 0..wanted.len() {
+            let Some(right) = wanted.get(second) else {
+                continue;
+            };
+            if let Some(common) = common_values(&left, right) {
+                for index in [first, second] {
+                    if let Some(slot) = wanted.get_mut(index) {
+                        slot.clone_from(&common);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -4,9 +4,9 @@
 //! keys is found, put back and removed under keys that others have. So nodes have an identity here: a [`Graph`] holds
 //! them, and lists and maps hold their numbers. What stays in several places is one for the patches that follow as well.
 
-use super::directive::{Directive, directive};
+use super::directive::Directive;
 use super::graph::{Content, Graph, Id, missing};
-use super::merge_keys::{common_values, used_keys, valid};
+use super::merge_keys::{unify, used_keys, valid};
 use super::remarks::last_remark;
 use super::strategic::{Merger, other_shape, refuse_nameless};
 use crate::error::{BuildError, BuildErrorKind};
@@ -314,49 +314,5 @@ impl Graph {
             }
         }
         Ok(Some(dest.into()))
-    }
-
-    /// Takes `$patch` out of a map.
-    fn take_map_directive(&mut self, map: Id) -> Result<Directive, BuildError> {
-        let Some(value) = self.field(map, "$patch") else {
-            return Ok(Directive::Merge);
-        };
-        let found = directive(&self.text(value))?;
-        self.remove_field(map, "$patch");
-        Ok(found)
-    }
-
-    /// Takes the items that only say `$patch` out of a list.
-    fn take_list_directive(&mut self, list: Id) -> Result<Directive, BuildError> {
-        let first = self.items(list).iter().find_map(|item| Some((*item, self.field(*item, "$patch")?)));
-        let Some((_, value)) = first.filter(|(item, _)| self.fields(*item).len() == 1) else {
-            return Ok(Directive::Merge);
-        };
-        let text = self.text(value);
-        let found = directive(&text)?;
-        self.set_element(list, None, &["$patch".to_owned()], &[text])?;
-        Ok(found)
-    }
-}
-
-/// Fills gaps: two items that agree where both have a value, and share one, are the same. An item that agrees with
-/// several takes the values of the last, as it is compared by those it had at first.
-fn unify(wanted: &mut [Vec<String>]) {
-    for first in 0..wanted.len() {
-        let Some(left) = wanted.get(first).cloned() else {
-            continue;
-        };
-        for second in 0..wanted.len() {
-            let Some(right) = wanted.get(second) else {
-                continue;
-            };
-            if let Some(common) = common_values(&left, right) {
-                for index in [first, second] {
-                    if let Some(slot) = wanted.get_mut(index) {
-                        slot.clone_from(&common);
-                    }
-                }
-            }
-        }
     }
 }

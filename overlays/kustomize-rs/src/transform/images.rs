@@ -3,11 +3,11 @@
 use super::field::{Create, set_plain, visit};
 use super::image_places::{Places, is_containers};
 use crate::error::BuildError;
+use crate::expression::compile;
 use crate::object::Object;
 use crate::pattern::Name;
 use crate::resources::Resources;
 use crate::schema::FieldSpec;
-use crate::selector::compile;
 use crate::yaml::{Node, Value};
 use regex::Regex;
 

@@ -13,6 +13,7 @@ pub(crate) mod path;
 pub(crate) mod replacements;
 pub(crate) mod replicas;
 pub(crate) mod structured;
+mod targets;
 pub(crate) mod value_add;
 pub(crate) mod variables;
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::path::{Make, look_up, split, targets};
+use super::path::{look_up, split};
 use super::structured;
+use super::targets::{Make, targets};
 use crate::error::BuildError;
 use crate::id::ResourceId;
 use crate::resource::Resource;

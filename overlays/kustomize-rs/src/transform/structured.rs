@@ -1,7 +1,8 @@
 //! Replacements that go on into JSON or YAML inside a text.
 
-use super::path::{Make, look_up, targets};
+use super::path::look_up;
 use super::plain_scalar;
+use super::targets::{Make, targets};
 use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::json::{to_json, to_pretty_json};

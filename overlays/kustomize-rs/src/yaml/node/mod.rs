@@ -1,6 +1,8 @@
 //! The typed tree that everything else works on.
 
+mod json;
 mod mapping;
+mod misfit;
 mod span;
 mod style;
 

@@ -2,7 +2,6 @@
 
 use super::super::{Holder, Limits, Rules, Scalar, emit, parse_with, resolve, resolve_v3};
 use super::{Node, Span, Text, Value};
-use crate::error::BuildError;
 
 /// How a text was written. The next value of a field is written in the same way, which can make a number a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,61 +40,6 @@ impl Node {
         let text = text.into();
         let style = if is_other_without_quotes(&text) { Style::Quoted } else { Style::Plain };
         Self { style, ..Self::from(text) }
-    }
-
-    /// Does what a way through Go's JSON does: how scalars were written is lost, large integers become floats.
-    #[allow(clippy::cast_precision_loss, reason = "that is what is lost")]
-    pub(crate) fn through_json(&mut self) {
-        const EXACT: i64 = 1 << 53;
-        self.written = None;
-        self.shared = 0;
-        self.style = match self.style {
-            Style::Plain | Style::Untyped if self.as_str().is_some_and(is_quoted_anew) => Style::Written,
-            Style::Plain | Style::Flow | Style::Misfit | Style::Untyped => Style::Plain,
-            Style::Quoted | Style::SingleQuoted | Style::Literal | Style::Folded | Style::Written => Style::Written,
-        };
-        match &mut self.value {
-            Value::Sequence(items) if items.iter().any(|item| item.changes_in_json(EXACT)) => {
-                items.iter_mut().for_each(Node::through_json);
-            }
-            Value::Mapping(mapping) if mapping.iter().any(|entry| entry.value.changes_in_json(EXACT)) => {
-                mapping.iter_mut().for_each(|entry| entry.value.through_json());
-            }
-            Value::Int(number) if !(-EXACT..=EXACT).contains(number) => self.value = Value::Float(*number as f64),
-            Value::Uint(number) => self.value = Value::Float(*number as f64),
-            // Written as `-0`, which is an integer.
-            Value::Float(number) if is_negative_zero(*number) => {
-                self.value = Value::Int(0);
-                self.written = Some("-0".into());
-            }
-            _ => {}
-        }
-    }
-
-    /// Says whether a way through JSON changes anything here. Lists and mappings in which nothing changes stay shared.
-    fn changes_in_json(&self, exact: i64) -> bool {
-        self.written.is_some()
-            || !matches!(self.style, Style::Plain | Style::Written)
-            || self.shared != 0
-            || match &self.value {
-                Value::Sequence(items) => items.iter().any(|item| item.changes_in_json(exact)),
-                Value::Mapping(mapping) => mapping.iter().any(|entry| entry.value.changes_in_json(exact)),
-                Value::Int(number) => !(-exact..=exact).contains(number),
-                Value::Uint(_) => true,
-                Value::Float(number) => is_negative_zero(*number),
-                Value::String(text) => self.style == Style::Plain && is_quoted_anew(text),
-                _ => false,
-            }
-    }
-
-    /// Finds a number that JSON cannot say.
-    pub(crate) fn find_infinite(&self) -> Option<Span> {
-        match &self.value {
-            Value::Float(number) if !number.is_finite() => Some(self.span),
-            Value::Sequence(items) => items.iter().find_map(Node::find_infinite),
-            Value::Mapping(mapping) => mapping.iter().find_map(|entry| entry.value.find_infinite()),
-            _ => None,
-        }
     }
 
     pub(crate) fn style(&self) -> Style {
@@ -176,44 +120,6 @@ impl Node {
         }
     }
 
-    /// Refuses a value that does not fit the type of its place.
-    pub(crate) fn refuse_misfits(&self) -> Result<(), BuildError> {
-        let Some(node) = self.find_misfit() else {
-            return Ok(());
-        };
-        if let Some(mapping) = node.as_mapping() {
-            let Some((entry, earlier)) = mapping.find_odd_key() else {
-                return Ok(());
-            };
-            let key = &entry.key;
-            let mut error = BuildError::syntax(match earlier {
-                Some(earlier) => format!("the key `{key}` is already on line {}", earlier.line()),
-                None => format!("the key `{key}` is no text; put it in quotes"),
-            });
-            (error.line, error.column) = (entry.key_span.line(), entry.key_span.column());
-            return Err(error);
-        }
-        let text = node.scalar_text().unwrap_or_default();
-        let mut error = BuildError::transform(format!("`{text}` does not fit the type that its place had before"))
-            .hint("put the value of the target in quotes to make it a text");
-        (error.line, error.column) = (node.span.line(), node.span.column());
-        Err(error)
-    }
-
-    /// Refuses a map that has a key twice; keys that are no text may be.
-    pub(crate) fn refuse_repeated_keys(&self) -> Result<(), BuildError> {
-        match &self.value {
-            Value::Sequence(items) => items.iter().try_for_each(Node::refuse_repeated_keys),
-            Value::Mapping(mapping) => {
-                if self.style == Style::Misfit && mapping.find_odd_key().is_some_and(|(_, earlier)| earlier.is_some()) {
-                    return self.refuse_misfits();
-                }
-                mapping.iter().try_for_each(|entry| entry.value.refuse_repeated_keys())
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Takes the place of `old` in a map: what stood there with or without brackets does so still.
     pub(crate) fn take_place_of(&mut self, old: &Node) {
         let was_empty = match &old.value {
@@ -227,37 +133,9 @@ impl Node {
         }
     }
 
-    fn find_misfit(&self) -> Option<&Node> {
-        match &self.value {
-            // What was wrong with a map may have been patched away.
-            Value::Mapping(mapping) if self.style == Style::Misfit && mapping.find_odd_key().is_some() => Some(self),
-            Value::Sequence(items) => items.iter().find_map(Node::find_misfit),
-            Value::Mapping(mapping) => mapping.iter().find_map(|entry| entry.value.find_misfit()),
-            _ => (self.style == Style::Misfit).then_some(self),
-        }
-    }
-
     /// Takes a value that is written plainly, whatever was there; still one with the scalars it was one with.
     pub(crate) fn set_plainly(&mut self, value: Value) {
         (self.value, self.written, self.style) = (value, None, Style::Plain);
-    }
-
-    /// As if the tree had been read from JSON, where texts are in quotes and everything else in brackets.
-    pub(crate) fn as_from_json(&mut self) {
-        self.written = None;
-        self.shared = 0;
-        self.style = match &mut self.value {
-            Value::Sequence(items) => {
-                items.iter_mut().for_each(Node::as_from_json);
-                Style::Flow
-            }
-            Value::Mapping(mapping) => {
-                mapping.iter_mut().for_each(|entry| entry.value.as_from_json());
-                Style::Flow
-            }
-            Value::String(_) => Style::Quoted,
-            _ => Style::Plain,
-        };
     }
 
     /// Forgets how scalars were written.
@@ -325,21 +203,8 @@ impl Node {
     }
 }
 
-fn is_negative_zero(number: f64) -> bool {
-    number.to_bits() == (-0.0_f64).to_bits()
-}
-
 const KEY_REMARK: char = 'k';
 const VALUE_REMARK: char = 'v';
-
-/// Says whether go-yaml v3 writes a text that stood there without quotes in quotes, or as a block.
-fn is_quoted_anew(text: &str) -> bool {
-    // It does not count characters beyond the basic plane as printable.
-    let is_escaped = |character: char| character > '\u{FFFF}' || character == '\u{FEFF}';
-    text.contains(|character| character == '\n' || is_escaped(character))
-        || resolve::resolve_v2(text) != Scalar::Text
-        || resolve::is_base60(text)
-}
 
 /// Says whether go-yaml v2 reads a text without quotes as something else than this text.
 pub(crate) fn is_other_without_quotes(text: &str) -> bool {

@@ -1,0 +1,54 @@
+//! Values that do not fit their places, and keys that no map may have.
+
+use super::{Node, Style, Value};
+use crate::error::BuildError;
+
+impl Node {
+    /// Refuses a value that does not fit the type of its place.
+    pub(crate) fn refuse_misfits(&self) -> Result<(), BuildError> {
+        let Some(node) = self.find_misfit() else {
+            return Ok(());
+        };
+        if let Some(mapping) = node.as_mapping() {
+            let Some((entry, earlier)) = mapping.find_odd_key() else {
+                return Ok(());
+            };
+            let key = &entry.key;
+            let mut error = BuildError::syntax(match earlier {
+                Some(earlier) => format!("the key `{key}` is already on line {}", earlier.line()),
+                None => format!("the key `{key}` is no text; put it in quotes"),
+            });
+            (error.line, error.column) = (entry.key_span.line(), entry.key_span.column());
+            return Err(error);
+        }
+        let text = node.scalar_text().unwrap_or_default();
+        let mut error = BuildError::transform(format!("`{text}` does not fit the type that its place had before"))
+            .hint("put the value of the target in quotes to make it a text");
+        (error.line, error.column) = (node.span.line(), node.span.column());
+        Err(error)
+    }
+
+    /// Refuses a map that has a key twice; keys that are no text may be.
+    pub(crate) fn refuse_repeated_keys(&self) -> Result<(), BuildError> {
+        match &self.value {
+            Value::Sequence(items) => items.iter().try_for_each(Node::refuse_repeated_keys),
+            Value::Mapping(mapping) => {
+                if self.style == Style::Misfit && mapping.find_odd_key().is_some_and(|(_, earlier)| earlier.is_some()) {
+                    return self.refuse_misfits();
+                }
+                mapping.iter().try_for_each(|entry| entry.value.refuse_repeated_keys())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn find_misfit(&self) -> Option<&Node> {
+        match &self.value {
+            // What was wrong with a map may have been patched away.
+            Value::Mapping(mapping) if self.style == Style::Misfit && mapping.find_odd_key().is_some() => Some(self),
+            Value::Sequence(items) => items.iter().find_map(Node::find_misfit),
+            Value::Mapping(mapping) => mapping.iter().find_map(|entry| entry.value.find_misfit()),
+            _ => (self.style == Style::Misfit).then_some(self),
+        }
+    }
+}
