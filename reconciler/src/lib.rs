@@ -5,6 +5,7 @@ pub mod cli;
 pub mod cluster;
 pub mod controller;
 pub mod demo;
+mod difference;
 pub mod fetch;
 pub mod forge;
 pub mod git;

@@ -5,14 +5,14 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kustomize_rs::yaml::{Limits, Mapping, Node, Value, emit};
-use kustomize_rs::{DiskFileSystem, FILE_NAMES, FileSystem, MemoryFileSystem, Options, Resources, build};
+use kustomize_rs::yaml::{Limits, Node, Value};
+use kustomize_rs::{DiskFileSystem, FILE_NAMES, FileSystem, Options, Resources, build};
 use serde::Serialize;
 use serde_json::json;
 
-use super::compare::{Change, FieldDifference, ObjectDifference, compare};
 use super::tree::Tree;
 use crate::cli::{CommandError, Exit, Format, Report, Table, output};
+use crate::difference::{Change, FieldDifference, ObjectDifference, compare, is_manifest, objects};
 
 /// Arguments of `stepgate kustomize diff`.
 #[derive(Debug, Args)]
@@ -204,34 +204,18 @@ fn collect(
             if !is_link && name != ".git" {
                 collect(files, &path, found)?;
             }
-        } else if [".yaml", ".yml", ".json"].iter().any(|extension| name.ends_with(extension)) {
+        } else if is_manifest(&name) {
             found.push((path.clone(), files.read(&path)?.to_vec()));
         }
     }
     Ok(())
 }
 
-/// The objects of rendered files: a kustomization that names them all and changes nothing.
+/// The objects of rendered files of a side.
 fn rendered(place: &Path, files: Vec<(String, Vec<u8>)>) -> Result<Resources, CommandError> {
-    const BELOW: &str = "objects";
-    if files.is_empty() {
-        return Ok(Resources::default());
-    }
-    let mut tree = MemoryFileSystem::new();
-    let mut names = Vec::new();
-    for (path, bytes) in files {
-        // The one file of a side has no name of its own.
-        let name = if path.is_empty() { BELOW.to_owned() } else { format!("{BELOW}/{path}") };
-        names.push(Node::from(name.as_str()));
-        tree.insert(&name, bytes);
-    }
-    let kustomization: Mapping = [("resources".to_owned(), Node::from(names))].into_iter().collect();
-    tree.insert("kustomization.yaml", emit(&kustomization.into()).into_bytes());
-    let options = Options { include_local_config: true, ..Options::default() };
-    build(&tree, "", &options).map_err(|mut error| {
+    objects(files).map_err(|mut error| {
         error.file = error.file.map(|file| {
-            let below = file.strip_prefix(BELOW).map(|file| file.trim_start_matches('/')).unwrap_or_default();
-            if below.is_empty() { place.display().to_string() } else { place.join(below).display().to_string() }
+            if file.is_empty() { place.display().to_string() } else { place.join(file).display().to_string() }
         });
         let hint = error.hint.take();
         let error = CommandError::new(error.to_string());

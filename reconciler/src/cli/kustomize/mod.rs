@@ -1,7 +1,6 @@
 //! `stepgate kustomize`: what `kustomize build` does, and the comparison of two of its results.
 
 mod build;
-mod compare;
 pub(super) mod diff;
 mod individual;
 mod remotes;

@@ -36,13 +36,15 @@ pub struct FieldDifference<'r> {
     /// Names joined by dots: `spec.template.spec.containers.[name=app].image`; `[a.b/c]` for a name with dots, a number for an
     /// item of a list without names.
     pub path: String,
+    /// The same, name by name.
+    pub segments: Vec<String>,
     /// What happened to it.
     pub change: Change,
     /// The value before, where there was one.
     pub old: Option<&'r Node>,
     /// The value after, where there is one.
     pub new: Option<&'r Node>,
-    /// The values are those of a Secret and must not be shown.
+    /// The values are those of a Secret, or of something encrypted, and must not be shown.
     pub secret: bool,
 }
 
@@ -100,7 +102,9 @@ fn paired<'r>(
 
 fn fields<'r>(old: &'r Resource, new: &'r Resource) -> Vec<FieldDifference<'r>> {
     let gvk = new.gvk();
-    let secret = gvk.group.is_empty() && gvk.kind == "Secret";
+    // What SOPS wrote may be encrypted in parts, and the rest is told to nobody either.
+    let encrypted = [old, new].iter().any(|side| side.node().get("sops").is_some());
+    let secret = encrypted || (gvk.group.is_empty() && gvk.kind == "Secret");
     let mut comparison = Comparison { secret, path: Vec::new(), found: Vec::new() };
     comparison.nodes(Some(old.node()), Some(new.node()));
     comparison.found
@@ -179,7 +183,8 @@ impl<'r> Comparison<'r> {
 
     fn note(&mut self, change: Change, old: Option<&'r Node>, new: Option<&'r Node>) {
         let secret = self.secret && self.holds_secret();
-        self.found.push(FieldDifference { path: self.path.join("."), change, old, new, secret });
+        let segments = self.path.clone();
+        self.found.push(FieldDifference { path: segments.join("."), segments, change, old, new, secret });
     }
 
     /// Of a Secret only what names and types it is shown: everything else, annotations with a copy of it included, may be

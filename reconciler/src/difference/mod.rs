@@ -1,0 +1,9 @@
+//! What differs between two sets of objects, by object and field: for `stepgate kustomize diff`, and for what people are asked to approve.
+
+mod compare;
+mod objects;
+mod told;
+
+pub use compare::{Change, FieldDifference, ObjectDifference, compare};
+pub use objects::{is_manifest, objects};
+pub use told::{harmless, told};
