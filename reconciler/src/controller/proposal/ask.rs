@@ -3,24 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rollout::{ApprovalRequest, ClusterName, LedgerState, Plan};
+use rollout::{ApprovalRequest, ClusterName};
 
+use super::Asking;
 use super::board::Board;
-use super::build::{Layer, build};
-use super::group::{Candidate, without_place};
+use super::build::Layer;
 use super::show::{Row, Showing};
-use super::stack::{Proposal, Stack};
-use super::{Asking, PREFIX, asked, body, body_path};
+use super::stack::Stack;
+use super::wanted::Wanted;
 use crate::controller::Controller;
-use crate::controller::commit::{Signature, StaleDecision, stage_draft};
 use crate::controller::directory::ClusterDirectory;
 use crate::controller::people::roster;
 use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading};
-use crate::git::{BranchName, CommitDraft, GitError, PushOutcome};
-
-/// The most clusters that are asked for on one branch; more would fit into no text.
-const MOST: usize = 400;
+use crate::git::{BranchName, GitError};
 
 /// Where a cluster stands with people, once a pass has decided about it.
 #[derive(Clone, Debug)]
@@ -46,15 +42,6 @@ pub struct Asked {
     pub failed: Vec<(ClusterName, anyhow::Error)>,
     /// Clusters that are asked for later, since their wave has no place for them.
     pub later: BTreeSet<ClusterName>,
-}
-
-/// A part that is wanted on a branch.
-struct Wanted<'a> {
-    position: &'a Position,
-    asking: &'a Asking,
-    plan: &'a Plan,
-    /// What is proposed now; none where it only stays.
-    request: Option<&'a ApprovalRequest>,
 }
 
 impl Controller {
@@ -90,70 +77,6 @@ impl Controller {
             }
         }
         Ok(result)
-    }
-
-    /// What is wanted on each branch, by cluster.
-    fn wanted<'a>(
-        &self,
-        reading: &FleetReading,
-        positions: &'a BTreeMap<ClusterName, Position>,
-        result: &mut Asked,
-    ) -> Result<BTreeMap<BranchName, BTreeMap<ClusterName, Wanted<'a>>>, GitError> {
-        let mut groups: BTreeMap<BranchName, BTreeMap<ClusterName, Wanted<'a>>> = BTreeMap::new();
-        for (name, position) in positions {
-            for asking in &position.askings {
-                let Some((plan, _)) = asked(&position.view).find(|(plan, _)| plan.digest == asking.plan) else {
-                    continue;
-                };
-                let request = position.request.as_deref();
-                let request = request.filter(|it| it.scope == asking.scope && it.commit.plan == asking.plan);
-                if asking.is_rejected() || position.held || (request.is_none() && asking.proposal.is_none()) {
-                    continue;
-                }
-                // Whoever was moved since is decided about anew by the next pass.
-                if !self.is_unmoved(reading, &position.view)? {
-                    continue;
-                }
-                let wanted = Wanted { position, asking, plan, request };
-                groups.entry(asking.branch.clone()).or_default().insert(name.clone(), wanted);
-            }
-        }
-        result.later = self.later(reading, &groups);
-        for wanted in groups.values_mut() {
-            wanted.retain(|name, _| !result.later.contains(name));
-            // Somebody wants the others to go on without it, so long as there are others.
-            let apart = |wanted: &Wanted<'_>| wanted.asking.said.held_by.is_some() && wanted.asking.said.apart;
-            if !wanted.values().all(apart) {
-                wanted.retain(|_, wanted| !apart(wanted));
-            }
-            while wanted.len() > MOST {
-                wanted.pop_last();
-            }
-        }
-        Ok(groups)
-    }
-
-    /// Clusters for which their wave has no place.
-    fn later(
-        &self,
-        reading: &FleetReading,
-        groups: &BTreeMap<BranchName, BTreeMap<ClusterName, Wanted<'_>>>,
-    ) -> BTreeSet<ClusterName> {
-        let running = |view: &ClusterView| view.directory.ledger().is_some_and(|it| it.state == LedgerState::Running);
-        let candidate = |(name, wanted): (&ClusterName, &Wanted<'_>)| Candidate {
-            cluster: name.clone(),
-            running: running(&wanted.position.view),
-            proposed: wanted.asking.proposal.is_some(),
-        };
-        let candidates: Vec<Candidate> = groups.values().flatten().map(candidate).collect();
-        without_place(&reading.fleet.policy, &candidates, &self.running())
-    }
-
-    fn is_unmoved(&self, reading: &FleetReading, view: &ClusterView) -> Result<bool, GitError> {
-        Ok(match &reading.deploy {
-            Some(deploy) => super::stack::folders(deploy, &view.name)? == view.directory.ids,
-            None => view.directory.ids == (None, None),
-        })
     }
 
     /// Brings one branch to what is wanted on it.
@@ -192,6 +115,13 @@ impl Controller {
                 self.withdraw(reading, board, stack, positions).await?;
             }
             return Ok(Told::Nothing);
+        }
+        if let Some(stack) = stack.filter(|stack| stack.parts.is_empty() && stack.is_somebody_elses()) {
+            anyhow::bail!(
+                "branch {branch} is there already and holds commits of somebody else, the newest {}: rename or delete it, so that what waits for \
+                 approval can be proposed there",
+                stack.head
+            );
         }
         let known = |layer: &Layer, part: &super::stack::Part| matches!(layer, Layer::Known(_, commit) if *commit == part.commit);
         let is_there = stack.is_some_and(|stack| {
@@ -251,89 +181,6 @@ impl Controller {
             }
         }
         Ok(kept)
-    }
-
-    /// The commit of one cluster: what is proposed already for this plan and stage on the directory as it is now, else a new one. None where
-    /// there is nothing to propose after all.
-    fn layer(
-        &self,
-        reading: &FleetReading,
-        branch: &BranchName,
-        stack: Option<&Stack>,
-        wanted: &Wanted<'_>,
-    ) -> Result<Option<Layer>, anyhow::Error> {
-        let (view, repository) = (&wanted.position.view, self.planner.repository());
-        let up_to_date = |known: &Proposal| -> Result<bool, GitError> {
-            let same = wanted.request.is_none_or(|request| known.trailers.stage == request.commit.stage);
-            Ok(same && known.is_on(repository, reading, view)?)
-        };
-        // As the branch is now: another process may have proposed it since the pass began.
-        let known = stack.and_then(|stack| stack.proposal(&wanted.asking.subject(view)));
-        if let Some(known) = known.filter(|known| known.trailers.plan == wanted.asking.plan)
-            && up_to_date(&known)?
-        {
-            return Ok(Some(Layer::Known(view.name.clone(), known.commit)));
-        }
-        let Some(request) = wanted.request else { return Ok(None) };
-        self.draft(reading, branch, view, wanted.plan, request).map(|draft| Some(Layer::New(Box::new(draft))))
-    }
-
-    fn draft(
-        &self,
-        reading: &FleetReading,
-        branch: &BranchName,
-        view: &ClusterView,
-        plan: &Plan,
-        request: &ApprovalRequest,
-    ) -> Result<CommitDraft, anyhow::Error> {
-        let parts = match &view.running {
-            Some((running, parts)) if running.digest == plan.digest => parts.as_ref(),
-            _ => view.parts.as_ref(),
-        };
-        let signature = Signature::of(&reading.fleet.policy)?;
-        let mut draft = match stage_draft(&request.commit, &view.directory, parts, &signature, self.clock.now()) {
-            Ok(draft) => draft,
-            Err(StaleDecision::Git(error)) => return Err(error.into()),
-            Err(stale) => return Err(stale.into()),
-        };
-        let text = body::text(plan, request, branch, &reading.layout.branch);
-        draft.edits.insert(body_path(&view.name)?, Some(Arc::from(text.into_bytes())));
-        Ok(draft)
-    }
-
-    /// Writes a branch anew; none where somebody else was faster. What people said of plans that are asked still stays on it.
-    fn rebuild(
-        &self,
-        reading: &FleetReading,
-        branch: &BranchName,
-        stack: Option<&Stack>,
-        layers: Vec<Layer>,
-        positions: &BTreeMap<ClusterName, Position>,
-    ) -> Result<Option<Stack>, anyhow::Error> {
-        let repository = self.planner.repository();
-        let subjects: Vec<Subject> = positions
-            .values()
-            .flat_map(|position| position.askings.iter().map(|asking| asking.subject(&position.view)))
-            .collect();
-        let about = |word: &&super::stack::Spoken| subjects.iter().any(|subject| word.names(subject));
-        let words: Vec<_> = stack.into_iter().flat_map(|stack| stack.words.iter().rev().filter(about)).collect();
-        let words: Vec<_> = words.into_iter().map(|word| word.commit.clone()).collect();
-        let clusters = layers.len();
-        let signature = Signature::of(&reading.fleet.policy)?;
-        // What lies there already need not be made again, unless the deploy branch has moved.
-        let top = build(repository, reading, &signature, reading.deploy_head(), layers, &words)?;
-        let Some(top) = top.filter(|top| Some(top) != reading.deploy_head()) else { return Ok(None) };
-        match repository.propose(branch, &top, stack.map(|stack| &stack.head))? {
-            PushOutcome::Pushed => {
-                tracing::info!(git.branch = %branch, git.commit = %top, clusters, "proposed `{branch}` for {clusters} clusters");
-                Ok(Some(Stack::at(repository, reading, branch, top)?))
-            }
-            PushOutcome::Lost { .. } => Ok(None),
-            PushOutcome::RejectedByHook { message } => Err(anyhow::anyhow!(
-                "a hook or rule of the repository refused the branch {branch}, which proposes {clusters} commits: {message}; allow Stepgate to \
-                 write branches below {PREFIX}"
-            )),
-        }
     }
 }
 

@@ -1,17 +1,32 @@
 //! What people are asked, as Markdown that also reads well as plain text. The same proposal gives the same text.
 
-use rollout::{ApprovalRequest, ApprovalScope, Plan, StagePlan, StageState};
+use rollout::{ApprovalRequest, ApprovalScope, ComponentChange, Plan, StagePlan, StageState};
 
+use super::notes::release_notes;
+use super::objects::changed;
+use super::room::{self, cell, fitting};
+use crate::controller::parts::Part;
 use crate::git::BranchName;
+
+/// How much of a text tells what changes, object by object, in bytes.
+const OBJECTS_ROOM: usize = 24_000;
 
 /// Headings of the text, by which the text of a pull request takes it apart.
 pub(super) const ONE_WAY: &str = "There is no way back from";
 pub(super) const RISKS: &str = "Risks";
 pub(super) const CHANGES: &str = "Changes";
+pub(super) const NOTES: &str = "Release notes";
+pub(super) const OBJECTS: &str = "What changes, object by object";
 pub(super) const EVIDENCE: &str = "What the gate before it saw";
 
 /// The text of a proposal.
-pub(super) fn text(plan: &Plan, request: &ApprovalRequest, branch: &BranchName, deploy: &BranchName) -> String {
+pub(super) fn text(
+    plan: &Plan,
+    request: &ApprovalRequest,
+    parts: &[Part],
+    branch: &BranchName,
+    deploy: &BranchName,
+) -> String {
     let commit = &request.commit;
     let stages: Vec<&StagePlan> = match &request.scope {
         ApprovalScope::Stage(stage) => plan.stages.iter().filter(|known| &known.stage == stage).collect(),
@@ -25,21 +40,24 @@ pub(super) fn text(plan: &Plan, request: &ApprovalRequest, branch: &BranchName, 
         format!("# {title}\n\nRollout {} of source commit {}, plan {}.\n", plan.rollout_id, commit.source, commit.plan);
     list(&mut text, ONE_WAY, stages.iter().flat_map(|stage| named(stage, &stage.one_way)));
     list(&mut text, RISKS, stages.iter().flat_map(|stage| named(stage, &stage.risks)));
-    text.push_str(&format!(
-        "\n## {CHANGES}\n\n| stage | component | current | next | change |\n| --- | --- | --- | --- | --- |\n"
-    ));
-    for stage in &stages {
-        for change in &stage.changes {
-            let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "-".to_owned());
-            let cells = [
-                stage.stage.to_string(),
-                change.component.clone(),
-                version(&change.old_version),
-                version(&change.new_version),
-                change.class.to_string(),
-            ];
-            text.push_str(&format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | ")));
-        }
+    let rows: String = stages.iter().flat_map(|stage| stage.changes.iter().map(|change| row(stage, change))).collect();
+    text.push_str(&format!("\n## {CHANGES}\n\n"));
+    if rows.is_empty() {
+        text.push_str("No component has another version.\n");
+    } else {
+        text.push_str("| stage | component | current | next | change |\n| --- | --- | --- | --- | --- |\n");
+        text.push_str(&rows);
+    }
+    let parts: Vec<&Part> = parts.iter().filter(|part| stages.iter().any(|stage| stage.stage == part.stage)).collect();
+    let notes = release_notes(stages.iter().copied(), parts.iter().map(|part| &part.after));
+    list(&mut text, NOTES, notes.into_iter());
+    let objects: Vec<String> = parts.iter().flat_map(|part| changed(&part.before, &part.after)).collect();
+    if !objects.is_empty() {
+        let count = objects.len();
+        let lines = objects.into_iter().map(|object| format!("- {object}\n"));
+        let entries = fitting(lines, OBJECTS_ROOM, "objects: the commit has them");
+        let summary = if count == 1 { "1 object".to_owned() } else { format!("{count} objects") };
+        text.push_str(&format!("\n## {OBJECTS}\n\n{}", folded(&summary, &entries)));
     }
     let evidence = commit.ledger.last_record(&commit.stage).and_then(|record| record.opened_by.as_ref());
     let facts = evidence.into_iter().flat_map(|evidence| &evidence.facts);
@@ -59,12 +77,29 @@ pub(super) fn text(plan: &Plan, request: &ApprovalRequest, branch: &BranchName, 
     text
 }
 
+fn row(stage: &StagePlan, change: &ComponentChange) -> String {
+    let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "-".to_owned());
+    let cells = [
+        stage.stage.to_string(),
+        change.component.clone(),
+        version(&change.old_version),
+        version(&change.new_version),
+        change.class.to_string(),
+    ];
+    format!("| {} |\n", cells.map(|text| cell(&text)).join(" | "))
+}
+
+/// Folded on a forge, and readable where it is not.
+pub(super) fn folded(summary: &str, text: &str) -> String {
+    format!("<details>\n<summary>{summary}</summary>\n\n{text}\n</details>\n")
+}
+
 fn named<'a>(stage: &'a StagePlan, lines: &'a [String]) -> impl Iterator<Item = String> + 'a {
     lines.iter().map(|line| format!("{}: {line}", stage.stage))
 }
 
 fn list(text: &mut String, heading: &str, lines: impl Iterator<Item = String>) {
-    let lines: Vec<String> = lines.map(|line| format!("- {}\n", line.replace('\n', " "))).collect();
+    let lines: Vec<String> = lines.map(|line| format!("- {}\n", room::line(&line))).collect();
     if !lines.is_empty() {
         text.push_str(&format!("\n## {heading}\n\n{}", lines.concat()));
     }

@@ -18,13 +18,20 @@ mod landed;
 mod marks;
 mod merge;
 mod mergers;
+mod notes;
+mod objects;
+mod rebuild;
 mod reply;
 mod retry;
+mod room;
+mod sections;
 mod show;
 mod stack;
 mod status;
+mod tell;
 mod text;
 mod thread;
+mod wanted;
 
 use rollout::{ApprovalScope, Plan, approval_scope};
 

@@ -4,22 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use jiff::SignedDuration;
-use rollout::{ApprovalRequest, ApprovalScope, ClusterName, CommitId, PlanDigest, Roster};
+use rollout::{ApprovalRequest, ClusterName, CommitId, PlanDigest, Roster};
 
 use super::ask::{Position, Told};
 use super::board::Board;
-use super::close::Left;
 use super::group::Group;
-use super::marks::Marks;
+use super::room::whole;
 use super::stack::{Proposal, Stack};
 use super::status::{Readiness, status};
-use super::text::{Content, Proposed, same_text, since, whole};
-use super::thread::Thread;
-use super::{Asking, WITHDRAWN, body_path};
+use super::text::same_text;
+use super::{Asking, WITHDRAWN};
 use crate::controller::Controller;
 use crate::controller::planner::{ClusterView, FleetReading};
 use crate::forge::{CommitStatus, Edit, Forge, ForgeError, NewPullRequest, PullRequest, PullRequestState};
-use crate::git::{BranchName, GitError};
+use crate::git::BranchName;
 
 /// The time within which whoever has pushed a branch opens its pull request.
 const OPENED_WITHIN: SignedDuration = SignedDuration::from_secs(60);
@@ -218,100 +216,6 @@ impl Controller {
             shown.status = known;
         }
         Ok(())
-    }
-
-    /// Title and text of a pull request: those of the proposed commits, with what is missing now, so that they stay as long as these do.
-    fn text(
-        &self,
-        reading: &FleetReading,
-        showing: &Showing<'_>,
-        open: Option<&Thread>,
-    ) -> Result<(String, String), ForgeError> {
-        let unreadable = |error: GitError| ForgeError::Unavailable {
-            action: format!("read what {} proposes", showing.branch),
-            reason: error.to_string(),
-        };
-        let repository = self.planner.repository();
-        let mut proposed = Vec::new();
-        for row in &showing.rows {
-            let snapshot = repository.deploy_snapshot(&reading.layout, &row.proposal.commit).map_err(unreadable)?;
-            let bytes = body_path(row.cluster()).and_then(|path| snapshot.read(&path)).map_err(unreadable)?;
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            proposed.push(Proposed { cluster: row.cluster(), text, readiness: row.readiness().cell() });
-        }
-        let title = match showing.rows.as_slice() {
-            [row] => {
-                let message = repository.message(&row.proposal.commit).map_err(unreadable)?;
-                message.lines().next().unwrap_or_default().to_owned()
-            }
-            rows => {
-                let what = match &showing.group.scope {
-                    ApprovalScope::Stage(stage) => stage.to_string(),
-                    ApprovalScope::Rollout => "the whole rollout".to_owned(),
-                };
-                format!("{}: {what}, {} clusters", showing.group.name, rows.len())
-            }
-        };
-        let before = open.map(|thread| thread.marks.clone()).unwrap_or_default();
-        let last_comment = open.map_or(0, |thread| thread.conversation.last);
-        let parts = showing.rows.iter().map(|row| (row.cluster(), row.plan()));
-        let marks = before.shown(&showing.stack.head, parts, last_comment);
-        let mut lines = open.map(|thread| since(&thread.pull.body)).unwrap_or_default();
-        if open.is_some() {
-            lines.extend(self.what_changed(reading, showing, &before));
-        }
-        let branches = (showing.branch.as_str(), reading.layout.branch.as_str());
-        let edited = showing.stack.is_edited();
-        let content = Content { title: &title, branches, proposed: &proposed, edited, since: &lines, marks: &marks };
-        let body = content.text();
-        Ok((title, body))
-    }
-
-    /// What is different from what was shown before, a line each.
-    fn what_changed(&self, reading: &FleetReading, showing: &Showing<'_>, before: &Marks) -> Vec<String> {
-        let mut lines = Vec::new();
-        let head: String = showing.stack.head.as_str().chars().take(10).collect();
-        for row in &showing.rows {
-            let cluster = row.cluster();
-            match before.differs(cluster, row.plan()) {
-                Some(false) => {}
-                Some(true) => {
-                    let source: String = row.proposal.trailers.source.as_str().chars().take(10).collect();
-                    lines.push(format!(
-                        "{head}: {cluster} has another plan, of source commit {source}; what was said of the one before is void"
-                    ));
-                }
-                None => lines.push(format!("{head}: {cluster} is asked for as well")),
-            }
-        }
-        for cluster in before.clusters().filter(|name| showing.rows.iter().all(|row| row.cluster() != *name)) {
-            let left = self.why_left(reading, cluster, before, showing.positions).map_or("", Left::reason);
-            lines.push(format!("{head}: {cluster} is asked for no more. {left}"));
-        }
-        lines
-    }
-
-    /// Why a cluster that was asked for is not any more, as far as this pass knows.
-    fn why_left(
-        &self,
-        reading: &FleetReading,
-        cluster: &ClusterName,
-        before: &Marks,
-        positions: &BTreeMap<ClusterName, Position>,
-    ) -> Option<Left> {
-        let Some(position) = positions.get(cluster) else { return Some(Left::Landed) };
-        let shown = position.askings.iter().find(|asking| before.of(cluster, &asking.plan).is_some());
-        match shown {
-            None => {
-                let plan = position.view.directory.ledger().map(|ledger| &ledger.plan);
-                let landed = plan.is_some_and(|plan| before.of(cluster, plan).is_some());
-                Some(if landed && reading.deploy.is_some() { Left::Landed } else { Left::Moved })
-            }
-            Some(asking) if asking.is_rejected() => Some(Left::Rejected),
-            Some(_) if position.held => Some(Left::Held),
-            Some(asking) if asking.said.held_by.is_some() => Some(Left::Apart),
-            Some(_) => None,
-        }
     }
 }
 

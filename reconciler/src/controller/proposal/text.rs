@@ -3,20 +3,16 @@
 
 use rollout::ClusterName;
 
-use super::body::{CHANGES, EVIDENCE, ONE_WAY, RISKS};
+use super::body::{CHANGES, NOTES, OBJECTS, ONE_WAY, RISKS, folded};
 use super::marks::Marks;
-
-/// The longest text of a pull request, in bytes: what the strictest forge takes, and a little less.
-const LONGEST: usize = 60_000;
+use super::room::{ELSEWHERE, LONGEST, cell, fitting, shared, shortened};
+use super::sections::Sections;
 
 /// How many lines of what has changed since it was opened are kept.
 const CHANGES_KEPT: usize = 20;
 
 /// The longest line of those, in characters.
 const LONGEST_LINE: usize = 300;
-
-/// Of how many clusters at most the names are told in a line that is the same for many.
-const NAMED: usize = 8;
 
 /// What the lines stand between that tell what has changed.
 const SINCE: (&str, &str) = ("<!-- stepgate:since -->\n", "<!-- stepgate:until -->\n");
@@ -66,7 +62,7 @@ impl Content<'_> {
         let edited = if self.edited { EDITED } else { "" };
         let room = LONGEST.saturating_sub(since.len() + marks.len() + edited.len());
         let visible = match self.proposed {
-            [one] => shortened(format!("{}{COMMANDS}", one.text), room),
+            [one] if one.text.len() + COMMANDS.len() <= room => format!("{}{COMMANDS}", one.text),
             many => self.of_many(many, room),
         };
         format!("{edited}{since}{visible}{marks}")
@@ -77,13 +73,14 @@ impl Content<'_> {
         let (branch, base) = self.branches;
         let read: Vec<(&Proposed<'_>, Sections)> = proposed.iter().map(|it| (it, Sections::read(&it.text))).collect();
         let mut text = format!("# {}\n\n", self.title);
-        for (heading, section) in [(ONE_WAY, 0), (RISKS, 1)] {
-            let lines = read.iter().flat_map(|(it, sections)| {
-                let lines = if section == 0 { &sections.one_way } else { &sections.risks };
-                lines.iter().map(|line| (line.as_str(), it.cluster.as_str()))
-            });
-            text.push_str(&shared_lines(heading, lines, room / 6));
-        }
+        let of_all = |section: fn(&Sections) -> &Vec<String>, room: usize, what: &str| {
+            let lines = read
+                .iter()
+                .flat_map(|(it, sections)| section(sections).iter().map(|line| (line.as_str(), it.cluster.as_str())));
+            shared(lines, room, what)
+        };
+        text.push_str(&under(ONE_WAY, &of_all(|sections| &sections.one_way, room / 6, "lines")));
+        text.push_str(&under(RISKS, &of_all(|sections| &sections.risks, room / 6, "lines")));
         let end = format!(
             "\n## What to do\n\nMerging `{branch}` into `{base}` approves and commits this for every cluster above; `stepgate approve CLUSTER --yes` does it \
              for one.\nEach cluster's gate is watched from then on. `stepgate reject CLUSTER --reason TEXT --yes` keeps one from being asked again for its \
@@ -101,7 +98,8 @@ impl Content<'_> {
             rows.chain(plain.then(|| format!("| {} | - | - | - | - | - | {} |\n", it.cluster, cell(&it.readiness))))
         });
         let left = room.saturating_sub(text.len() + end.len() + 400);
-        text.push_str(&fitting(rows, left * 3 / 4, "rows: each cluster's `proposal.md` on the branch has its own"));
+        text.push_str(&fitting(rows, left * 3 / 4, &format!("rows: {ELSEWHERE}")));
+        text.push_str(&under(NOTES, &of_all(|sections| &sections.notes, room / 20, "addresses")));
         let plans = read.iter().map(|(it, sections)| format!("- {}: {}\n", it.cluster, sections.plan));
         let left = room.saturating_sub(text.len() + end.len() + 200);
         text.push_str("\n## Plans\n\n");
@@ -109,97 +107,22 @@ impl Content<'_> {
         let facts = read.iter().flat_map(|(it, sections)| {
             sections.evidence.iter().map(|fact| format!("- {}: {fact}\n", it.cluster)).collect::<Vec<_>>()
         });
-        let left = room.saturating_sub(text.len() + end.len() + 200);
-        let facts = fitting(facts, left, "lines: each cluster's `proposal.md` on the branch has its own");
-        if !facts.is_empty() {
-            text.push_str(&format!("\n## What the gates before them saw\n\n{facts}"));
+        let left = room.saturating_sub(text.len() + end.len() + 600);
+        let facts = fitting(facts, left / 3, &format!("lines: {ELSEWHERE}"));
+        text.push_str(&under("What the gates before them saw", &facts));
+        // Last of all, since it is the longest, and folded.
+        let left = room.saturating_sub(text.len() + end.len() + 600);
+        let objects = of_all(|sections| &sections.objects, left, "objects");
+        if !objects.is_empty() {
+            text.push_str(&under(OBJECTS, &folded("Objects and their fields, of all clusters", &objects)));
         }
         shortened(text + &end, room)
     }
 }
 
-/// What a `proposal.md` says, taken apart.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Sections {
-    plan: String,
-    one_way: Vec<String>,
-    risks: Vec<String>,
-    /// Rows of its table from the first bar on.
-    rows: Vec<String>,
-    evidence: Vec<String>,
-}
-
-impl Sections {
-    fn read(text: &str) -> Self {
-        let mut sections = Self::default();
-        let mut heading = "";
-        for line in text.lines() {
-            if let Some(next) = line.strip_prefix("## ") {
-                heading = next;
-            } else if heading.is_empty() && line.starts_with("Rollout ") {
-                line.trim_end_matches('.').clone_into(&mut sections.plan);
-            } else if let Some(item) = line.strip_prefix("- ") {
-                let list = match heading {
-                    ONE_WAY => &mut sections.one_way,
-                    RISKS => &mut sections.risks,
-                    EVIDENCE => &mut sections.evidence,
-                    _ => continue,
-                };
-                list.push(item.to_owned());
-            } else if heading == CHANGES && line.starts_with("| ") {
-                sections.rows.push(line.trim_end().to_owned());
-            }
-        }
-        // The first two are the head of the table.
-        sections.rows.drain(..sections.rows.len().min(2));
-        sections
-    }
-}
-
-/// Lines that many clusters may share, each once, with those that it is about.
-fn shared_lines<'a>(heading: &str, lines: impl Iterator<Item = (&'a str, &'a str)>, room: usize) -> String {
-    let mut shared: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (line, cluster) in lines {
-        match shared.iter_mut().find(|(known, _)| *known == line) {
-            Some((_, clusters)) => clusters.push(cluster),
-            None => shared.push((line, vec![cluster])),
-        }
-    }
-    if shared.is_empty() {
-        return String::new();
-    }
-    let lines = shared.into_iter().map(|(line, mut clusters)| {
-        clusters.dedup();
-        let more = clusters.len().saturating_sub(NAMED);
-        clusters.truncate(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("- {}{more}: {line}\n", clusters.join(", "))
-    });
-    format!(
-        "\n## {heading}\n\n{}",
-        fitting(lines, room, "lines: each cluster's `proposal.md` on the branch has its own")
-    )
-}
-
-/// As many lines as there is room for, and how many are left out.
-fn fitting(lines: impl Iterator<Item = String>, room: usize, what: &str) -> String {
-    let (mut text, mut left_out) = (String::new(), 0_usize);
-    for line in lines {
-        if left_out == 0 && text.len() + line.len() <= room {
-            text.push_str(&line);
-        } else {
-            left_out += 1;
-        }
-    }
-    if left_out > 0 {
-        text.push_str(&format!("\n… and {left_out} more {what}.\n"));
-    }
-    text
-}
-
-/// A text that stays inside of a cell.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace(['\n', '\r'], " ")
+/// A section, where there is anything to say.
+fn under(heading: &str, text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("\n## {heading}\n\n{text}") }
 }
 
 /// What a text tells of what has changed since it was opened.
@@ -226,37 +149,22 @@ pub(super) fn same_text(there: &str, ours: &str) -> bool {
     there.replace("\r\n", "\n").trim_end() == ours.trim_end()
 }
 
-/// As much of a text as there is room for.
-pub(super) fn shortened(mut text: String, room: usize) -> String {
-    if text.len() <= room {
-        return text;
-    }
-    let cut = "\n\n… cut off here; the whole text is `proposal.md` on the branch.\n";
-    let room = room.saturating_sub(cut.len());
-    let end = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
-    text.truncate(end);
-    text.push_str(cut);
-    text
-}
-
-/// As much of a text as a forge takes.
-pub(super) fn whole(text: String) -> String {
-    shortened(text, LONGEST)
-}
-
 #[cfg(test)]
 mod tests {
     use rollout::{CommitId, PlanDigest};
 
+    use super::super::body::EVIDENCE;
     use super::*;
 
     fn proposal(cluster: &str, rows: usize) -> String {
         let row = |number: usize| format!("| capi | provider-{number} | v1.{number} | v1.{} | minor |\n", number + 1);
+        let object = |number: usize| format!("- changed Deployment `n/d-{number}`\n  - `spec.image`: `a` → `b`\n");
         format!(
             "# {cluster}: capi\n\nRollout abc of source commit 123, plan sha256:{cluster}.\n\n## {ONE_WAY}\n\n- capi: storage version of a\n\n## {RISKS}\n\n\
              - capi: it takes {cluster} long\n\n## {CHANGES}\n\n| stage | component | current | next | change |\n| --- | --- | --- | --- | --- |\n{}\n## \
-             {EVIDENCE}\n\n- Deployment x: 2 of 2\n\n## What to do\n\n- nothing\n",
-            (0..rows).map(row).collect::<String>()
+             {NOTES}\n\n- https://example.com/v1\n\n## {OBJECTS}\n\n{}\n## {EVIDENCE}\n\n- Deployment x: 2 of 2\n\n## What to do\n\n- nothing\n",
+            (0..rows).map(row).collect::<String>(),
+            folded("3 objects", &(0..rows).map(object).collect::<String>())
         )
     }
 
@@ -296,6 +204,9 @@ mod tests {
             "| cluster-001 | capi | provider-1 | v1.1 | v1.2 | minor | 0 of 2 approvals \\| x |\n",
             "- cluster-002: Rollout abc of source commit 123, plan sha256:cluster-002\n",
             "- cluster-002: Deployment x: 2 of 2\n",
+            "## Release notes\n\n- cluster-000, cluster-001, cluster-002: https://example.com/v1\n",
+            "<details>",
+            "- cluster-000, cluster-001, cluster-002: changed Deployment `n/d-1`\n  - `spec.image`: `a` → `b`\n",
             "What has changed since it was opened",
             "Merging `stepgate/prod/capi` into `deploy`",
         ] {

@@ -1,0 +1,54 @@
+//! What a `proposal.md` says, taken apart again, for a text about several of them.
+
+use super::body::{CHANGES, EVIDENCE, NOTES, OBJECTS, ONE_WAY, RISKS};
+
+/// What a `proposal.md` says, taken apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Sections {
+    /// The line that names rollout and plan.
+    pub plan: String,
+    pub one_way: Vec<String>,
+    pub risks: Vec<String>,
+    /// Addresses of release notes.
+    pub notes: Vec<String>,
+    /// What changes, an entry of several lines for each object.
+    pub objects: Vec<String>,
+    /// Rows of its table from the first bar on.
+    pub rows: Vec<String>,
+    pub evidence: Vec<String>,
+}
+
+impl Sections {
+    /// Reads the form that [`super::body::text`] writes.
+    pub fn read(text: &str) -> Self {
+        let mut sections = Self::default();
+        let mut heading = "";
+        for line in text.lines() {
+            if let Some(next) = line.strip_prefix("## ") {
+                heading = next;
+            } else if heading.is_empty() && line.starts_with("Rollout ") {
+                line.trim_end_matches('.').clone_into(&mut sections.plan);
+            } else if let Some(item) = line.strip_prefix("- ") {
+                let list = match heading {
+                    ONE_WAY => &mut sections.one_way,
+                    RISKS => &mut sections.risks,
+                    NOTES => &mut sections.notes,
+                    OBJECTS => &mut sections.objects,
+                    EVIDENCE => &mut sections.evidence,
+                    _ => continue,
+                };
+                list.push(item.to_owned());
+            } else if heading == OBJECTS && line.starts_with("  - ") {
+                if let Some(object) = sections.objects.last_mut() {
+                    object.push('\n');
+                    object.push_str(line);
+                }
+            } else if heading == CHANGES && line.starts_with("| ") {
+                sections.rows.push(line.trim_end().to_owned());
+            }
+        }
+        // The first two are the head of the table.
+        sections.rows.drain(..sections.rows.len().min(2));
+        sections
+    }
+}
