@@ -228,6 +228,10 @@ impl Wire {
         let message = if json { said(&bytes, token) } else { String::new() };
         match status {
             StatusCode::UNAUTHORIZED => ForgeError::Unauthorized { action, message },
+            // Nobody's permission helps there.
+            StatusCode::FORBIDDEN if message.to_ascii_lowercase().contains("archived") => {
+                ForgeError::Refused { action, status: status.as_u16(), message }
+            }
             StatusCode::FORBIDDEN => ForgeError::Forbidden { action, message },
             StatusCode::NOT_FOUND => ForgeError::NotFound { action },
             status if status.is_server_error() => ForgeError::Unavailable {

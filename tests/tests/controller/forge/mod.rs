@@ -4,7 +4,10 @@ mod answers;
 mod counted;
 mod faults;
 mod flow;
+mod hub;
+mod refusals;
 mod rules;
+mod secrets;
 mod together;
 
 use std::sync::Arc;
