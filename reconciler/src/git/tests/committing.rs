@@ -159,6 +159,10 @@ fn a_full_disk_is_named_and_leaves_the_repository_as_it_was() {
     let full = disk.join("fleet.git");
     let repository = Repository::open(&RepositoryLocation::Local(full.clone())).unwrap();
     let head = repository.head(&branch("main")).unwrap();
+    // A removed file keeps its space while another thread's child, not yet the program it is to be, has it open too. What is
+    // cut short gives it back at once.
+    let mut reserve = std::fs::File::create(disk.join("reserve")).unwrap();
+    std::io::Write::write_all(&mut reserve, &[0; 64 << 10]).unwrap();
     let noise = noise(400_000);
     let error = repository.commit(&draft(head.as_ref(), &[("big", Some(&noise))]), &Signing::None).unwrap_err();
     assert!(
@@ -169,17 +173,15 @@ fn a_full_disk_is_named_and_leaves_the_repository_as_it_was() {
     let left: Vec<_> = std::fs::read_dir(full.join("objects/pack")).unwrap().flatten().collect();
     assert!(left.iter().all(|file| !file.file_name().to_string_lossy().starts_with("tmp_")), "{left:?}");
 
+    reserve.set_len(0).unwrap();
     // The commit fits, and then the disk fills up before the branch moves.
     let small = commit(&repository, &draft(head.as_ref(), &[("b", Some("2"))]));
-    let filler = disk.join("filler");
-    let mut blocks = vec![0_u8; 256 << 10];
-    while std::fs::write(&filler, &blocks).is_err() && !blocks.is_empty() {
-        blocks.truncate(blocks.len().saturating_sub(4096));
-    }
+    let mut filler = std::fs::File::create(disk.join("filler")).unwrap();
+    while std::io::Write::write_all(&mut filler, &[0; 4096]).is_ok() {}
     let error = repository.push(&branch("main"), &small, head.as_ref()).unwrap_err();
     assert_eq!(error.code(), "storage", "{error:?}");
     assert_eq!(repository.head(&branch("main")).unwrap(), head);
-    std::fs::remove_file(&filler).unwrap();
+    filler.set_len(0).unwrap();
     assert_eq!(repository.push(&branch("main"), &small, head.as_ref()).unwrap(), PushOutcome::Pushed);
     sandbox.git_in(&full, &["fsck", "--strict", "--full"]);
     drop(mounted);
