@@ -11,7 +11,7 @@ use rollout::CommitId;
 use super::edit::Edits;
 use super::error::GitError;
 use super::name::Identity;
-use super::object::{commit_id, oid};
+use super::object_id::{commit_id, oid};
 use super::pack::NewObjects;
 use super::repository::Repository;
 use super::sign::Signing;

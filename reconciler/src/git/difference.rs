@@ -7,8 +7,10 @@ use git2::Oid;
 use overlays::RepoPath;
 
 use super::error::GitError;
-use super::object::{Entry, Mode, Objects, Tree};
-use super::snapshot::{GitSnapshot, ObjectId, usable};
+use super::object::Objects;
+use super::object_id::ObjectId;
+use super::snapshot::{GitSnapshot, usable};
+use super::tree::{Entry, Mode, Tree};
 
 /// One file that differs between two snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,9 @@ use git2::{ObjectType, Oid};
 use overlays::RepoPath;
 
 use super::error::GitError;
-use super::object::{Entry, Mode, Objects};
+use super::object::Objects;
 use super::pack::NewObjects;
+use super::tree::{Entry, Mode};
 
 /// What is done to one name of a folder.
 enum Edit<'a> {
@@ -136,7 +137,7 @@ fn apply(
         return Ok(None);
     }
     let mut entries: Vec<Entry> = entries.into_values().collect();
-    new.add(ObjectType::Tree, super::object::write_tree(&mut entries), base).map(Some)
+    new.add(ObjectType::Tree, super::tree::write_tree(&mut entries), base).map(Some)
 }
 
 fn removes(edit: &Edit<'_>) -> bool {

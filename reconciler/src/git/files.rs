@@ -6,8 +6,9 @@ use git2::Oid;
 use kustomize_rs::{FileError, FileSystem};
 
 use super::error::GitError;
-use super::object::{Entry, Mode, Objects};
+use super::object::Objects;
 use super::snapshot::GitSnapshot;
+use super::tree::{Entry, Mode};
 
 /// As many symbolic links may lie on the way to a file, as in Linux.
 const MOST_LINKS: usize = 40;

@@ -8,12 +8,15 @@ use jiff::Timestamp;
 use overlays::RepoPath;
 use rollout::{ClusterName, CommitId};
 
+use super::commit_fields::CommitFields;
 use super::error::GitError;
 use super::name::BranchName;
-use super::object::{CommitFields, Mode, Objects, commit_id, oid};
+use super::object::Objects;
+use super::object_id::{commit_id, oid};
 use super::repository::Repository;
 use super::snapshot::GitSnapshot;
 use super::trailer::StageTrailers;
+use super::tree::Mode;
 
 /// Where Stepgate writes: the deploy branch, and the folder on it when source and deploy share one branch.
 #[derive(Clone, Debug, PartialEq, Eq)]

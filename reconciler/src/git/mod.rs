@@ -19,16 +19,19 @@
 
 mod bases;
 mod commit;
+mod commit_fields;
 mod deflate;
 mod difference;
 mod edit;
 mod error;
 mod files;
 mod history;
+mod listing;
 mod location;
 mod loose;
 mod name;
 mod object;
+mod object_id;
 mod pack;
 
 mod program;
@@ -43,6 +46,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 mod trailer;
+mod tree;
 
 pub use bases::GitBases;
 pub use commit::{CommitDraft, CommitMessage, CommitOutcome};
@@ -50,12 +54,14 @@ pub use difference::{ChangedFile, Difference};
 pub use error::GitError;
 pub use files::GitFileSystem;
 pub use history::{DeployLayout, HistoryEntry};
+pub use listing::{ListedSnapshot, Listing};
 pub use location::{LocationError, RepositoryLocation, RepositoryUrl, Transport};
 pub use name::{BranchName, BranchNameError, Identity, IdentityError};
+pub use object_id::ObjectId;
 pub use push::PushOutcome;
 pub use range::WrittenCommit;
 pub use remote::Heads;
 pub use repository::{GitSettings, Repository};
 pub use sign::Signing;
-pub use snapshot::{GitSnapshot, ListedSnapshot, Listing, ObjectId};
+pub use snapshot::GitSnapshot;
 pub use trailer::StageTrailers;

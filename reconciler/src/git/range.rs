@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rollout::CommitId;
 
 use super::error::GitError;
-use super::object::{commit_id, oid};
+use super::object_id::{commit_id, oid};
 use super::repository::Repository;
 
 /// Marks whoever wrote a commit together with its author.

@@ -9,7 +9,8 @@ use rollout::CommitId;
 use super::error::GitError;
 use super::location::{RepositoryLocation, RepositoryUrl};
 use super::name::BranchName;
-use super::object::{commit_id, library};
+use super::object::library;
+use super::object_id::commit_id;
 use super::program::refusal;
 use super::repository::Repository;
 

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use rollout::CommitId;
 
 use super::error::GitError;
-use super::object::{commit_id, library, oid};
+use super::object::library;
+use super::object_id::{commit_id, oid};
 use super::repository::Repository;
 
 impl Repository {
