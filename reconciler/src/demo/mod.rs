@@ -5,11 +5,13 @@
 
 mod deployed;
 mod fleet;
+mod report;
 mod run;
 mod simulated;
 
 pub use fleet::FleetFiles;
-pub use run::{ClusterResult, DemoEvent, DemoReport, HeldResult, StageResult, run};
+pub use report::{ClusterResult, DemoEvent, DemoReport, HeldResult, StageResult};
+pub use run::run;
 pub use simulated::SimulatedFleet;
 
 use std::path::PathBuf;

@@ -4,6 +4,7 @@
 //! [`Operation`]. [`Template`] serves any text; what is done to objects is in [`super::build`].
 
 mod allowance;
+mod expression;
 mod glob;
 mod operations;
 mod read;
@@ -15,7 +16,8 @@ mod tests;
 use std::fmt;
 
 use allowance::{Allowance, Exhausted};
-pub use template::{Expression, Operation, Part, Template};
+pub use expression::{Expression, Operation, Part};
+pub use template::Template;
 
 /// What a variable without a value means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,8 +3,8 @@
 //! Values are bytes, because `${name:0:1}` may cut a character in two and the next expression may bring the rest.
 
 use super::allowance::{Allowance, Exhausted};
+use super::expression::Operation;
 use super::glob::{self, Stop, decode};
-use super::template::Operation;
 
 /// Applies an operation to a value with its arguments.
 pub(super) fn apply(

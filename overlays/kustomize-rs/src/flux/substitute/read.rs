@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::template::{Expression, Operation, Part};
+use super::expression::{Expression, Operation, Part};
 use super::{TemplateError, TemplateErrorKind};
 
 /// Expressions inside of expressions; deeper is an attack, not a manifest.
