@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use rollout::{Expectation, Observation, Reachability};
 use serde_json::{Value, json};
@@ -73,8 +73,9 @@ fn only_what_gates_read_is_told_and_nothing_is_missed_while_the_server_is_away()
         let client = server.client().await?;
         let watches = Arc::new(ManagementWatches::default());
         let changes = watches.changes();
-        create(&client, "one").await?;
-        create(&client, "last").await?;
+        for name in ["one", "late", "last"] {
+            create(&client, name).await?;
+        }
         let follow = async |name: &str| {
             let cluster = KubernetesCluster::management(connection(&server).await?, folder.path().join(name));
             let cluster = cluster.watched(name, &watches);
@@ -92,6 +93,15 @@ fn only_what_gates_read_is_told_and_nothing_is_missed_while_the_server_is_away()
         patch(&client, "one", json!({"metadata": {"labels": {"leader": "me"}}})).await?;
         patch(&client, "last", json!({"spec": {"replicas": 3}})).await?;
         assert_eq!(told_until(changes, "last").await?.len(), 1);
+
+        // Whoever comes late is told as well of what has not changed since it was watched: of no heartbeat, but when it goes.
+        let _late = follow("late").await?;
+        patch(&client, "late", json!({"metadata": {"labels": {"leader": "me"}}})).await?;
+        patch(&client, "last", json!({"spec": {"replicas": 6}})).await?;
+        assert_eq!(told_until(changes, "last").await?.len(), 1);
+        Api::<Deployment>::namespaced(client.clone(), "default").delete("late", &DeleteParams::default()).await?;
+        patch(&client, "last", json!({"spec": {"replicas": 7}})).await?;
+        assert_eq!(told_until(changes, "last").await?.len(), 2);
 
         server.server.kill()?;
         server.server.restart()?;

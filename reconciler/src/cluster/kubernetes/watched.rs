@@ -38,6 +38,12 @@ impl ManagementWatches {
     pub fn changes(&self) -> &Arc<Changes> {
         &self.changes
     }
+
+    /// How many objects the watches know of.
+    #[must_use]
+    pub fn objects(&self) -> usize {
+        self.watches.objects()
+    }
 }
 
 impl Watched {

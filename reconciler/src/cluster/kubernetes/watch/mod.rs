@@ -116,6 +116,11 @@ impl Watches {
         });
     }
 
+    /// How many objects are known of.
+    pub(super) fn objects(&self) -> usize {
+        self.state().seen.values().map(HashMap::len).sum()
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -222,15 +227,11 @@ fn key(object: &DynamicObject) -> ObjectKey {
 
 impl State {
     fn applied(&mut self, topic: &str, resource: &ApiResource, object: &DynamicObject, changes: &Changes) {
-        let interested = self.interests.in_object(topic, object);
-        // What nobody looks at is not kept.
-        if interested.is_empty() {
-            return;
-        }
+        // What nobody looks at is kept too: whoever comes to look at it is then told when it goes, and of no heartbeat.
         let digest = digest::of(resource, object);
         let known = self.seen.entry(topic.to_owned()).or_default().insert(key(object), digest);
         if known != Some(digest) {
-            interested.into_iter().for_each(|cluster| changes.note(cluster));
+            self.interests.in_object(topic, object).into_iter().for_each(|cluster| changes.note(cluster));
         }
     }
 
