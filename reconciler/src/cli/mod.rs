@@ -20,6 +20,7 @@ mod init;
 mod install;
 mod kustomize;
 mod output;
+mod pace;
 mod plan;
 mod reject;
 mod render;

@@ -11,19 +11,13 @@ use tokio::task::JoinHandle;
 
 use super::error::CommandError;
 use super::exit::Exit;
+use super::pace::Pace;
 use super::run::Arguments;
 use crate::cluster::kubernetes::{Connection, Holder, Lease, Projection, RolloutView, end_expired};
 use crate::controller::clock::{Clock as _, SystemClock};
 use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
 use crate::telemetry::{Health, Metrics, router};
 use crate::watch::{Watch, WatchSettings, WebhookSecret, WebhookSettings, webhook};
-
-/// After a pass there is rest for this many times as long as it took: what changes without a pause costs a fifth of the time at most.
-const REST: u32 = 4;
-
-/// The shortest and the longest rest.
-const REST_AT_LEAST: Duration = Duration::from_millis(10);
-const REST_AT_MOST: Duration = Duration::from_secs(1);
 
 /// The longest time between two looks at pauses of Flux.
 const LOOK_AT_PAUSES: SignedDuration = SignedDuration::from_secs(10);
@@ -55,6 +49,7 @@ pub async fn serve(
     let mut stop = Stop { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? };
     tracing::info!(git.branch = %planner.source_branch(), "watching {:?}", planner.repository());
     let mut last = Arc::new(Pass::default());
+    let mut pace = Pace::default();
     loop {
         health.alive();
         let leading = *leads.borrow_and_update();
@@ -78,6 +73,7 @@ pub async fn serve(
         };
         let ended = SystemClock.now();
         let took = started.elapsed();
+        let rest = pace.rest(started, took);
         metrics.passed(pass.as_deref().ok(), took, ended.as_duration().as_secs_f64());
         let wake = match pass {
             Ok(pass) => {
@@ -105,7 +101,7 @@ pub async fn serve(
             () = controller.changed() => {
                 let since_pass = started.elapsed().saturating_sub(took);
                 tokio::select! {
-                    () = tokio::time::sleep(rest(took).saturating_sub(since_pass)) => {}
+                    () = tokio::time::sleep(rest.saturating_sub(since_pass)) => {}
                     () = stop.requested() => break,
                 }
             }
@@ -259,11 +255,6 @@ fn view(cluster: &ClusterPass) -> RolloutView {
         help: cluster.outcome.help(),
         commit: cluster.committed.last().map(|stage| stage.commit.to_string()),
     }
-}
-
-/// How long to rest after a pass before changes of clusters lead to another.
-fn rest(took: Duration) -> Duration {
-    took.saturating_mul(REST).clamp(REST_AT_LEAST, REST_AT_MOST)
 }
 
 fn later(interval: u64) -> Timestamp {

@@ -1,0 +1,58 @@
+//! How soon a change of a cluster leads to the next pass.
+
+use std::time::{Duration, Instant};
+
+/// Changes without a pause cost one part of this many of the time, in the long run.
+const SHARE: u32 = 5;
+
+/// What passes may take at once after it was quiet.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// The shortest and the longest rest.
+const REST_AT_LEAST: Duration = Duration::from_millis(10);
+const REST_AT_MOST: Duration = Duration::from_secs(1);
+
+/// Lets passes follow each other without delay as long as they are few, and rests between them when clusters change without a pause.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// When all that was spent will have been saved again; none before the first pass.
+    saved: Option<Instant>,
+}
+
+impl Pace {
+    /// How long to rest after a pass before changes of clusters lead to another.
+    pub(super) fn rest(&mut self, started: Instant, took: Duration) -> Duration {
+        let saved = self.saved.map_or(started, |saved| saved.max(started));
+        let saved = saved.checked_add(took.saturating_mul(SHARE)).unwrap_or(saved);
+        self.saved = Some(saved);
+        let ended = started.checked_add(took).unwrap_or(started);
+        let owed = saved.saturating_duration_since(ended);
+        owed.saturating_sub(AT_ONCE.saturating_mul(SHARE)).clamp(REST_AT_LEAST, REST_AT_MOST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_passes_follow_at_once_and_many_take_a_fifth_of_the_time() {
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        let (took, start) = (Duration::from_millis(50), now);
+        let mut rests = Vec::new();
+        for _ in 0..200 {
+            let rest = pace.rest(now, took);
+            rests.push(rest);
+            now += took + rest;
+        }
+        assert!(rests[..20].iter().all(|rest| *rest == REST_AT_LEAST), "{rests:?}");
+        assert_eq!(rests[199], took * (SHARE - 1));
+        let worked = took * 200;
+        assert!(worked - AT_ONCE <= (now - start) / SHARE, "{worked:?} of {:?}", now - start);
+
+        // Quiet saves it up again; a single pass that takes long is rested from, but not for ever.
+        now += Duration::from_secs(10);
+        assert_eq!(pace.rest(now, took), REST_AT_LEAST);
+        assert_eq!(pace.rest(now + took, Duration::from_secs(60)), REST_AT_MOST);
+    }
+}
