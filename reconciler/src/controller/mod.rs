@@ -48,7 +48,7 @@ use proposal::{Mergers, OpenOnes, Shown};
 use standing::Standing;
 
 use crate::cluster::kubernetes::Changes;
-use crate::git::{BranchName, GitError};
+use crate::git::{BranchName, GitError, Heads};
 
 /// What the controller remembers of a cluster between passes. Losing it costs time, never correctness.
 #[derive(Clone, Debug, Default)]
@@ -110,7 +110,7 @@ pub struct Controller {
 /// The heads at which every cluster was done: while they stay, a pass reads two refs and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Settled {
-    heads: crate::git::Heads,
+    heads: Heads,
     pass: Arc<Pass>,
 }
 
@@ -176,20 +176,17 @@ impl Controller {
         standings.iter().filter(|(_, standing)| standing.is_running()).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Both branches as they are now. The source commit is parsed only when it moved.
-    fn read(&self) -> Result<FleetReading, GitError> {
+    /// Both branches at these heads. The source commit is parsed only when it moved.
+    fn read(&self, heads: Heads) -> Result<FleetReading, GitError> {
         let last = self.reading.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let head = heads.get(self.planner.source_branch()).cloned().flatten();
         let reading = match last {
-            Some(last) if self.source_unmoved(&last)? => self.planner.read_deploy(last.source)?,
-            _ => self.planner.read()?,
+            Some(last) if head.as_ref() == Some(last.source_commit()) => {
+                self.planner.read_deploy_at(last.source, heads)?
+            }
+            _ => self.planner.read_at(heads)?,
         };
         *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading.clone());
         Ok(reading)
-    }
-
-    fn source_unmoved(&self, last: &FleetReading) -> Result<bool, GitError> {
-        let branch = self.planner.source_branch().clone();
-        let heads = self.planner.repository().heads(std::slice::from_ref(&branch))?;
-        Ok(heads.get(&branch).cloned().flatten().as_ref() == Some(last.source_commit()))
     }
 }

@@ -24,7 +24,7 @@ impl Controller {
         if let Some(settled) = self.settled_at(&heads) {
             return Ok(settled);
         }
-        let reading = self.read()?;
+        let reading = self.read(heads.clone())?;
         let management = |cluster: &&ClusterSpec| cluster.is_management();
         let clusters = &reading.fleet.clusters;
         self.make_views(&reading, &clusters.iter().collect::<Vec<_>>());

@@ -38,9 +38,25 @@ impl Repository {
     /// # Errors
     /// [`GitError`] when the repository cannot be reached or the copy cannot be written.
     pub fn refresh(&self, branches: &[BranchName]) -> Result<(), GitError> {
-        let RepositoryLocation::Remote(url) = &self.inner.location else { return Ok(()) };
-        let heads = self.remote_heads(url, branches)?;
-        self.bring(url, heads)
+        self.refresh_to(self.heads_of_remote(branches)?)
+    }
+
+    fn heads_of_remote(&self, branches: &[BranchName]) -> Result<Heads, GitError> {
+        match &self.inner.location {
+            RepositoryLocation::Local(_) => Ok(Heads::new()),
+            RepositoryLocation::Remote(url) => self.remote_heads(url, branches),
+        }
+    }
+
+    /// As [`Repository::refresh`], by heads that were just asked for: whoever knows them need not ask again.
+    ///
+    /// # Errors
+    /// As [`Repository::refresh`].
+    pub fn refresh_to(&self, heads: Heads) -> Result<(), GitError> {
+        match &self.inner.location {
+            RepositoryLocation::Local(_) => Ok(()),
+            RepositoryLocation::Remote(url) => self.bring(url, heads),
+        }
     }
 
     /// As [`Repository::refresh`], for every branch whose name begins with `prefix`: those branches, as they are now.

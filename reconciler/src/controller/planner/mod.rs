@@ -24,7 +24,7 @@ use super::parts::{self, Part};
 use super::{deploy, plan};
 use crate::cluster::{DeployedObjects, FluxReference};
 use crate::forge::{Forge, ForgeAccess, ForgeError, Forges};
-use crate::git::{BranchName, GitError, GitSnapshot, HistoryEntry, Repository};
+use crate::git::{BranchName, GitError, GitSnapshot, Heads, HistoryEntry, Repository};
 
 /// Where manifests and charts come from, given what the policy allows.
 pub trait Sources: Send + Sync {
@@ -101,9 +101,29 @@ impl Planner {
     /// # Errors
     /// [`GitError`] when a branch cannot be read; a deploy branch that does not exist is no error.
     pub fn read(&self) -> Result<FleetReading, GitError> {
-        self.repository.refresh(std::slice::from_ref(&self.source_branch))?;
-        let source = self.repository.snapshot(&self.source_branch)?;
-        self.read_deploy(self.source(source)?)
+        self.read_at(self.repository.heads(std::slice::from_ref(&self.source_branch))?)
+    }
+
+    /// As [`Planner::read`], by heads that were just asked for. What is not among them is asked for.
+    ///
+    /// # Errors
+    /// As [`Planner::read`].
+    pub fn read_at(&self, heads: Heads) -> Result<FleetReading, GitError> {
+        self.repository.refresh_to(heads.clone())?;
+        let source = self.source(self.repository.snapshot(&self.source_branch)?)?;
+        self.read_deploy_at(source, heads)
+    }
+
+    /// As [`Planner::read_deploy`], by heads that were just asked for.
+    ///
+    /// # Errors
+    /// As [`Planner::read`].
+    pub fn read_deploy_at(&self, source: Arc<SourceReading>, heads: Heads) -> Result<FleetReading, GitError> {
+        if !heads.contains_key(&layout(&source.fleet)?.branch) {
+            return self.read_deploy(source);
+        }
+        self.repository.refresh_to(heads)?;
+        self.deploy(source)
     }
 
     /// The deploy branch, for a source commit that was read before.
@@ -111,9 +131,14 @@ impl Planner {
     /// # Errors
     /// As [`Planner::read`].
     pub fn read_deploy(&self, source: Arc<SourceReading>) -> Result<FleetReading, GitError> {
+        self.repository.refresh(std::slice::from_ref(&layout(&source.fleet)?.branch))?;
+        self.deploy(source)
+    }
+
+    /// The deploy branch as far as it was fetched.
+    fn deploy(&self, source: Arc<SourceReading>) -> Result<FleetReading, GitError> {
         let fleet = Arc::clone(&source.fleet);
         let layout = layout(&fleet)?;
-        self.repository.refresh(std::slice::from_ref(&layout.branch))?;
         let deploy = match self.repository.head(&layout.branch)? {
             None => None,
             Some(head) => Some(self.repository.deploy_snapshot(&layout, &head)?),
