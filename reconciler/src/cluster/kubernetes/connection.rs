@@ -7,6 +7,7 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+use super::known::Known;
 use super::limit::RateLimit;
 
 /// How long a single request may take, connecting included.
@@ -67,6 +68,7 @@ pub struct Connection {
     pub(super) server: String,
     pub(super) timeout: Duration,
     pub(super) requests_per_second: u32,
+    pub(super) known: Arc<Known>,
     limit: Arc<RateLimit>,
 }
 
@@ -153,7 +155,7 @@ impl Connection {
         let client = Client::try_from(config).map_err(|error| error.to_string())?;
         let limit = Arc::new(RateLimit::new(REQUESTS_PER_SECOND, 2 * REQUESTS_PER_SECOND));
         let requests_per_second = REQUESTS_PER_SECOND;
-        Ok(Self { client, server, timeout: REQUEST_TIMEOUT, requests_per_second, limit })
+        Ok(Self { client, server, timeout: REQUEST_TIMEOUT, requests_per_second, known: Arc::default(), limit })
     }
 
     /// The same connection with another limit for single requests.

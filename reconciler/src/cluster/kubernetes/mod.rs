@@ -5,6 +5,7 @@ mod backup;
 mod connection;
 mod error;
 mod kind;
+mod known;
 mod lease;
 mod limit;
 mod observe;

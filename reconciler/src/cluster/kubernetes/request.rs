@@ -25,7 +25,7 @@ const LARGEST_ANSWER: u64 = 128 << 20;
 pub(super) const FIELD_MANAGER: &str = "stepgate";
 
 /// The versions of each API group that a server serves.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct ServedVersions(BTreeMap<String, Vec<String>>);
 
 impl ServedVersions {
@@ -195,6 +195,22 @@ impl Connection {
         self.send_if_there(&attempt, request).await
     }
 
+    /// Name, generation and managers of the objects of a kind in one namespace, without what is in them: the first page, and whether that is
+    /// all of them. A server that does not list them tells nothing.
+    pub(super) async fn list_metadata(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+    ) -> Result<(Vec<DynamicObject>, bool), RequestError> {
+        let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+        let attempt = format!("list {}{place}", resource.plural);
+        let request = Request::new(path(resource, namespace)).list_metadata(&ListParams::default().limit(PAGE));
+        let page: Option<ObjectList<DynamicObject>> = self.send_if_there(&attempt, request).await?;
+        let Some(page) = page else { return Ok((Vec::new(), false)) };
+        let is_all = page.metadata.continue_.is_none_or(|token| token.is_empty());
+        Ok((page.items, is_all))
+    }
+
     /// How a kind given by text is addressed; none where it is not served.
     pub(super) async fn address(&self, api_version: &str, kind: &str) -> Result<Option<Address>, RequestError> {
         Ok(self.kinds(api_version).await?.into_iter().find(|known| known.resource.kind == kind))
@@ -206,7 +222,8 @@ impl Connection {
         api_version: &str,
         plural: &str,
     ) -> Result<Option<Address>, RequestError> {
-        Ok(self.kinds(api_version).await?.into_iter().find(|known| known.resource.plural == plural))
+        let is_it = |known: &Address| known.resource.plural == plural;
+        Ok(self.kinds_with(api_version, |kinds| kinds.iter().any(is_it)).await?.into_iter().find(is_it))
     }
 
     /// The kinds of a group and version whose objects can be listed; none where it is not served.

@@ -105,6 +105,7 @@ impl Script {
 /// A running server; it ends when dropped.
 pub(super) struct ApiServer {
     pub(super) url: String,
+    script: Arc<Mutex<Script>>,
     asked: Arc<Mutex<Vec<Asked>>>,
     task: JoinHandle<()>,
 }
@@ -113,11 +114,19 @@ impl ApiServer {
     pub(super) async fn start(script: Script) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&asked);
-        let router = Router::new().fallback(move |request: Request| handle(script.clone(), Arc::clone(&seen), request));
+        let (script, asked) = (Arc::new(Mutex::new(script)), Arc::new(Mutex::new(Vec::new())));
+        let (answers, seen) = (Arc::clone(&script), Arc::clone(&asked));
+        let router = Router::new().fallback(move |request: Request| {
+            let script = answers.lock().unwrap().clone();
+            handle(script, Arc::clone(&seen), request)
+        });
         let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, asked, task }
+        Self { url, script, asked, task }
+    }
+
+    /// Answers otherwise from now on.
+    pub(super) fn answer(&self, script: Script) {
+        *self.script.lock().unwrap() = script;
     }
 
     pub(super) fn connection(&self) -> Connection {

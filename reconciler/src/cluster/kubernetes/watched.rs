@@ -59,7 +59,7 @@ impl Watched {
     /// Follows what the request looks at. A server that does not answer is followed the next time.
     pub(super) async fn follow(&self, cluster: &KubernetesCluster, request: &ObserveRequest) {
         let own = observe::interests::own(request);
-        if let Ok(served) = cluster.management.served_versions().await {
+        if let Ok(served) = cluster.management.lately_served_versions().await {
             let mut managed = observe::interests::managed(request, &served);
             if matches!(cluster.own, Own::Management) {
                 managed.extend(own);

@@ -3,23 +3,20 @@
 pub(super) mod interests;
 mod managed;
 mod own;
+mod presence;
 mod reads;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures::stream::{self, StreamExt as _};
 use kube::core::DynamicObject;
-use rollout::{
-    Condition, ConditionStatus, FluxKustomization, ObjectPresence, ObjectReference, Observation, Reachability,
-    TakenField,
-};
+use rollout::{Condition, ConditionStatus, FluxKustomization, ObjectReference, Observation, Reachability, TakenField};
 
 pub(super) use self::managed::source_of;
 use self::reads::Reads;
-use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::Kind;
-use super::request::{Address, ServedVersions};
+use super::request::ServedVersions;
 use super::{Applied, KubernetesCluster};
 use crate::cluster::{DeployedObjects, FluxReference, ObserveRequest, objects};
 
@@ -98,34 +95,7 @@ impl Reading<'_> {
             self.observation.unread.insert(kind.unread_name().to_owned(), reason);
         }
     }
-
-    /// Whether single objects exist. Kinds are looked up once for each version.
-    async fn objects(&mut self, connection: &Connection, reads: &Reads<'_>, wanted: fn(&ObjectReference) -> bool) {
-        let wanted: Vec<&ObjectReference> = reads.objects.iter().copied().filter(|known| wanted(known)).collect();
-        let versions: BTreeSet<&str> = wanted.iter().map(|reference| reference.api_version.as_str()).collect();
-        let mut kinds = BTreeMap::new();
-        for api_version in versions {
-            if self.unreachable.is_some() {
-                return;
-            }
-            kinds.insert(api_version, connection.kinds(api_version).await);
-        }
-        let requests: Vec<_> = wanted.iter().map(|reference| found(connection, &kinds, reference)).collect();
-        for (reference, found) in wanted.iter().zip(several(requests).await) {
-            let is_known = found.is_ok();
-            let object = self.took(&reference.kind, found);
-            if let Some(object) = &object {
-                self.compare(&reference.api_version, &reference.kind, object);
-            }
-            if is_known {
-                self.observation.objects.push(presence(reference, object.as_ref()));
-            }
-        }
-    }
 }
-
-/// The kinds of each version, as far as they could be read.
-type Kinds<'a> = BTreeMap<&'a str, Result<Vec<Address>, RequestError>>;
 
 /// The answers to several requests, in their order. Once the server cannot be reached no more are sent, and the rest is missing.
 async fn several<T>(requests: Vec<impl Future<Output = Result<T, RequestError>>>) -> Vec<Result<T, RequestError>> {
@@ -139,34 +109,6 @@ async fn several<T>(requests: Vec<impl Future<Output = Result<T, RequestError>>>
         }
     }
     read
-}
-
-/// An object of a kind that is not served is not there. What is in it is not asked for: it may be large, or a Secret.
-async fn found(
-    connection: &Connection,
-    kinds: &Kinds<'_>,
-    reference: &ObjectReference,
-) -> Result<Option<DynamicObject>, RequestError> {
-    match kinds.get(reference.api_version.as_str()) {
-        Some(Err(error)) => Err(error.clone()),
-        Some(Ok(kinds)) => match kinds.iter().find(|known| known.resource.kind == reference.kind) {
-            Some(address) => {
-                let namespace = reference.namespace.as_deref().filter(|_| address.namespaced);
-                connection.get_metadata(&address.resource, namespace, &reference.name).await
-            }
-            None => Ok(None),
-        },
-        None => Ok(None),
-    }
-}
-
-fn presence(reference: &ObjectReference, object: Option<&DynamicObject>) -> ObjectPresence {
-    ObjectPresence {
-        reference: reference.clone(),
-        present: object.is_some(),
-        generation: object.and_then(|object| object.metadata.generation),
-        deleting: object.is_some_and(|object| object.metadata.deletion_timestamp.is_some()),
-    }
 }
 
 /// What was applied without Flux stands in the place of its Kustomization.

@@ -40,12 +40,7 @@ impl Reading<'_> {
         if reads.kube_vip {
             self.kube_vip(connection).await;
         }
-        let definitions = CUSTOM_RESOURCE_DEFINITION.resource("v1");
-        let requests: Vec<_> = reads.definitions.iter().map(|name| connection.get(&definitions, None, name)).collect();
-        for found in several(requests).await {
-            let found = self.took(CUSTOM_RESOURCE_DEFINITION.kind, found);
-            self.observation.custom_resource_definitions.extend(found.iter().map(objects::custom_resource_definition));
-        }
+        self.definitions(connection, &reads.definitions).await;
         self.objects(connection, reads, |reference| !lives_in_management(reference)).await;
         if self.unreachable.is_some() {
             return;
@@ -60,6 +55,40 @@ impl Reading<'_> {
                 outcome,
             }));
         }
+    }
+
+    /// Definitions are the largest objects there are, and there are many: only those are read whole whose version was not read before.
+    async fn definitions(&mut self, connection: &Connection, wanted: &BTreeSet<&str>) {
+        let resource = CUSTOM_RESOURCE_DEFINITION.resource("v1");
+        let listed =
+            if wanted.len() < 2 { Ok((Vec::new(), false)) } else { connection.list_metadata(&resource, None).await };
+        let (listed, is_all) = match listed {
+            // Whoever may not list may well get.
+            Err(RequestError::Forbidden { .. }) => (Vec::new(), false),
+            listed => self.took(CUSTOM_RESOURCE_DEFINITION.kind, listed),
+        };
+        if self.unreachable.is_some() {
+            return;
+        }
+        let listed: BTreeMap<&str, &DynamicObject> =
+            listed.iter().filter_map(|object| Some((object.metadata.name.as_deref()?, object))).collect();
+        let mut changed = Vec::new();
+        for name in wanted {
+            let object = listed.get(name).copied();
+            match object.and_then(|object| connection.known.definition(object)) {
+                Some(known) => self.observation.custom_resource_definitions.push(known),
+                None if is_all && object.is_none() => {}
+                None => changed.push(connection.get(&resource, None, name)),
+            }
+        }
+        for found in several(changed).await {
+            if let Some(object) = self.took(CUSTOM_RESOURCE_DEFINITION.kind, found) {
+                let definition = objects::custom_resource_definition(&object);
+                connection.known.remember_definition(&object, &definition);
+                self.observation.custom_resource_definitions.push(definition);
+            }
+        }
+        connection.known.forget_definitions(|name| !is_all || listed.contains_key(name));
     }
 
     async fn workloads(&mut self, connection: &Connection, reads: &Reads<'_>) {

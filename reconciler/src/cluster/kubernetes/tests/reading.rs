@@ -194,6 +194,85 @@ async fn objects_of_kinds_that_are_not_served_are_not_there() {
 }
 
 #[tokio::test]
+async fn several_objects_of_a_kind_are_one_list_as_far_as_lists_are_allowed_and_whole() {
+    let expectations = || {
+        let object = |name: &str| ObjectReference {
+            api_version: String::from("v1"),
+            kind: String::from("ConfigMap"),
+            namespace: Some(String::from("a")),
+            name: name.to_owned(),
+        };
+        ["one", "two", "gone"].map(|name| Expectation::Object { object: object(name) }).to_vec()
+    };
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    let path = "/api/v1/namespaces/a/configmaps";
+    let script = served().object(&format!("{path}/one"), named("one")).object(&format!("{path}/two"), named("two"));
+    let page = |token: &str, items: &[Value]| {
+        let metadata = json!({"continue": token});
+        Answer::Json(json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}))
+    };
+    let lists = format!("GET {path}");
+    for (answer, expected) in [
+        (page("", &[named("one"), named("other"), named("two")]), 0),
+        (page("more", &[named("one")]), 2),
+        (Answer::Error(403, "forbidden"), 3),
+        (Answer::Error(404, "not found"), 3),
+    ] {
+        let (observation, server) = observe(script.clone().on(&lists, answer.clone()), expectations()).await;
+        let seen: Vec<_> =
+            observation.objects.iter().map(|seen| (seen.reference.name.as_str(), seen.present)).collect();
+        assert_eq!(seen, [("gone", false), ("one", true), ("two", true)], "{answer:?}");
+        let single = server.lines().iter().filter(|line| line.starts_with(&format!("{lists}/"))).count();
+        assert_eq!((single, observation.unread.len()), (expected, 0), "{answer:?} {:?}", server.lines());
+    }
+}
+
+#[tokio::test]
+async fn definitions_are_read_whole_when_they_have_changed() {
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let metadata =
+        |name: &str, version: &str| json!({"metadata": {"name": name, "uid": name, "resourceVersion": version}});
+    let whole = |name: &str, version: &str, served: bool| {
+        let mut object = metadata(name, version);
+        object["spec"] = json!({"versions": [{"name": "v1", "served": served, "storage": true}]});
+        object
+    };
+    let script = |version: &str, served: bool| {
+        Script::default()
+            .list(path, &[metadata("a", "1"), metadata("b", version)])
+            .object(&format!("{path}/a"), whole("a", "1", true))
+            .object(&format!("{path}/b"), whole("b", version, served))
+    };
+    let expectations: Vec<Expectation> = ["a", "b", "gone"]
+        .map(|name| Expectation::CustomResourceDefinition {
+            name: name.to_owned(),
+            served: vec![String::from("v1")],
+            storage: String::from("v1"),
+        })
+        .to_vec();
+    let first = ApiServer::start(script("1", true)).await;
+    let connection = first.connection();
+    let reading = |connection: &Connection| {
+        let cluster = KubernetesCluster::management(connection.clone(), "unused".into());
+        let request = request(expectations.clone());
+        async move { cluster.observe(&request).await.custom_resource_definitions }
+    };
+    let before = reading(&connection).await;
+    assert_eq!(before, reading(&connection).await);
+    assert_eq!(first.lines().len(), 4, "{:?}", first.lines());
+    first.answer(script("2", false));
+    let after = reading(&connection).await;
+    let served = |seen: &[rollout::CustomResourceDefinition]| -> Vec<(String, usize)> {
+        let mut served: Vec<_> = seen.iter().map(|seen| (seen.name.clone(), seen.served_versions.len())).collect();
+        served.sort();
+        served
+    };
+    assert_eq!(served(&before), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
+    assert_eq!(served(&after), [("a".to_owned(), 1), ("b".to_owned(), 0)]);
+    assert_eq!(first.lines().len(), 6, "{:?}", first.lines());
+}
+
+#[tokio::test]
 async fn workloads_of_kinds_that_are_not_served_are_none() {
     let deployment = |ready: u32| {
         json!({"metadata": {"name": format!("ready-{ready}"), "namespace": "a", "generation": 1}, "spec": {"replicas": 1},

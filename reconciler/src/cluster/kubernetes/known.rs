@@ -1,0 +1,99 @@
+//! What a server was found to serve, for a while, so that it is not asked for it with each reading.
+//!
+//! Architecture Invariant: nothing passes because of it. It tells where an object is asked for: of a kind that is served no more the answer is
+//! that there is no such object, and a kind that is not known is looked up again. What was read of a definition is used for the very version of
+//! it that the server has just named.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use kube::core::DynamicObject;
+use rollout::CustomResourceDefinition;
+
+use super::connection::Connection;
+use super::error::RequestError;
+use super::request::{Address, ServedVersions};
+
+/// After this time it is looked up again: a definition may have been deleted and made anew with another scope.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// Of which groups there are it is known for a shorter time: a group that appears is to be watched soon.
+const GROUPS_KEPT: Duration = Duration::from_secs(30);
+
+/// What is known of one server.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    kinds: Mutex<BTreeMap<String, (Instant, Vec<Address>)>>,
+    served: Mutex<Option<(Instant, ServedVersions)>>,
+    definitions: Mutex<BTreeMap<String, (Version, CustomResourceDefinition)>>,
+}
+
+/// The uid and the `resourceVersion` of an object: together they name its content.
+type Version = (String, String);
+
+fn version(object: &DynamicObject) -> Option<Version> {
+    Some((object.metadata.uid.clone()?, object.metadata.resource_version.clone()?))
+}
+
+impl Known {
+    /// What was read of this version of a definition, if it was.
+    pub(super) fn definition(&self, object: &DynamicObject) -> Option<CustomResourceDefinition> {
+        let (name, version) = (object.metadata.name.as_deref()?, version(object)?);
+        let known = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(name).filter(|(known, _)| *known == version).map(|(_, definition)| definition.clone())
+    }
+
+    /// Remembers what was read of a definition.
+    pub(super) fn remember_definition(&self, object: &DynamicObject, definition: &CustomResourceDefinition) {
+        if let (Some(name), Some(version)) = (object.metadata.name.clone(), version(object)) {
+            let mut known = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
+            known.insert(name, (version, definition.clone()));
+        }
+    }
+
+    /// Forgets those definitions that are not there any more.
+    pub(super) fn forget_definitions(&self, is_there: impl Fn(&str) -> bool) {
+        self.definitions.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| is_there(name));
+    }
+}
+
+impl Connection {
+    /// How these kinds of a group and version are addressed, as far as they are served.
+    pub(super) async fn addresses(
+        &self,
+        api_version: &str,
+        wanted: &BTreeSet<&str>,
+    ) -> Result<Vec<Address>, RequestError> {
+        let has = |kinds: &[Address], kind: &str| kinds.iter().any(|known| known.resource.kind == kind);
+        self.kinds_with(api_version, |kinds| wanted.iter().all(|kind| has(kinds, kind))).await
+    }
+
+    /// The kinds of a group and version: those that are known, where these are enough, else as they are served now.
+    pub(super) async fn kinds_with(
+        &self,
+        api_version: &str,
+        are_enough: impl Fn(&[Address]) -> bool,
+    ) -> Result<Vec<Address>, RequestError> {
+        let known = || self.known.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = known().get(api_version).filter(|(at, _)| at.elapsed() < KEPT).map(|(_, kinds)| kinds.clone());
+        if let Some(kinds) = fresh.filter(|kinds| are_enough(kinds)) {
+            return Ok(kinds);
+        }
+        let kinds = self.kinds(api_version).await?;
+        known().insert(api_version.to_owned(), (Instant::now(), kinds.clone()));
+        Ok(kinds)
+    }
+
+    /// Which versions are served, as known a short while ago: for what need not be right, such as a watch.
+    pub(super) async fn lately_served_versions(&self) -> Result<ServedVersions, RequestError> {
+        let known = || self.known.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = known().as_ref().filter(|(at, _)| at.elapsed() < GROUPS_KEPT).map(|(_, served)| served.clone());
+        if let Some(served) = fresh {
+            return Ok(served);
+        }
+        let served = self.served_versions().await?;
+        *known() = Some((Instant::now(), served.clone()));
+        Ok(served)
+    }
+}
