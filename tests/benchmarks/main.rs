@@ -10,6 +10,7 @@ mod end_to_end;
 mod fleet;
 mod manifests;
 mod measure;
+mod next_commit;
 mod no_op;
 mod render;
 mod render_fleet;
@@ -56,6 +57,7 @@ const BENCHMARKS: &[(&str, Benchmark)] = &[
     ("P6", stage_commit::run),
     ("P7", end_to_end::run),
     ("P8", no_op::run),
+    ("P9", next_commit::run),
     ("P10", watched::run),
 ];
 
@@ -77,6 +79,7 @@ fn try_main() -> anyhow::Result<bool> {
             stage_commit::PUSH_VERB => Some(stage_commit::push_once),
             render::FLEET_VERB => Some(render::fleet),
             render::ONE_VERB => Some(render::one),
+            next_commit::PROGRAM_VERB => Some(next_commit::program),
             watched::WATCH_VERB => Some(watched::watch),
             watched::STORE_VERB => Some(watched::store),
             _ => None,

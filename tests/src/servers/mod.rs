@@ -19,6 +19,7 @@ mod port;
 mod process;
 mod programs;
 mod restore;
+pub mod settled;
 mod ssh_server;
 mod tls;
 mod webhook;

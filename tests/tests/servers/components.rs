@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tests::servers::manifests::{define, kind, kind_in, list, objects};
+use tests::servers::settled::{self, CLUSTER, EKSA_CLUSTER, FakeEksAnywhere, NODES};
 use tests::servers::{FLUX_NAMESPACE, FakeKubelet, FakeWebhooks, Flux, Trouble, isolated};
 
 use super::scene::{KILLS, POLICY, Scene, kill_at_random};
-use super::settled::{self, CLUSTER, EKSA_CLUSTER, FakeEksAnywhere, NODES};
 
 const KUBERNETES: &str = "1.34";
 

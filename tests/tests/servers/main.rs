@@ -14,6 +14,5 @@ mod probing;
 mod recording;
 mod restoring;
 mod scene;
-mod settled;
 mod simulator;
 mod watching;

@@ -1,14 +1,17 @@
 //! The machines of EKS Anywhere's management cluster, as its controllers leave them when nothing changes. Nobody acts on these objects: a
 //! bump of components replaces no machine.
 
+#![expect(clippy::indexing_slicing, reason = "fields of JSON objects that are made here")]
+
 use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
-use tests::servers::manifests::{apply, kind_in, list};
 use tokio::task::JoinHandle;
+
+use super::manifests::{apply, kind_in, list};
 
 /// The management cluster.
 pub const CLUSTER: &str = "mgmt";
@@ -27,6 +30,9 @@ const EKSA: &str = "anywhere.eks.amazonaws.com/v1alpha1";
 pub const EKSA_CLUSTER: (&str, &str) = (EKSA, "Cluster");
 
 /// Writes what Cluster API would have written of a cluster that runs this version.
+///
+/// # Errors
+/// When an object is refused.
 pub async fn create(client: &Client, version: &str) -> anyhow::Result<()> {
     let cluster = object(
         (CORE, "Cluster"),
@@ -145,6 +151,8 @@ async fn settle(client: &Client, object: &Value, version: &str) -> anyhow::Resul
 pub struct FakeEksAnywhere(JoinHandle<()>);
 
 impl FakeEksAnywhere {
+    /// Starts to say so.
+    #[must_use]
     pub fn start(client: &Client) -> Self {
         let client = client.clone();
         Self(tokio::spawn(async move {
