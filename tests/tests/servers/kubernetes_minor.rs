@@ -4,7 +4,7 @@ use tests::servers::isolated;
 
 use super::machines::{self, CLUSTER, FILE};
 use super::recording::{Recorder, assert_commits_follow_machines, assert_no_prefix_passes_early, assert_replay_agrees};
-use super::restoring::assert_backup_restores;
+use super::restoring::{assert_backup_holds_what_clusterctl_moves, assert_backup_restores};
 use super::scene::{KILLS, POLICY, Scene, kill_at_random};
 
 const OLD: &str = "v1.34.0";
@@ -13,7 +13,8 @@ const NEW: &str = "v1.35.0";
 #[test]
 fn each_stage_is_committed_once_when_the_machines_before_it_are_done() {
     let name = "kubernetes_minor::each_stage_is_committed_once_when_the_machines_before_it_are_done";
-    isolated(name, &machines::needed(), async |programs| {
+    let needed: Vec<&str> = machines::needed().into_iter().chain(["clusterctl"]).collect();
+    isolated(name, &needed, async |programs| {
         let scene = Scene::start(&programs).await?;
         let _cluster_api = machines::create(&scene, &programs, OLD, POLICY).await?;
         let recorder = Recorder::start(&scene, NEW).await?;
@@ -26,6 +27,7 @@ fn each_stage_is_committed_once_when_the_machines_before_it_are_done() {
         assert_replay_agrees(&scene, &seen, NEW)?;
         scene.assert_nothing_is_left()?;
         assert_backup_restores(&scene, &programs).await?;
+        assert_backup_holds_what_clusterctl_moves(&scene, &programs).await?;
         scene.folder.done();
         Ok(())
     });

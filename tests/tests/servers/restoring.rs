@@ -1,13 +1,21 @@
 //! What a backup is good for: everything that Cluster API knew is there again, in an API server that had nothing.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use serde_json::Value;
-use stepgate::cluster::kubernetes::read_backup;
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
+use rollout::RolloutId;
+use serde_json::{Value, json};
+use stepgate::cluster::Cluster as _;
+use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster, read_backup};
+use tests::servers::manifests::objects;
 use tests::servers::{ApiServer, ApiServerOptions, ClusterApi, Programs, restore};
 
-use super::machines::CLUSTER;
+use super::machines::{CLUSTER, NAMESPACE};
 use super::scene::Scene;
 
 /// Restores the only backup of a scene and compares it with what was saved.
@@ -28,6 +36,56 @@ pub async fn assert_backup_restores(scene: &Scene, programs: &Programs) -> anyho
     }
     for kind in ["Cluster", "KubeadmControlPlane", "Machine", "Secret"] {
         ensure!(before.keys().any(|name| name.starts_with(&format!("{kind} "))), "no {kind} was saved");
+    }
+    Ok(())
+}
+
+/// What Cluster API's own `clusterctl move` takes to another management cluster is in a backup of the same moment, with the same owners.
+pub async fn assert_backup_holds_what_clusterctl_moves(scene: &Scene, programs: &Programs) -> anyhow::Result<()> {
+    let source = ConnectionSource::Kubeconfig { path: Some(scene.server.kubeconfig()), context: None };
+    let backups = scene.file("beside-clusterctl");
+    let cluster = KubernetesCluster::management(Connection::open(&source).await?, backups.clone());
+    let rollout: RolloutId = "0123456789ab".parse()?;
+    cluster.back_up(&rollout, Timestamp::now()).await?;
+    let (_, saved) = read_backup(&backups.join(rollout.as_str()))?;
+
+    label_definitions(&scene.client).await?;
+    let moved = scene.file("moved");
+    std::fs::create_dir_all(&moved)?;
+    let output = Command::new(programs.path("clusterctl"))
+        .args(["move", "--namespace", NAMESPACE, "--to-directory"])
+        .arg(&moved)
+        .arg("--kubeconfig")
+        .arg(scene.server.kubeconfig())
+        .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
+        .env("XDG_CONFIG_HOME", scene.file("clusterctl"))
+        .output()?;
+    ensure!(output.status.success(), "clusterctl move: {}", String::from_utf8_lossy(&output.stderr));
+    let mut theirs = Vec::new();
+    for entry in std::fs::read_dir(&moved)? {
+        theirs.extend(objects(&std::fs::read_to_string(entry?.path())?)?);
+    }
+    let owners = |objects: &[Value]| -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+        Ok(linked(objects)?.into_iter().map(|(name, (_, _, owners))| (name, owners)).collect())
+    };
+    let (ours, theirs) = (owners(&saved)?, owners(&theirs)?);
+    for kind in ["Cluster", "ClusterClass", "KubeadmControlPlane", "MachineDeployment", "Machine", "Secret"] {
+        ensure!(theirs.keys().any(|name| name.starts_with(&format!("{kind} "))), "no {kind} was moved: {theirs:?}");
+    }
+    for (name, owners) in &theirs {
+        assert_eq!(ours.get(name), Some(owners), "{name}");
+    }
+    Ok(())
+}
+
+/// As `clusterctl init` labels what it installs: by that it finds what it moves.
+async fn label_definitions(client: &Client) -> anyhow::Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let label = json!({"metadata": {"labels": {"clusterctl.cluster.x-k8s.io": ""}}});
+    for definition in api.list(&ListParams::default()).await? {
+        if definition.spec.group.ends_with("cluster.x-k8s.io") {
+            api.patch(&definition.name_any(), &PatchParams::default(), &Patch::Merge(&label)).await?;
+        }
     }
     Ok(())
 }
