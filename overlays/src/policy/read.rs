@@ -199,7 +199,7 @@ impl Reader<'_> {
         values
     }
 
-    /// One of `soak`, `timeout`, `approval`, `onFailure`, `retries`, `approvers`; `false` when the entry is something else.
+    /// One of `soak`, `timeout`, `approval`, `onFailure`, `onStaleMerge`, `retries`, `approvers`; `false` when the entry is something else.
     pub(super) fn setting(&mut self, entry: &Entry, settings: &mut StageSettings) -> bool {
         let (node, key) = (&entry.value, entry.key.as_str());
         match key {
@@ -209,10 +209,8 @@ impl Reader<'_> {
                 let choices = [("none", Approval::None), ("rollout", Approval::Rollout), ("stage", Approval::Stage)];
                 settings.approval = self.choice(node, key, &choices);
             }
-            "onFailure" => {
-                settings.on_failure =
-                    self.choice(node, key, &[("hold", OnFailure::Hold), ("revert", OnFailure::Revert)]);
-            }
+            "onFailure" => settings.on_failure = self.choice(node, key, &ON_FAILURE),
+            "onStaleMerge" => settings.on_stale_merge = self.choice(node, key, &ON_FAILURE),
             "retries" => settings.retries = self.number(node, key, 0, 100),
             "approvers" => settings.approvers = self.approvers(node, key),
             _ => return false,
@@ -328,7 +326,8 @@ impl Reader<'_> {
 /// The only `apiVersion` of `stepgate.yaml`; the field may be left out.
 pub(super) const API_VERSION: &str = "stepgate.dev/v1alpha1";
 pub(super) const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-const SETTINGS: [&str; 6] = ["soak", "timeout", "approval", "onFailure", "retries", "approvers"];
+const ON_FAILURE: [(&str, OnFailure); 2] = [("hold", OnFailure::Hold), ("revert", OnFailure::Revert)];
+const SETTINGS: [&str; 7] = ["soak", "timeout", "approval", "onFailure", "onStaleMerge", "retries", "approvers"];
 const LEVEL: [&str; 8] =
     ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData"];
 const FLEET: [&str; 25] = [

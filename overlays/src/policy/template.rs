@@ -38,10 +38,12 @@ deploy:
 # How a stage passes: healthy without a break for `soak`, within `timeout`.
 # approval: none, rollout (once for the whole plan) or stage (for each stage).
 # onFailure: hold, or revert (commits the stage's previous tree where that is safe, tried again `retries` times).
+# onStaleMerge: the same for what was merged after the source branch had moved on.
 # soak: 1m
 # timeout: 30m
 # approval: none
 # onFailure: hold
+# onStaleMerge: hold
 # retries: 0
 
 # Whose approval is enough, where it is asked for; without this, one of anybody who can merge. As soon as any rule is written,

@@ -78,6 +78,8 @@ pub struct StagePolicy {
     pub approval: Approval,
     /// What a failed gate leads to.
     pub on_failure: OnFailure,
+    /// What a merge leads to that comes after the source branch has moved on.
+    pub on_stale_merge: OnFailure,
     /// How many times a reverted stage is tried again.
     pub retries: u32,
     /// Whose approval is enough.
@@ -95,6 +97,8 @@ pub struct StageSettings {
     pub approval: Option<Approval>,
     /// See [`StagePolicy::on_failure`].
     pub on_failure: Option<OnFailure>,
+    /// See [`StagePolicy::on_stale_merge`].
+    pub on_stale_merge: Option<OnFailure>,
     /// See [`StagePolicy::retries`].
     pub retries: Option<u32>,
     /// See [`StagePolicy::approvers`].
@@ -107,6 +111,7 @@ impl StageSettings {
         weaker.timeout = self.timeout.unwrap_or(weaker.timeout);
         weaker.approval = self.approval.unwrap_or(weaker.approval);
         weaker.on_failure = self.on_failure.unwrap_or(weaker.on_failure);
+        weaker.on_stale_merge = self.on_stale_merge.unwrap_or(weaker.on_stale_merge);
         weaker.retries = self.retries.unwrap_or(weaker.retries);
         self.approvers.over(&mut weaker.approvers);
     }
@@ -365,6 +370,7 @@ impl Policy {
             timeout: Duration::from_secs(timeout),
             approval: Approval::None,
             on_failure: OnFailure::Hold,
+            on_stale_merge: OnFailure::Hold,
             retries: 0,
             approvers: ApproverRules::default(),
         }

@@ -47,6 +47,9 @@ pub struct StagePolicy {
     pub approvers: ApprovalRules,
     /// What happens when its gate fails.
     pub on_failure: OnFailure,
+    /// What happens when it was merged after what it was proposed for had moved on.
+    #[serde(default)]
+    pub on_stale_merge: OnFailure,
     /// How often a reverted stage is committed again.
     pub retries: u32,
     /// How many consecutive reads must pass; never counted as fewer than two.
@@ -67,6 +70,7 @@ impl Default for StagePolicy {
             approval: Approval::None,
             approvers: ApprovalRules::default(),
             on_failure: OnFailure::Hold,
+            on_stale_merge: OnFailure::Hold,
             retries: 0,
             minimum_reads: 2,
             maximum_age: Duration::from_secs(120),

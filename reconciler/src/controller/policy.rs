@@ -28,14 +28,19 @@ pub(super) fn stage_policy(policy: &Policy, cluster: &str, stage: &str) -> Stage
             overlays::Approval::Stage => rollout::Approval::Stage,
         },
         approvers: people::rules(&effective.approvers),
-        on_failure: match effective.on_failure {
-            overlays::OnFailure::Hold => rollout::OnFailure::Hold,
-            overlays::OnFailure::Revert => rollout::OnFailure::Revert,
-        },
+        on_failure: on_failure(effective.on_failure),
+        on_stale_merge: on_failure(effective.on_stale_merge),
         retries: effective.retries,
         // One that cannot be used blocks the plan.
         windows: policy.windows(cluster).iter().filter_map(|known| window(known).ok()).collect(),
         ..StagePolicy::default()
+    }
+}
+
+fn on_failure(wanted: overlays::OnFailure) -> rollout::OnFailure {
+    match wanted {
+        overlays::OnFailure::Hold => rollout::OnFailure::Hold,
+        overlays::OnFailure::Revert => rollout::OnFailure::Revert,
     }
 }
 

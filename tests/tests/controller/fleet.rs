@@ -173,6 +173,11 @@ impl Fleet {
         self.repository.head(&self.layout.branch).unwrap().unwrap()
     }
 
+    /// What the newest commit of the deploy branch says.
+    pub fn head_message(&self) -> String {
+        self.repository.message(&self.head()).unwrap()
+    }
+
     /// A fault from the moment at which a stage is committed.
     pub fn break_at(&self, cluster: &str, stage: StageName, fault: Fault) {
         let injection = Injection { fault, from: Trigger::Stage(stage), lasts: None };

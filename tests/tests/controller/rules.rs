@@ -176,6 +176,39 @@ fn an_override_is_recorded_before_and_after_the_merge() {
 }
 
 #[test]
+fn a_merge_of_what_the_source_branch_has_left_behind_is_taken_back_where_the_policy_says_so() {
+    for how in [Merge::Commit, Merge::Squash] {
+        let (fleet, controller) = asking("onStaleMerge: revert\n");
+        fleet.run_until(&controller, waits_for_people);
+        let git = Git::of(&fleet);
+        let (_, old) = git.of_cluster("mgmt").unwrap();
+        let before = fleet.tree();
+        fleet.edit(OVERLAY, |text| text.replace("system-node-critical", "another-class"));
+        let asked_anew = |pass: &Pass| waits_for_people(pass) && git.of_cluster("mgmt").is_some_and(|it| it.1 != old);
+        fleet.run_until(&controller, asked_anew);
+        git.merge(old, how, fleet.clock_now());
+        for _ in 0..10 {
+            let pass = fleet.pass(&controller);
+            if fleet.stages("mgmt").len() == 2 {
+                break;
+            }
+            fleet.wait(Some(&pass));
+        }
+        assert_eq!(fleet.stages("mgmt").len(), 2, "the merge, and what takes it back");
+        assert!(fleet.head_message().contains("after the source branch had moved on at"), "{}", fleet.head_message());
+        // What is asked now lands as usual.
+        let pass = fleet.run_until(&controller, waits_for_people);
+        let wanted = fleet.folder("clusters/mgmt/cert-manager");
+        assert_eq!(wanted, before.below("clusters/mgmt/cert-manager"), "{}", told(&pass));
+        let (_, new) = git.of_cluster("mgmt").unwrap();
+        git.merge(new, Merge::Commit, fleet.clock_now());
+        fleet.run_to_the_end(&controller);
+        let deployed = fleet.deployed("clusters/mgmt/cert-manager/cert-manager.yaml").unwrap();
+        assert!(deployed.contains("another-class"), "{deployed}");
+    }
+}
+
+#[test]
 fn a_merge_of_what_the_source_branch_has_left_behind_is_held() {
     for how in [Merge::Commit, Merge::Squash] {
         let (fleet, controller) = asking("");

@@ -99,7 +99,7 @@ fn fail(
     });
     match (revertible, last, &gate.binding) {
         (Some(stage), Some(record), Some(binding)) => {
-            vec![commit::revert(world, plan, ledger, stage, record, binding, reasons, now)]
+            vec![commit::revert(world, plan, ledger, stage, record, &binding.commit, reasons, now)]
         }
         // A failure may pass by itself: the gate goes on being watched.
         _ => {

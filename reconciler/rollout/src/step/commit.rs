@@ -10,7 +10,7 @@ use crate::effect::{Effect, StageCommit};
 use crate::identifier::CommitId;
 use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 use crate::plan::{Plan, StagePlan};
-use crate::verdict::{Binding, Reason};
+use crate::verdict::Reason;
 use crate::world::World;
 
 use super::approval;
@@ -137,7 +137,7 @@ pub(super) fn revert(
     ledger: &Ledger,
     stage: &StagePlan,
     failed: &StageRecord,
-    binding: &Binding,
+    undone: &CommitId,
     reasons: Vec<Reason>,
     now: Timestamp,
 ) -> Effect {
@@ -167,7 +167,7 @@ pub(super) fn revert(
         parent: parent(world),
         before: failed.after.clone(),
         after: failed.before.clone(),
-        undoes: Some(binding.commit.clone()),
+        undoes: Some(undone.clone()),
         ledger,
     })
 }

@@ -10,19 +10,23 @@ use crate::deploy::{DeployCommit, Landing};
 use crate::effect::Effect;
 use crate::ledger::{Ledger, LedgerState, StageRecordKind};
 use crate::plan::Plan;
+use crate::policy::OnFailure;
 use crate::rules::Verdict;
 use crate::stage::StageId;
 use crate::verdict::Reason;
 use crate::world::World;
 
-use super::approval;
+use super::{approval, commit};
 
 /// Lets nothing follow on a merge that does not count. Going back, and standing still for another reason, stay as they are.
-pub(super) fn restrain(world: &World, effects: Vec<Effect>) -> Vec<Effect> {
-    let Some((stage, reasons, help)) = objection(world) else { return effects };
+pub(super) fn restrain(world: &World, effects: Vec<Effect>, now: Timestamp) -> Vec<Effect> {
+    let Some(Objection { stage, reasons, help, is_stale }) = objection(world) else { return effects };
     let stays = |effect: &Effect| matches!(effect, Effect::Revert(_) | Effect::Blocked { .. } | Effect::Done);
     if effects.iter().any(stays) || world.paused.is_some() {
         return effects;
+    }
+    if is_stale && let Some(revert) = taken_back(world, &reasons, now) {
+        return vec![revert];
     }
     let mut held = false;
     let mut restrained = Vec::new();
@@ -49,8 +53,31 @@ pub(super) fn restrain(world: &World, effects: Vec<Effect>) -> Vec<Effect> {
     restrained
 }
 
+/// What speaks against the stage that landed last.
+struct Objection {
+    stage: StageId,
+    reasons: Vec<Reason>,
+    help: String,
+    /// Whether it was merged after what it was proposed for had moved on.
+    is_stale: bool,
+}
+
+/// The commit that takes a stale merge back, where the policy says so and there is a way back.
+fn taken_back(world: &World, reasons: &[Reason], now: Timestamp) -> Option<Effect> {
+    let ledger = world.ledger.as_ref()?;
+    let record = ledger.stages.last()?;
+    let plan = approval::plan_of(world, ledger)?;
+    let stage = plan.stage(&record.stage)?;
+    let landed = world.deploy.commits.iter().rev().find(|commit| is_of(commit, ledger, &record.stage))?;
+    let is_wanted = stage.policy.on_stale_merge == OnFailure::Revert && stage.one_way.is_empty();
+    // What somebody else changed as well is not ours to take back.
+    let is_ours = world.foreign_change.is_none() && ledger.tree == world.plan.deployed;
+    let revert = || commit::revert(world, plan, ledger, stage, record, &landed.id, reasons.to_vec(), now);
+    (is_wanted && is_ours).then(revert)
+}
+
 /// What speaks against the stage that landed last. Whatever a later commit of ours followed on has been accepted.
-fn objection(world: &World) -> Option<(StageId, Vec<Reason>, String)> {
+fn objection(world: &World) -> Option<Objection> {
     let ledger = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running)?;
     let record = ledger.stages.last().filter(|record| record.kind == StageRecordKind::Commit)?;
     let brought =
@@ -90,7 +117,7 @@ fn objection(world: &World) -> Option<(StageId, Vec<Reason>, String)> {
     }
     let approve_it = format!("`stepgate approve {cluster} --yes`, or a review, adds an approval; ");
     let help = format!("{}{override_it}; {undo_it}", if is_stale { String::new() } else { approve_it });
-    Some((stage.clone(), reasons, help))
+    Some(Objection { stage: stage.clone(), reasons, help, is_stale })
 }
 
 fn is_of(commit: &DeployCommit, ledger: &Ledger, stage: &StageId) -> bool {

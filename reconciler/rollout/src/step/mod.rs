@@ -42,7 +42,7 @@ use opening::Opening;
 /// [`Effect::Blocked`] with the reason, or [`Effect::Done`].
 #[must_use]
 pub fn step(world: &World, now: Timestamp) -> Vec<Effect> {
-    landed::restrain(world, decide(world, now))
+    landed::restrain(world, decide(world, now), now)
 }
 
 fn decide(world: &World, now: Timestamp) -> Vec<Effect> {

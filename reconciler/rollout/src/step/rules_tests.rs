@@ -120,6 +120,41 @@ fn a_merge_after_the_source_has_moved_on_holds() {
 }
 
 #[test]
+fn a_merge_after_the_source_has_moved_on_is_taken_back_where_the_policy_says_so() {
+    let mut laboratory = asking(&[("cert-manager", 1, 2), ("capi", 1, 2)], ApprovalRules::default());
+    laboratory.policy.on_stale_merge = OnFailure::Revert;
+    laboratory.turns(20);
+    laboratory.push(&[("cert-manager", 3)]);
+    laboratory.people.source_moved_at = Some(laboratory.now);
+    laboratory.now += SignedDuration::from_secs(1);
+    laboratory.merge_by("alice");
+    laboratory.until("revert cert-manager 1");
+    let record = laboratory.ledger.as_ref().unwrap().stages.last().unwrap().clone();
+    assert!(record.reasons[0].to_string().contains("after the source branch had moved on at"), "{record:?}");
+    // What the source branch asks for now is asked.
+    laboratory.turns(20);
+    assert_eq!(laboratory.log(), ["ask", "commit cert-manager 2", "revert cert-manager 1", "ask"]);
+    laboratory.merge_by("alice");
+    laboratory.turns(40);
+    assert_eq!(laboratory.log()[4..], ["commit cert-manager 3", "ask"]);
+}
+
+#[test]
+fn what_has_no_way_back_is_held_however_stale() {
+    let mut laboratory = asking(&[("cert-manager", 1, 2)], ApprovalRules::default());
+    laboratory.policy.on_stale_merge = OnFailure::Revert;
+    laboratory.one_way = true;
+    laboratory.turns(20);
+    laboratory.push(&[("cert-manager", 3)]);
+    laboratory.people.source_moved_at = Some(laboratory.now);
+    laboratory.now += SignedDuration::from_secs(1);
+    laboratory.merge_by("alice");
+    let (reasons, _) = held(&laboratory.turns(20));
+    assert!(reasons.contains("after the source branch had moved on at"), "{reasons}");
+    assert_eq!(laboratory.log(), ["ask", "commit cert-manager 2"]);
+}
+
+#[test]
 fn a_source_that_moves_after_the_merge_holds_nothing() {
     let mut laboratory = asking(&[("cert-manager", 1, 2), ("capi", 1, 2)], ApprovalRules::default());
     laboratory.turns(20);
