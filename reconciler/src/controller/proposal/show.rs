@@ -13,6 +13,7 @@ use super::room::whole;
 use super::stack::{Proposal, Stack};
 use super::status::{Readiness, status};
 use super::text::same_text;
+use super::thread::Thread;
 use super::{Asking, WITHDRAWN};
 use crate::controller::Controller;
 use crate::controller::planner::{ClusterView, FleetReading};
@@ -158,6 +159,16 @@ impl Controller {
             Some(pull) => Some(board.thread(forge, reading, pull, !showing.group.rules.take_anybody()).await?),
             None => None,
         };
+        // What was said while this pass went on was said of what was shown until now, so it is heard before that is another.
+        let open = match open {
+            Some(thread) if Self::shows_another(showing, &thread) => {
+                board.forget(thread.pull.number).await;
+                // How many comments there were then says nothing of now.
+                let pull = PullRequest { comments: None, ..thread.pull.clone() };
+                Some(board.thread(forge, reading, &pull, !showing.group.rules.take_anybody()).await?)
+            }
+            open => open,
+        };
         let (title, body) = self.text(reading, showing, open.as_deref())?;
         if let Some(thread) = &open {
             let pull = &thread.pull;
@@ -182,6 +193,11 @@ impl Controller {
             Some(thread) => self.reply(forge, reading, showing, thread).await,
             None => Ok(Told::New),
         }
+    }
+
+    /// Whether a plan is to be shown that is not shown yet.
+    fn shows_another(showing: &Showing<'_>, thread: &Thread) -> bool {
+        showing.rows.iter().any(|row| thread.marks.of(row.cluster(), row.plan()).is_none())
     }
 
     /// Whether another process has pushed this just now. It is about to open the pull request, and forges may take two that come at once;
