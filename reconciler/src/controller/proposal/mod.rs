@@ -14,6 +14,8 @@ mod build;
 mod close;
 mod command;
 mod group;
+#[cfg(test)]
+mod interleavings;
 mod landed;
 mod marks;
 mod merge;

@@ -65,7 +65,7 @@ impl Thread {
         Ok(Self::of(pull, &comments, reviews, permissions, &names))
     }
 
-    fn of(
+    pub(super) fn of(
         pull: PullRequest,
         comments: &[Comment],
         reviews: Vec<Review>,

@@ -9,6 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{OriginalUri, State};
 use axum::http::{HeaderMap, Method, Response};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 const ROOT: &str = "/api/v3/repos/platform/fleet/";
 
@@ -32,6 +33,11 @@ type Fates = dyn Fn(&Method, &str) -> Fate + Send + Sync;
 pub struct Hub {
     pub pulls: Vec<Value>,
     pub statuses: BTreeMap<String, Vec<Value>>,
+    /// The comments below each pull request, and the reviews.
+    pub comments: Vec<(usize, Value)>,
+    pub reviews: Vec<(usize, Value)>,
+    /// Where whoever asked dies of the answer.
+    dies: Option<(usize, bool)>,
     fates: Option<Box<Fates>>,
     /// Requests that count against the limit, and those that were answered with "not modified", which do not.
     pub counted: Vec<String>,
@@ -46,20 +52,49 @@ impl Hub {
         git.find_reference(&format!("refs/heads/{branch}")).ok()?.target().map(|id| id.to_string())
     }
 
+    /// What a push does to pull requests: they follow their branch, are closed when that goes, and merged when the deploy branch has them.
+    fn follow(&mut self) {
+        let deploy = self.head("deploy").and_then(|id| git2::Oid::from_str(&id).ok());
+        let git = git2::Repository::open_bare(&self.folder).unwrap();
+        let heads: Vec<Option<String>> =
+            self.pulls.iter().map(|pull| self.head(pull["head"]["ref"].as_str().unwrap())).collect();
+        for (pull, head) in self.pulls.iter_mut().zip(heads).filter(|(pull, _)| pull["state"] == "open") {
+            if let Some(head) = &head {
+                pull["head"]["sha"] = json!(head);
+            }
+            let id = git2::Oid::from_str(pull["head"]["sha"].as_str().unwrap()).unwrap();
+            let landed =
+                deploy.is_some_and(|deploy| deploy == id || git.graph_descendant_of(deploy, id).unwrap_or(false));
+            if landed {
+                let at = git.find_commit(deploy.unwrap()).unwrap().time().seconds();
+                close(pull, "stepgate-bot", Some(&jiff::Timestamp::from_second(at).unwrap().to_string()));
+            } else if head.is_none() {
+                close(pull, "stepgate-bot", None);
+            }
+        }
+    }
+
     /// A pull request as lists tell it.
     fn listed(&self, pull: &Value) -> Value {
         let mut listed = pull.clone();
-        let head = self.head(pull["head"]["ref"].as_str().unwrap()).filter(|_| pull["state"] == "open");
-        if let Some(head) = head {
-            listed["head"]["sha"] = json!(head);
-        }
         for key in ["merged_by", "comments"] {
             listed.as_object_mut().unwrap().remove(key);
         }
         listed
     }
 
+    fn comment(&mut self, number: usize, by: &str, body: &Value) -> Value {
+        let id = self.comments.len() + 1;
+        let comment = json!({"id": id, "user": {"login": by}, "body": body});
+        self.comments.push((number, comment.clone()));
+        if let Some(pull) = self.pulls.get_mut(number - 1) {
+            pull["comments"] = json!(pull["comments"].as_u64().unwrap_or_default() + 1);
+        }
+        comment
+    }
+
     fn answer(&mut self, method: &Method, path: &str, query: &str, body: &Value) -> Option<(u16, Value)> {
+        self.follow();
         let rest = path.strip_prefix(ROOT)?;
         let parts: Vec<&str> = rest.split('/').collect();
         let of_branch = |pull: &&Value| {
@@ -72,7 +107,12 @@ impl Hub {
             }
             ("POST", ["pulls"]) => {
                 let branch = body["head"].as_str()?;
-                let sha = self.head(branch)?;
+                let Some(sha) = self.head(branch) else {
+                    return Some((
+                        422,
+                        json!({"message": "Validation Failed", "errors": [{"field": "head", "code": "invalid"}]}),
+                    ));
+                };
                 let text = body["body"].as_str()?;
                 let open = self.pulls.iter().any(|pull| pull["state"] == "open" && pull["head"]["ref"] == branch);
                 if open || text.chars().count() > 65536 || body["base"] != "deploy" {
@@ -95,11 +135,36 @@ impl Hub {
                     pull[key] = value.clone();
                 }
                 pull["updated_at"] = json!("2026-01-05T09:00:05Z");
+                if body["state"] == "closed" {
+                    close(pull, "stepgate-bot", None);
+                }
                 (200, pull.clone())
             }
             ("GET", ["pulls", number]) => (200, self.pulls.get(number.parse::<usize>().ok()?.checked_sub(1)?)?.clone()),
-            ("GET", ["pulls", _, "reviews"] | ["issues", _, "comments"]) if query == "per_page=100&page=1" => {
-                (200, json!([]))
+            ("GET", ["pulls"]) if query.starts_with("state=closed&base=deploy&sort=updated&direction=desc&") => {
+                let closed = self.pulls.iter().rev().filter(|pull| pull["state"] == "closed");
+                (200, closed.map(|pull| self.listed(pull)).collect())
+            }
+            ("GET", ["pulls", number, "reviews"]) if query == "per_page=100&page=1" => {
+                (200, of(&self.reviews, number.parse().ok()?))
+            }
+            ("GET", ["issues", number, "comments"]) if query == "per_page=100&page=1" => {
+                (200, of(&self.comments, number.parse().ok()?))
+            }
+            ("POST", ["issues", number, "comments"]) => {
+                (201, self.comment(number.parse().ok()?, "stepgate-bot", &body["body"]))
+            }
+            ("PATCH", ["issues", "comments", id]) => {
+                let (_, comment) = self.comments.get_mut(id.parse::<usize>().ok()?.checked_sub(1)?)?;
+                comment["body"] = body["body"].clone();
+                (200, comment.clone())
+            }
+            ("GET", ["issues", number]) => {
+                let pull = self.pulls.get(number.parse::<usize>().ok()?.checked_sub(1)?)?;
+                (200, json!({"closed_by": pull["closed_by"]}))
+            }
+            ("GET", ["collaborators", user, "permission"]) => {
+                (200, json!({"permission": if *user == "olga" { "read" } else { "write" }}))
             }
             ("POST", ["statuses", sha]) => {
                 assert!(body["description"].as_str()?.chars().count() <= 140, "{body}");
@@ -118,17 +183,19 @@ impl Hub {
 pub struct Server {
     pub url: String,
     hub: Arc<Mutex<Hub>>,
+    died: Arc<Notify>,
 }
 
 impl Server {
     /// Serves the repository in this folder.
     pub async fn start(folder: &Path) -> Self {
         let hub = Arc::new(Mutex::new(Hub { folder: folder.to_owned(), ..Hub::default() }));
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&hub));
+        let died = Arc::new(Notify::new());
+        let router = Router::new().fallback(answer).with_state((Arc::clone(&hub), Arc::clone(&died)));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, hub }
+        Self { url, hub, died }
     }
 
     pub fn hub(&self) -> MutexGuard<'_, Hub> {
@@ -144,15 +211,69 @@ impl Server {
     pub fn merged(&self, branch: &str, by: &str, at: jiff::Timestamp) {
         let mut hub = self.hub();
         let pull = hub.pulls.iter_mut().rev().find(|pull| pull["head"]["ref"] == branch).unwrap();
-        pull["state"] = json!("closed");
-        pull["merged_at"] = json!(at.to_string());
-        pull["updated_at"] = json!("2026-01-05T10:00:00Z");
+        close(pull, by, Some(&at.to_string()));
+    }
+
+    /// Somebody closes a pull request, or opens it again.
+    pub fn set_open(&self, number: usize, by: &str, open: bool) {
+        let mut hub = self.hub();
+        hub.follow();
+        let branch = hub.pulls[number - 1]["head"]["ref"].as_str().unwrap().to_owned();
+        let there = hub.head(&branch).is_some();
+        let other = hub.pulls.iter().any(|pull| pull["state"] == "open" && pull["head"]["ref"] == branch);
+        let pull = &mut hub.pulls[number - 1];
+        if !open && pull["state"] == "open" {
+            close(pull, by, None);
+        } else if open && there && !other && pull["merged_at"].is_null() {
+            (pull["state"], pull["closed_by"]) = (json!("open"), Value::Null);
+        }
+    }
+
+    /// Somebody comments.
+    pub fn say(&self, number: usize, by: &str, text: &str) {
+        self.hub().comment(number, by, &json!(text));
+    }
+
+    /// Somebody approves by a review of a commit.
+    pub fn review(&self, number: usize, by: &str, commit: &str) {
+        let mut hub = self.hub();
+        let id = hub.reviews.len() + 1;
+        let review = json!({"id": id, "user": {"login": by}, "state": "APPROVED", "commit_id": commit, "body": ""});
+        hub.reviews.push((number, review));
+    }
+
+    /// Whoever asks dies of the request after so many others, before the server hears of it or after that has done it.
+    pub fn kill_after(&self, requests: usize, done: bool) {
+        self.hub().dies = Some((requests, done));
+    }
+
+    /// Nobody dies any more. Whether somebody has.
+    pub fn spare(&self) -> bool {
+        self.hub().dies.take().is_none()
+    }
+
+    /// Returns when whoever asked has died.
+    pub async fn died(&self) {
+        self.died.notified().await;
+    }
+}
+
+fn of(entries: &[(usize, Value)], number: usize) -> Value {
+    entries.iter().filter(|(of, _)| *of == number).map(|(_, entry)| entry.clone()).collect()
+}
+
+fn close(pull: &mut Value, by: &str, merged_at: Option<&str>) {
+    pull["state"] = json!("closed");
+    pull["updated_at"] = json!("2026-01-05T10:00:00Z");
+    pull["closed_by"] = json!({"login": by});
+    if let Some(at) = merged_at {
+        pull["merged_at"] = json!(at);
         pull["merged_by"] = json!({"login": by});
     }
 }
 
 async fn answer(
-    State(hub): State<Arc<Mutex<Hub>>>,
+    State((hub, died)): State<(Arc<Mutex<Hub>>, Arc<Notify>)>,
     method: Method,
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
@@ -163,6 +284,28 @@ async fn answer(
         let path = uri.path().strip_prefix(ROOT).unwrap_or_default();
         hub.fates.as_ref().map_or(Fate::Answered, |fates| fates(&method, path))
     };
+    let dies = {
+        let mut hub = hub.lock().unwrap();
+        match &mut hub.dies {
+            Some((0, done)) => {
+                let done = *done;
+                hub.dies = None;
+                Some(done)
+            }
+            Some((left, _)) => {
+                *left -= 1;
+                None
+            }
+            None => None,
+        }
+    };
+    if let Some(is_done) = dies {
+        if is_done {
+            done(&hub, &method, &uri, &headers, &body);
+        }
+        died.notify_one();
+        return std::future::pending().await;
+    }
     match fate {
         Fate::Refused(status, message) => {
             let response = Response::builder().status(status).header("content-type", "application/json");

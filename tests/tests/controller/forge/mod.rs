@@ -5,6 +5,7 @@ mod counted;
 mod faults;
 mod flow;
 mod hub;
+mod interleavings;
 mod refusals;
 mod rules;
 mod secrets;

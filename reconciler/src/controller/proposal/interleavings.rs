@@ -1,0 +1,84 @@
+//! 50,000 orders in which people, processes and the forge can do what they do: nothing lands that was not approved as it is, nothing that was
+//! approved is lost, and there is at most one open pull request for a stage.
+//!
+//! What decides is the real thing: `step` on a simulated cluster, what the comments and reviews below a pull request come to, and the marks in
+//! its text. Git and the forge are values here, and what carries a decision out is told again in the few lines of `carry.rs`, call by call, so that
+//! a process can die and another one act between any two of them. The whole controller is run by `tests/tests/controller/forge/interleavings.rs`.
+//!
+//! `STEPGATE_INTERLEAVINGS` says how many are tried, `STEPGATE_SEED` tries one alone and prints what was done.
+
+mod carry;
+mod people;
+mod scene;
+
+use std::time::Instant;
+
+use scene::Scene;
+use simulator::Random;
+
+/// How many are tried unless somebody says otherwise.
+const FEW: u64 = 1_000;
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+#[test]
+fn nothing_lands_that_was_not_approved_and_nothing_approved_is_lost() {
+    let seeds = match setting("STEPGATE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..setting("STEPGATE_INTERLEAVINGS").unwrap_or(FEW),
+    };
+    let (count, started) = (seeds.end - seeds.start, Instant::now());
+    let mut totals = Totals::default();
+    for seed in seeds {
+        let mut random = Random::new(seed);
+        let mut scene = Scene::new(seed);
+        for _ in 0..20 + random.below(100) {
+            scene.happen(&mut random);
+            scene.check(seed);
+        }
+        scene.settle(seed);
+        totals.add(&scene);
+    }
+    println!("{count} interleavings in {:.0?}: {totals:?}", started.elapsed());
+    // Everything that is said to be tried was.
+    let Totals { pushes, edits, approvals, merges, stale, closed, reopened, kills, errors, lost } = totals;
+    if count >= FEW {
+        for tried in [pushes, edits, approvals, merges, stale, closed, reopened, kills, errors, lost] {
+            assert!(tried > 0, "{totals:?}");
+        }
+    }
+}
+
+/// What was tried, all in all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    pushes: usize,
+    edits: usize,
+    approvals: usize,
+    merges: usize,
+    stale: usize,
+    closed: usize,
+    reopened: usize,
+    kills: usize,
+    errors: usize,
+    /// Pushes that came too late.
+    lost: usize,
+}
+
+impl Totals {
+    fn add(&mut self, scene: &Scene) {
+        let count = |word: &str| scene.told.iter().filter(|line| line.contains(word)).count();
+        self.pushes += count("push ");
+        self.edits += count("edits");
+        self.approvals += count("approves") + count("reviews");
+        self.merges += count("merges");
+        self.stale += count("a stale one");
+        self.closed += count("closes");
+        self.reopened += count("opens again");
+        self.kills += count("dies");
+        self.errors += count("the forge fails");
+        self.lost += count("somebody was faster");
+    }
+}

@@ -1,0 +1,168 @@
+//! What people and the forge do, in any order.
+
+use rollout::{CommitId, Landing, StageName};
+use simulator::Random;
+use simulator::model::tree_digest;
+
+use super::carry::Process;
+use super::scene::{Proposed, Scene, branch_of};
+use crate::forge::{Comment, PullRequestState, Review};
+
+impl Scene {
+    /// One thing happens.
+    pub fn happen(&mut self, random: &mut Random) {
+        let who = if random.chance(1, 2) { "alice" } else { "bob" };
+        let branches: Vec<String> = self.branches.keys().cloned().collect();
+        let branch = random.choose(&branches).cloned();
+        let open: Vec<usize> = self
+            .pulls
+            .iter()
+            .enumerate()
+            .filter(|(_, pull)| pull.state == PullRequestState::Open)
+            .map(|(at, _)| at)
+            .collect();
+        let open = random.choose(&open).copied();
+        match (random.below(40), branch, open) {
+            (0, ..) => {
+                let mut wanted = self.wanted().clone();
+                for stage in [StageName::CertManager, StageName::Cilium] {
+                    if random.chance(2, 3) {
+                        wanted.insert(stage, 40 + u32::try_from(random.below(3)).unwrap());
+                    }
+                }
+                self.told.push(format!("push {wanted:?}"));
+                self.push_source(wanted);
+            }
+            (1, Some(branch), _) => self.edit(&branch, who),
+            (2..=4, _, Some(at)) => self.comment(at, who),
+            (5, _, Some(at)) => self.review(at, who, random),
+            (6, Some(branch), _) => {
+                let head = self.branches[&branch].clone();
+                self.merge_by(&branch, &head, who, "");
+            }
+            (7, ..) => {
+                let heads: Vec<CommitId> = self.objects.keys().cloned().collect();
+                if let Some(head) = random.choose(&heads).cloned() {
+                    let branch = branch_of(&self.objects[&head].commit.stage.name);
+                    if self.branches.get(&branch) != Some(&head) {
+                        self.merge_by(&branch, &head, who, ", a stale one");
+                    }
+                }
+            }
+            (8, _, Some(at)) if random.chance(1, 3) => {
+                self.pulls[at].state = PullRequestState::Closed { by: Some(who.to_owned()) };
+                self.told.push(format!("{who} closes #{}", self.pulls[at].number));
+            }
+            (9, ..) => self.open_again(who),
+            (10, ..) => {
+                let which = usize::from(random.chance(1, 2));
+                self.processes[which] = Process::default();
+                self.told.push(format!("process {which} dies"));
+            }
+            (11, ..) => {
+                self.failing = random.chance(1, 2);
+                self.told.push(if self.failing { "the forge fails" } else { "the forge answers" }.to_owned());
+            }
+            _ => self.work(usize::from(random.chance(1, 2))),
+        }
+    }
+
+    fn edit(&mut self, branch: &str, who: &str) {
+        let proposed = self.objects[&self.branches[branch]].clone();
+        let head = self.id();
+        self.objects.insert(head.clone(), Proposed { edited: true, ..proposed });
+        self.branches.insert(branch.to_owned(), head.clone());
+        if let Some(at) = self.open(branch) {
+            self.pulls[at].head = head.to_string();
+        }
+        self.told.push(format!("{who} edits {branch}: {head}"));
+    }
+
+    fn comment(&mut self, at: usize, who: &str) {
+        let (number, branch) = (self.pulls[at].number, self.pulls[at].branch.clone());
+        let id = self.comments.len() as u64 + 1;
+        let comment = Comment { id, by: who.to_owned(), body: "/stepgate approve".to_owned() };
+        self.comments.push((number, comment));
+        if let Some(plan) = self.shown(at) {
+            self.told.push(format!("{who} approves #{number}, {plan}"));
+            self.standing.entry((number, plan.clone())).or_default().insert(who.to_owned());
+            self.approve(plan, &branch, who);
+        }
+    }
+
+    /// A review of what the branch holds, or has held.
+    fn review(&mut self, at: usize, who: &str, random: &mut Random) {
+        let (number, branch) = (self.pulls[at].number, self.pulls[at].branch.clone());
+        let of_branch = |object: &Proposed| branch_of(&object.commit.stage.name) == branch;
+        let heads: Vec<CommitId> =
+            self.objects.iter().filter(|(_, object)| of_branch(object)).map(|(id, _)| id.clone()).collect();
+        let Some(head) = random.choose(&heads) else { return };
+        self.reviews.push((number, Review { by: who.to_owned(), commit: Some(head.to_string()) }));
+        self.told.push(format!("{who} reviews {head} in #{number}"));
+        let plan = self.objects[head].commit.plan.clone();
+        self.approve(plan, &branch, who);
+    }
+
+    fn merge_by(&mut self, branch: &str, head: &CommitId, who: &str, how: &str) {
+        let plan = self.objects[head].commit.plan.clone();
+        if !self.merge(head, Landing::Merged(who.to_owned())) {
+            return;
+        }
+        self.told.push(format!("{who} merges {head} of {branch}{how}"));
+        self.approve(plan, branch, who);
+        if self.branches.get(branch) == Some(head)
+            && let Some(at) = self.open(branch)
+        {
+            self.pulls[at].state = PullRequestState::Merged { by: Some(who.to_owned()), at: Some(self.now) };
+        }
+    }
+
+    /// The newest that was closed, where its branch is there and nothing else is open.
+    fn open_again(&mut self, who: &str) {
+        let closed = |state: &PullRequestState| matches!(state, PullRequestState::Closed { .. });
+        let Some(at) = self.pulls.iter().rposition(|pull| closed(&pull.state)) else { return };
+        let branch = self.pulls[at].branch.clone();
+        if self.branches.contains_key(&branch) && self.open(&branch).is_none() {
+            self.pulls[at].state = PullRequestState::Open;
+            self.told.push(format!("{who} opens again #{}", self.pulls[at].number));
+        }
+    }
+
+    /// What a person does who reads what is waited for.
+    pub fn help(&mut self) {
+        let said = self.processes[0].said.clone();
+        self.told.push(format!("help: {said}"));
+        let state = self.deployed().clone();
+        let by_hand = state.ledger.as_ref().is_some_and(|ledger| ledger.tree != tree_digest(&state.parts));
+        if by_hand || said.contains("was merged") {
+            // `git revert`: what was there before the merge.
+            let merged = self.head.commits.iter().rposition(|commit| commit.trailer.is_some()).unwrap();
+            let before = self.states[merged - 1].clone();
+            self.land(before, Landing::Pushed, None);
+            return;
+        }
+        if said.contains("was rejected") {
+            self.open_again("bob");
+            if !self.told.last().is_some_and(|line| line.contains("opens again")) {
+                let mut wanted = self.wanted().clone();
+                let next = 43 + u32::try_from(self.sources.len() % 6).unwrap();
+                wanted.insert(StageName::CertManager, next);
+                self.push_source(wanted);
+            }
+            return;
+        }
+        let branches: Vec<String> = self.branches.keys().cloned().collect();
+        for branch in branches {
+            if self.objects[&self.branches[&branch]].edited {
+                // Without its edits it is proposed anew.
+                self.branches.remove(&branch);
+                if let Some(at) = self.open(&branch) {
+                    self.pulls[at].state = PullRequestState::Closed { by: Some(super::carry::ROBOT.to_owned()) };
+                }
+            } else if let Some(at) = self.open(&branch) {
+                self.comment(at, "alice");
+                self.comment(at, "bob");
+            }
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Git, forge and cluster as values, and what must always be true of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use rollout::{
+    Approval, ApprovalRules, ClusterName, ClusterRole, CommitId, DeployCommit, DeployHead, Landing, Ledger, Plan,
+    PlanDigest, StageCommit, StageName, StagePolicy, StageTrailer, plan,
+};
+use simulator::model::{ModelCluster, Parts, part_digest, tree_digest};
+use simulator::{ClusterShape, DeployedCommit, Etcd, SimulatedCluster};
+
+use super::carry::Process;
+use crate::controller::proposal::marks::Marks;
+use crate::forge::{Comment, PullRequest, PullRequestState, Review};
+
+/// A version that nobody wants: what somebody wrote by hand.
+pub const BY_HAND: u32 = 99;
+
+/// What lies on a branch.
+#[derive(Clone, Debug)]
+pub struct Proposed {
+    pub commit: StageCommit,
+    /// The cluster's directory that it changes.
+    pub on: Parts,
+    pub edited: bool,
+}
+
+/// A state of the deploy branch.
+#[derive(Clone, Debug)]
+pub struct Deployed {
+    pub parts: Parts,
+    pub ledger: Option<Ledger>,
+}
+
+pub struct Scene {
+    pub cluster: ModelCluster,
+    pub now: Timestamp,
+    pub sources: Vec<(CommitId, Parts, Timestamp)>,
+    pub head: DeployHead,
+    pub states: Vec<Deployed>,
+    pub simulated: SimulatedCluster,
+    /// Proposed branches, by name.
+    pub branches: BTreeMap<String, CommitId>,
+    /// Every commit that was ever proposed.
+    pub objects: BTreeMap<CommitId, Proposed>,
+    pub pulls: Vec<PullRequest>,
+    pub comments: Vec<(u64, Comment)>,
+    pub reviews: Vec<(u64, Review)>,
+    /// Whether calls to the forge fail.
+    pub failing: bool,
+    pub processes: [Process; 2],
+    /// How many people have to approve.
+    pub needed: u32,
+    /// Who approved a stage of a plan, ever.
+    pub approved: BTreeMap<(PlanDigest, String), BTreeSet<String>>,
+    /// Comments that approve what is shown since, by pull request and plan.
+    pub standing: BTreeMap<(u64, PlanDigest), BTreeSet<String>>,
+    pub told: Vec<String>,
+    ids: u64,
+}
+
+impl Scene {
+    pub fn new(seed: u64) -> Self {
+        let needed = if seed.is_multiple_of(2) { 1 } else { 2 };
+        // A minimum of one is no rule: anybody may merge.
+        let approvers = if needed == 1 {
+            ApprovalRules::default()
+        } else {
+            ApprovalRules { minimum: 2, author: true, ..ApprovalRules::default() }
+        };
+        let policy = StagePolicy {
+            soak: Duration::from_secs(5),
+            timeout: Duration::from_secs(1_000_000),
+            approval: Approval::Stage,
+            approvers,
+            ..StagePolicy::default()
+        };
+        let cluster = ModelCluster {
+            shape: ClusterShape {
+                name: "mgmt".parse().unwrap(),
+                namespace: "eksa-system".to_owned(),
+                kubernetes_version: "v1.34.0".to_owned(),
+                control_plane_replicas: 1,
+                worker_groups: Vec::new(),
+                etcd: Etcd::Stacked,
+            },
+            role: ClusterRole::Management,
+            components: vec![StageName::CertManager, StageName::Cilium],
+            policy,
+            after: Vec::new(),
+            flux_waits: false,
+        };
+        let parts: Parts = cluster.stages().into_iter().map(|stage| (stage, 40)).collect();
+        let now: Timestamp = "2026-01-05T09:00:00Z".parse().unwrap();
+        let mut simulated = SimulatedCluster::new(&cluster.shape, seed, now);
+        let first: CommitId = format!("{:040x}", 1).parse().unwrap();
+        let desired = cluster.desired(&parts);
+        simulated.install(&DeployedCommit { id: first.clone(), stage: None, desired }, now);
+        let commit = DeployCommit { id: first, committed_at: now, landing: Landing::Pushed, trailer: None };
+        let mut scene = Self {
+            cluster,
+            now: now + SignedDuration::from_secs(60),
+            sources: Vec::new(),
+            head: DeployHead { commits: vec![commit] },
+            states: vec![Deployed { parts: parts.clone(), ledger: None }],
+            simulated,
+            branches: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            pulls: Vec::new(),
+            comments: Vec::new(),
+            reviews: Vec::new(),
+            failing: false,
+            processes: [Process::default(), Process::default()],
+            needed,
+            approved: BTreeMap::new(),
+            standing: BTreeMap::new(),
+            told: Vec::new(),
+            ids: 1,
+        };
+        scene.push_source(parts);
+        scene
+    }
+
+    pub fn name(&self) -> ClusterName {
+        self.cluster.name().clone()
+    }
+
+    pub fn id(&mut self) -> CommitId {
+        self.ids += 1;
+        format!("{:040x}", self.ids).parse().unwrap()
+    }
+
+    pub fn push_source(&mut self, wanted: Parts) {
+        let id = self.id();
+        self.sources.push((id, wanted, self.now));
+    }
+
+    pub fn wanted(&self) -> &Parts {
+        &self.sources.last().unwrap().1
+    }
+
+    pub fn deployed(&self) -> &Deployed {
+        self.states.last().unwrap()
+    }
+
+    /// The plan of a source commit on a state of the deploy branch.
+    pub fn plan_of(&self, source: usize, state: &Deployed) -> Plan {
+        let (id, wanted, _) = &self.sources[source];
+        plan(self.cluster.plan_input(id, &state.parts, wanted, state.ledger.clone()))
+    }
+
+    /// Puts a state onto the deploy branch.
+    pub fn land(&mut self, state: Deployed, landing: Landing, trailer: Option<StageTrailer>) -> CommitId {
+        let id = self.id();
+        let stage = trailer.as_ref().map(|trailer| trailer.stage.name.clone());
+        let desired = self.cluster.desired(&state.parts);
+        self.simulated.commit(&DeployedCommit { id: id.clone(), stage, desired }, self.now);
+        self.head.commits.push(DeployCommit { id: id.clone(), committed_at: self.now, landing, trailer });
+        self.states.push(state);
+        id
+    }
+
+    /// Puts a proposed commit onto the deploy branch as it is, edits and all. Whether it goes there without a conflict.
+    pub fn merge(&mut self, head: &CommitId, landing: Landing) -> bool {
+        let Some(Proposed { commit, on, edited }) = self.objects.get(head).cloned() else { return false };
+        if self.deployed().parts != on || self.deployed().ledger.as_ref().is_some_and(|ledger| *ledger == commit.ledger)
+        {
+            return false;
+        }
+        let mut parts = on;
+        let version = versions().find(|version| {
+            let mut tried = parts.clone();
+            tried.insert(commit.stage.name.clone(), *version);
+            part_digest(&tried, &commit.stage.name) == commit.after
+        });
+        parts.insert(commit.stage.name.clone(), version.unwrap());
+        let ledger = commit.ledger.clone().with_tree(tree_digest(&parts));
+        if edited {
+            parts.insert(commit.stage.name.clone(), BY_HAND);
+        }
+        let trailer =
+            StageTrailer { cluster: commit.cluster.clone(), rollout: commit.rollout.clone(), stage: commit.stage };
+        self.land(Deployed { parts, ledger: Some(ledger) }, landing, Some(trailer));
+        true
+    }
+
+    /// The open pull request of a branch.
+    pub fn open(&self, branch: &str) -> Option<usize> {
+        self.pulls.iter().position(|pull| pull.branch == branch && pull.state == PullRequestState::Open)
+    }
+
+    /// The plan that a text shows.
+    pub fn shown(&self, at: usize) -> Option<PlanDigest> {
+        let (marks, name) = (Marks::read(&self.pulls[at].body), self.name());
+        let plans: BTreeSet<&PlanDigest> = self.objects.values().map(|object| &object.commit.plan).collect();
+        plans.into_iter().find(|plan| marks.of(&name, plan).is_some()).cloned()
+    }
+
+    /// A text takes the place of another: what was said of other plans is said of nothing now.
+    pub fn write(&mut self, at: usize, body: String) {
+        let number = self.pulls[at].number;
+        self.pulls[at].body = body;
+        let shown = self.shown(at);
+        self.standing.retain(|(of, plan), _| *of != number || Some(plan as &PlanDigest) == shown.as_ref());
+    }
+
+    pub fn approve(&mut self, plan: PlanDigest, branch: &str, who: &str) {
+        self.approved.entry((plan, branch.to_owned())).or_default().insert(who.to_owned());
+    }
+
+    pub fn approvers(&self, plan: &PlanDigest, branch: &str) -> usize {
+        self.approved.get(&(plan.clone(), branch.to_owned())).map_or(0, BTreeSet::len)
+    }
+
+    #[track_caller]
+    pub fn check(&self, seed: u64) {
+        let mut open = BTreeSet::new();
+        for pull in self.pulls.iter().filter(|pull| pull.state == PullRequestState::Open) {
+            assert!(open.insert(&pull.branch), "two pull requests of {}\n{}", pull.branch, self.context(seed));
+        }
+    }
+
+    pub fn context(&self, seed: u64) -> String {
+        format!("STEPGATE_SEED={seed}\n{}", self.told.join("\n"))
+    }
+
+    /// Everything goes right from now on, and people do what is theirs: it comes to its end.
+    #[track_caller]
+    pub fn settle(&mut self, seed: u64) {
+        self.failing = false;
+        self.told.push("everything is right again".to_owned());
+        for process in &mut self.processes {
+            *process = Process::default();
+        }
+        // Without anybody's doing what was approved lands.
+        let mut owed = self.owed();
+        for round in 0..400 {
+            self.pass();
+            self.check(seed);
+            if owed.is_some() && round == 30 {
+                assert_eq!(self.owed(), None, "what was approved has not landed\n{}", self.context(seed));
+            }
+            if round < 30 {
+                owed = owed.or_else(|| self.owed());
+                continue;
+            }
+            let done =
+                self.deployed().ledger.as_ref().is_none_or(|ledger| ledger.state != rollout::LedgerState::Running);
+            if done && &self.deployed().parts == self.wanted() {
+                return;
+            }
+            if round % 5 == 4 {
+                self.help();
+            }
+        }
+        panic!("it goes on for ever; last: {}\n{}", self.processes[0].said, self.context(seed));
+    }
+
+    /// A plan that was approved by comments on what is shown, which is what is asked.
+    fn owed(&self) -> Option<(u64, PlanDigest)> {
+        let plan = self.plan_of(self.sources.len() - 1, self.deployed());
+        let next = plan.next_stage()?;
+        let at = self.open(&branch_of(&next.stage.name))?;
+        let number = self.pulls[at].number;
+        let key = (number, plan.digest);
+        let edited = self
+            .branches
+            .get(&self.pulls[at].branch)
+            .and_then(|head| self.objects.get(head))
+            .is_none_or(|it| it.edited);
+        let enough = self.standing.get(&key).is_some_and(|who| who.len() >= usize::try_from(self.needed).unwrap());
+        let held =
+            self.deployed().ledger.as_ref().is_some_and(|ledger| ledger.tree != tree_digest(&self.deployed().parts));
+        (enough && !edited && !held && !self.stands_still()).then_some(key)
+    }
+
+    /// Whether something that was merged and should not have been is in the way.
+    fn stands_still(&self) -> bool {
+        self.processes[0].said.contains("was merged")
+    }
+}
+
+/// Versions that anything ever has.
+fn versions() -> impl Iterator<Item = u32> {
+    (40..50).chain([BY_HAND])
+}
+
+/// The branch on which a stage is asked for.
+pub fn branch_of(stage: &StageName) -> String {
+    format!("stepgate/fleet/{stage}")
+}
+
+/// Who may write, and so command.
+pub fn comments_of(scene: &Scene, number: u64) -> impl Iterator<Item = &Comment> {
+    scene.comments.iter().filter(move |(of, _)| *of == number).map(|(_, comment)| comment)
+}
