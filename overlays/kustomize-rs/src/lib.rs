@@ -269,7 +269,7 @@ fn finish(
 
 /// Makes a tree printable in which something is out of the ordinary, and returns its size.
 fn printable_size(resource: &mut Resource) -> Result<usize, BuildError> {
-    yaml::write_and_read(&mut resource.node);
+    yaml::write_and_read(&mut resource.node).map_err(|error| error.in_file(&resource.origin.file))?;
     resource.node.refuse_misfits().map_err(|error| error.in_file(&resource.origin.file))?;
     if let Some(span) = resource.node.find_infinite() {
         let message = "a number that is infinite or none at all; JSON has no word for it";

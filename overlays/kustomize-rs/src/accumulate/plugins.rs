@@ -97,7 +97,7 @@ impl Build {
         // kustomize hands a plugin its configuration as text.
         for object in &mut inline.resources.items {
             object.node.refuse_misfits().map_err(|error| error.in_file(&object.origin.file))?;
-            write_and_read(&mut object.node);
+            write_and_read(&mut object.node).map_err(|error| error.in_file(&object.origin.file))?;
         }
         Ok(inline.resources.items)
     }

@@ -13,7 +13,7 @@ pub(crate) fn of(object: &Node) -> Result<String, BuildError> {
     let extra = match kind {
         "ConfigMap" => "binaryData",
         "Secret" => {
-            content.insert("type", value(object.get("type")));
+            content.insert("type", value(object.get("type"))?);
             "stringData"
         }
         _ => {
@@ -24,9 +24,9 @@ pub(crate) fn of(object: &Node) -> Result<String, BuildError> {
     content.insert("kind", kind);
     // kustomize looks for a field called `metadata/name`, which is never there.
     content.insert("name", "");
-    content.insert("data", value(object.get("data")));
+    content.insert("data", value(object.get("data"))?);
     if let Some(map) = object.get(extra).filter(|node| node.as_mapping().is_some()) {
-        content.insert(extra, read_back(map));
+        content.insert(extra, read_back(map)?);
     }
     let digest = Sha256::digest(to_json(&Node::from(content)).as_bytes());
     let hex: String = digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
@@ -34,11 +34,11 @@ pub(crate) fn of(object: &Node) -> Result<String, BuildError> {
 }
 
 /// A map or list as kustomize has it for the hash: written out and read again, its numbers as JSON has them.
-fn read_back(node: &Node) -> Node {
+fn read_back(node: &Node) -> Result<Node, BuildError> {
     let mut node = node.clone();
-    write_and_read(&mut node);
+    write_and_read(&mut node)?;
     lose_precision(&mut node);
-    node
+    Ok(node)
 }
 
 /// Go reads every number of JSON as a float.
@@ -58,14 +58,12 @@ fn lose_precision(node: &mut Node) {
 }
 
 /// What stands in the content: a missing field is an empty text, a scalar is its text.
-fn value(node: Option<&Node>) -> Node {
-    match node {
-        None => Node::from(""),
-        Some(node) => match &node.value {
-            Value::Mapping(_) | Value::Sequence(_) => read_back(node),
-            Value::Null => Node::from(""),
-            _ => Node::from(node.scalar_text().unwrap_or_default().into_owned()),
-        },
+fn value(node: Option<&Node>) -> Result<Node, BuildError> {
+    let Some(node) = node else { return Ok(Node::from("")) };
+    match &node.value {
+        Value::Mapping(_) | Value::Sequence(_) => read_back(node),
+        Value::Null => Ok(Node::from("")),
+        _ => Ok(Node::from(node.scalar_text().unwrap_or_default().into_owned())),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What only the patch has: its directives are taken out on the way.
 
+use std::collections::BTreeSet;
+
 use super::directive::{Directive, take_list_directive, take_map_directive};
 use super::merge_keys::Index;
 use super::odd::{Lists, merge_odd};
@@ -7,7 +9,7 @@ use super::remarks::remark;
 use super::strategic::{Merger, is_null, refuse_longest, refuse_nameless, written_anew};
 use crate::error::BuildError;
 use crate::schema::Place;
-use crate::yaml::{Entry, Mapping, Node, Value};
+use crate::yaml::{Entry, Mapping, Node, Style, Value};
 
 impl<'s> Merger<'s> {
     /// Walks what a patch adds: it is on both sides.
@@ -35,12 +37,20 @@ impl<'s> Merger<'s> {
     }
 
     pub(super) fn add_fields(&self, mut node: Node, place: Option<Place<'s>>) -> Result<Node, BuildError> {
+        let is_misfit = node.style() == Style::Misfit;
         let Value::Mapping(mapping) = &mut node.value else {
             return Ok(node);
         };
-        let mut added = Vec::with_capacity(mapping.len());
+        let repeats_keys = is_misfit && mapping.find_odd_key().is_some_and(|(_, earlier)| earlier.is_some());
+        let mut added: Vec<Entry> = Vec::with_capacity(mapping.len());
+        let mut walked = BTreeSet::new();
         for entry in std::mem::take(mapping) {
             refuse_nameless(&entry)?;
+            // Of a key that is there twice kustomize finds the first, and leaves the other as it is.
+            if repeats_keys && !walked.insert(entry.key.clone()) {
+                added.push(entry);
+                continue;
+            }
             let below = place.and_then(|place| self.schema.field(place, &entry.key));
             if let Some(value) = self.add(entry.value, below)? {
                 added.push(Entry { value, ..entry });

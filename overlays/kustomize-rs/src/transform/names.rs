@@ -61,7 +61,7 @@ fn keeps_name(gvk: &Gvk) -> bool {
 /// Adds the hash of its content to the name of every generated object that wants it.
 pub(crate) fn add_hashes(resources: &mut Resources, schema: &Schema) -> Result<(), BuildError> {
     for resource in resources.items.iter_mut().filter(|resource| resource.needs_hash) {
-        let hash = crate::generate::hash::of(&resource.node)?;
+        let hash = crate::generate::hash::of(&resource.node).map_err(|error| error.in_file(&resource.origin.file))?;
         resource.store_previous_id(schema);
         let name = format!("{}-{hash}", resource.name());
         resource.set_metadata("name", &name);

@@ -172,7 +172,7 @@ pub(crate) fn apply_json(
         resource.show_state();
         resource.node.refuse_misfits()?;
         // kustomize patches the object's JSON, and writes the object out for that.
-        write_and_read(&mut resource.node);
+        write_and_read(&mut resource.node).map_err(|error| error.in_file(&resource.origin.file))?;
         resource.node.forget_writing();
         json6902::apply(&mut resource.node, operations, limits, &budget)
             .map_err(|error| error.context(format_args!("a JSON patch on {}", resource.id(schema))))?;

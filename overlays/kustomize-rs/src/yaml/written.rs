@@ -3,14 +3,18 @@
 //! Folded block scalars: go-yaml v3 keeps the style, and writes one line break too many where a line that begins with a
 //! blank follows, and before several breaks at the end. And values that are left out: in brackets it gives them quotes.
 
-use super::node::{Node, Style, Value};
+//!
+//! And a block that begins with a tab: its indentation is written without a number, and the reader takes the tab for a
+//! part of it. Nothing can be made of such an object.
 
-/// Rewrites what is another value when it is read again.
-pub(crate) fn write_and_read(node: &mut Node) {
+use super::layout::may_be_block;
+use super::node::{Node, Style, Value};
+use crate::error::BuildError;
+
+/// Rewrites what is another value when it is read again, and refuses what cannot be read again.
+pub(crate) fn write_and_read(node: &mut Node) -> Result<(), BuildError> {
     // Looks before anything is changed: what is shared stays shared.
-    if is_read_as_other(node, false) {
-        rewrite(node, false);
-    }
+    if is_read_as_other(node, false) { rewrite(node, "", false) } else { Ok(()) }
 }
 
 fn is_read_as_other(node: &Node, in_flow: bool) -> bool {
@@ -19,35 +23,44 @@ fn is_read_as_other(node: &Node, in_flow: bool) -> bool {
         Value::Sequence(items) => items.iter().any(|item| is_read_as_other(item, in_flow)),
         Value::Mapping(mapping) => mapping.iter().any(|entry| is_read_as_other(&entry.value, in_flow)),
         Value::Null => in_flow && node.is_left_out(),
-        // There are no folded texts inside of brackets.
-        _ => !in_flow && node.style() == Style::Folded,
+        // There are no blocks inside of brackets.
+        _ => !in_flow && (node.style() == Style::Folded || node.begins_with_a_tab()),
     }
 }
 
-fn rewrite(node: &mut Node, in_flow: bool) {
+fn rewrite(node: &mut Node, key: &str, in_flow: bool) -> Result<(), BuildError> {
     let in_flow = in_flow || node.style() == Style::Flow;
     let is_folded = !in_flow && node.style() == Style::Folded;
     if in_flow && node.is_left_out() {
         *node = Node::from("");
     }
+    let begins_with_a_tab = !in_flow && node.begins_with_a_tab();
     match &mut node.value {
-        Value::Sequence(items) => items.iter_mut().for_each(|item| rewrite(item, in_flow)),
-        Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| rewrite(&mut entry.value, in_flow)),
+        Value::Sequence(items) => items.iter_mut().try_for_each(|item| rewrite(item, key, in_flow)),
+        Value::Mapping(mapping) => {
+            mapping.iter_mut().try_for_each(|entry| rewrite(&mut entry.value, &entry.key, in_flow))
+        }
+        Value::String(text) if begins_with_a_tab && may_be_block(text) => {
+            let message =
+                format!("the text of `{key}` begins with a tab, which kustomize cannot read again as a block");
+            let mut error =
+                BuildError::transform(message).hint("begin it with something else, or put it in double quotes");
+            (error.line, error.column) = (node.span.line(), node.span.column());
+            Err(error)
+        }
         Value::String(text) if is_folded => {
             if let Some(rewritten) = rewritten(text) {
                 *text = rewritten.into();
             }
+            Ok(())
         }
-        _ => {}
+        _ => Ok(()),
     }
 }
 
 /// Returns the text after that, or `None` if it stays as it is.
 fn rewritten(text: &str) -> Option<String> {
-    let block_allowed = !text.ends_with(' ')
-        && !text.contains(" \n")
-        && text.chars().all(|character| character == '\n' || (' '..='~').contains(&character) || character >= '\u{A0}');
-    if text.is_empty() || !block_allowed {
+    if !may_be_block(text) {
         return None;
     }
     let result = read(&write(text), text);
@@ -57,7 +70,7 @@ fn rewritten(text: &str) -> Option<String> {
 /// The lines as the writer puts them, without indentation.
 fn write(text: &str) -> String {
     let first = text.trim_start_matches('\n').chars().next();
-    let doubles = first.is_some_and(|first| first != ' ');
+    let doubles = first.is_some_and(|first| !is_blank(first));
     let mut out = String::with_capacity(text.len() + 16);
     let (mut in_breaks, mut blank_line) = (true, true);
     for character in text.chars() {
@@ -68,13 +81,17 @@ fn write(text: &str) -> String {
             in_breaks = true;
         } else {
             if in_breaks {
-                blank_line = character == ' ';
+                blank_line = is_blank(character);
             }
             in_breaks = false;
         }
         out.push(character);
     }
     out
+}
+
+fn is_blank(character: char) -> bool {
+    matches!(character, ' ' | '\t')
 }
 
 /// Reads folded lines, with the chomping that the writer gave `original`.
@@ -92,7 +109,7 @@ fn read(written: &str, original: &str) -> String {
             breaks += usize::from(ends);
             continue;
         }
-        let before_blank = line.starts_with(' ');
+        let before_blank = line.starts_with(is_blank);
         if leading_break {
             if after_blank || before_blank {
                 out.push('\n');
@@ -128,5 +145,7 @@ mod tests {
         check("a\n\n", "a\n\n\n");
         check("c\n  d\n", "c\n\n  d\n");
         check("a\n\nb\n", "a\n\nb\n");
+        check("a\n\tb\n\n", "a\n\n\tb\n\n");
+        check("a\tb\n", "a\tb\n");
     }
 }

@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use super::node::{Node, Span, Style, Value};
 
 pub(crate) use compose::compose;
+pub(crate) use scalar::may_be_block;
 
 /// Comments of one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -58,6 +58,11 @@ impl Shape {
     }
 }
 
+/// Says whether a text may be written as a block.
+pub(crate) fn may_be_block(text: &str) -> bool {
+    Shape::of(text).block
+}
+
 impl Writer<'_> {
     pub(super) fn scalar(&mut self, text: &str, quotes: Quotes, place: Place) {
         let shape = Shape::of(text);

@@ -242,7 +242,10 @@ impl Node {
     pub(crate) fn ordinary_size(&self) -> Option<usize> {
         self.size_at(0, &|node| {
             let is_number = !matches!(node.value, Value::Float(number) if !number.is_finite());
-            is_number && !matches!(node.style, Style::Folded | Style::Misfit) && !node.is_left_out()
+            is_number
+                && !matches!(node.style, Style::Folded | Style::Misfit)
+                && !node.is_left_out()
+                && !node.begins_with_a_tab()
         })
     }
 

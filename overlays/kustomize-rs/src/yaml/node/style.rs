@@ -168,6 +168,12 @@ impl Node {
         matches!(&self.value, Value::String(text) if text.is_empty()) && self.written.is_some()
     }
 
+    /// Says whether this is a block of text that begins with a tab.
+    pub(crate) fn begins_with_a_tab(&self) -> bool {
+        matches!(self.style, Style::Literal | Style::Folded)
+            && matches!(&self.value, Value::String(text) if text.starts_with('\t'))
+    }
+
     /// Says whether the value does not show how it was written.
     pub(crate) fn is_rewritten(&self) -> bool {
         self.written.is_some()
