@@ -27,7 +27,7 @@ pub fn tables(directory: &str) -> String {
     let mut out = String::from("# Made by examples/make_tables.rs; the format is in schema/mod.rs.\n");
     let tables = read(directory, "tables-v5.8.1.json");
     for (table, specs) in tables["fieldSpecs"].as_object().unwrap() {
-        for spec in specs.as_array().unwrap() {
+        for spec in in_order(table, specs.as_array().unwrap()) {
             if table == "nameReference" {
                 out.push_str(&format!("reference {}\n", gvk(spec)));
                 for referrer in spec["fieldSpecs"].as_array().unwrap() {
@@ -67,6 +67,42 @@ pub fn tables(directory: &str) -> String {
         }
     }
     out
+}
+
+/// Fields of one kind in the order of kustomize, where that is not the order of its tables: it sorts each table by kind
+/// with an algorithm that leaves equal ones in no order to speak of, but always in the same. What is named here comes
+/// behind all others of its kind.
+const LATER: &[(&str, &[&str])] = &[
+    ("Deployment", &["spec/template/metadata/labels", "spec/selector/matchLabels"]),
+    ("DaemonSet", &["spec/template/metadata/labels", "spec/selector/matchLabels"]),
+    ("ReplicaSet", &["spec/template/metadata/labels", "spec/selector/matchLabels"]),
+    ("ReplicationController", &["spec/template/metadata/labels", "spec/selector"]),
+    (
+        "StatefulSet",
+        &[
+            "spec/volumeClaimTemplates[]/metadata/labels",
+            "spec/template/spec/affinity/podAffinity/preferredDuringSchedulingIgnoredDuringExecution/podAffinityTerm/labelSelector/matchLabels",
+            "spec/template/spec/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution/labelSelector/matchLabels",
+            "spec/template/spec/affinity/podAntiAffinity/preferredDuringSchedulingIgnoredDuringExecution/podAffinityTerm/labelSelector/matchLabels",
+            "spec/template/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution/labelSelector/matchLabels",
+            "spec/template/spec/topologySpreadConstraints/labelSelector/matchLabels",
+            "spec/template/metadata/labels",
+        ],
+    ),
+    ("CronJob", &["spec/jobTemplate/spec/selector/matchLabels"]),
+    ("NetworkPolicy", &["spec/ingress/from/podSelector/matchLabels", "spec/podSelector/matchLabels"]),
+];
+
+/// The fields of a table as kustomize works them off, kind by kind.
+fn in_order<'t>(table: &str, specs: &'t [Value]) -> Vec<&'t Value> {
+    let place = |spec: &&Value| {
+        let named = |name: &str, value: &Value| value.as_str() == Some(name);
+        let later = LATER.iter().find(|(kind, _)| table == "commonLabels" && named(kind, &spec["kind"]));
+        later.and_then(|(_, paths)| paths.iter().position(|path| named(path, &spec["path"])))
+    };
+    let mut specs: Vec<&Value> = specs.iter().collect();
+    specs.sort_by_key(place);
+    specs
 }
 
 fn or_dash(text: &str) -> &str {
