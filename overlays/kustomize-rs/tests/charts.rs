@@ -45,3 +45,27 @@ fn empty_annotations_and_a_second_metadata_go_with_the_mark_of_a_chart() {
     let rendered = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: a, annotations: ~}\nmetadata: {}\n";
     check(CHART, "", rendered, "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: a\n");
 }
+
+#[test]
+fn inline_values_are_merged_with_a_document_and_not_with_an_empty_file() {
+    let rendered = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: a}\n";
+    let build = |values: &str, merge: &str| {
+        let mut files = MemoryFileSystem::new();
+        let chart =
+            format!("helmCharts: [{{name: web, releaseName: one, valuesInline: {{a: 1}}, valuesMerge: {merge}}}]\n");
+        files.insert("kustomization.yaml", chart.into_bytes());
+        files.insert("charts/web/values.yaml", values.as_bytes());
+        let outside = Outside { charts: Some(&Text(rendered)), remotes: None };
+        build_with(&files, "", &Options::default(), outside).map(|built| built.len()).map_err(|error| error.to_string())
+    };
+    for values in ["", "\n", "# nothing\n"] {
+        for merge in ["merge", "override"] {
+            let refused = build(values, merge).unwrap_err();
+            assert!(refused.contains("`web`") && refused.contains("values file is empty"), "{refused}");
+        }
+        assert_eq!(build(values, "replace"), Ok(1));
+    }
+    for values in ["---\n", "{}\n", "null\n", "b: 2\n"] {
+        assert_eq!(build(values, "override"), Ok(1), "{values:?}");
+    }
+}

@@ -209,6 +209,11 @@ fn values(chart: &Chart, loader: &Loader<'_>, found: &Found, schema: &Schema) ->
             let text = decode(&content).map_err(|error| BuildError::from_yaml(error, "values"))?;
             let documents = parse_with(&text, &loader.limits, Rules::Manifest)
                 .map_err(|error| BuildError::from_yaml(error, "values"))?;
+            // kustomize merges with a document, which `---` is, and a file of comments alone is not.
+            if text.lines().all(|line| matches!(line.trim_start().chars().next(), None | Some('#'))) {
+                let message = "its values file is empty, and the inline values cannot be merged with it";
+                return Err(failed(chart, message).hint("write `{}` into the file, or set `valuesMerge: replace`"));
+            }
             let of_file = documents.into_iter().next().map_or_else(|| Mapping::new().into(), |document| document.root);
             let (below, above) = if order == "merge" { (inline, of_file) } else { (of_file, inline) };
             strategic::merge(below, above, schema, &mut 0)?
