@@ -1,6 +1,8 @@
 //! What becomes of objects that a chart made. The renderer is not helm here: `tests/differential` compares with helm itself.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+use std::sync::Mutex;
+
 use kustomize_rs::{
     ChartPull, ChartRenderer, ChartTemplate, MemoryFileSystem, Options, Outside, OutsideError, SharedFileSystem,
     build_with,
@@ -68,4 +70,28 @@ fn inline_values_are_merged_with_a_document_and_not_with_an_empty_file() {
     for values in ["---\n", "{}\n", "null\n", "b: 2\n"] {
         assert_eq!(build(values, "override"), Ok(1), "{values:?}");
     }
+}
+
+/// Keeps the values that charts are rendered with.
+struct Values(Mutex<Vec<u8>>);
+
+impl ChartRenderer for Values {
+    fn pull(&self, chart: &ChartPull) -> Result<SharedFileSystem, OutsideError> {
+        Err(OutsideError(format!("{} is not pulled", chart.name)))
+    }
+
+    fn template(&self, template: &ChartTemplate<'_>) -> Result<Vec<u8>, OutsideError> {
+        self.0.lock().unwrap().clone_from(&template.values);
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn a_number_in_the_place_of_a_quoted_text_stays_a_number() {
+    let mut files = MemoryFileSystem::new();
+    files.insert("kustomization.yaml", *b"helmCharts: [{name: web, releaseName: one, valuesInline: {port: 8080}}]\n");
+    files.insert("charts/web/values.yaml", *b"port: \"http\"\nzone: \"1\"\n");
+    let charts = Values(Mutex::default());
+    build_with(&files, "", &Options::default(), Outside { charts: Some(&charts), remotes: None }).unwrap();
+    assert_eq!(String::from_utf8_lossy(&charts.0.lock().unwrap()), "port: 8080\nzone: \"1\"\n");
 }

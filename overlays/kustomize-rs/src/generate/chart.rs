@@ -215,7 +215,9 @@ fn values(chart: &Chart, loader: &Loader<'_>, found: &Found, schema: &Schema) ->
                 return Err(failed(chart, message).hint("write `{}` into the file, or set `valuesMerge: replace`"));
             }
             let of_file = documents.into_iter().next().map_or_else(|| Mapping::new().into(), |document| document.root);
-            let (below, above) = if order == "merge" { (inline, of_file) } else { (of_file, inline) };
+            let (mut below, above) = if order == "merge" { (inline, of_file) } else { (of_file, inline) };
+            // kustomize takes the values themselves out of what is merged: a number in the place of a quoted text is one.
+            below.forget_quotes();
             strategic::merge(below, above, schema, &mut 0)?
         }
     };

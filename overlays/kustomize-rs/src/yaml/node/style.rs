@@ -138,6 +138,15 @@ impl Node {
         (self.value, self.written, self.style) = (value, None, Style::Plain);
     }
 
+    /// Forgets which texts were in quotes or blocks: what takes their place is written by its own type.
+    pub(crate) fn forget_quotes(&mut self) {
+        match &mut self.value {
+            Value::Sequence(items) => items.iter_mut().for_each(Node::forget_quotes),
+            Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| entry.value.forget_quotes()),
+            _ => self.style = Style::Plain,
+        }
+    }
+
     /// Forgets how scalars were written.
     pub(crate) fn forget_writing(&mut self) {
         self.written = None;
