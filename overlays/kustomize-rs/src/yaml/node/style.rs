@@ -143,7 +143,10 @@ impl Node {
         match &mut self.value {
             Value::Sequence(items) => items.iter_mut().for_each(Node::forget_quotes),
             Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| entry.value.forget_quotes()),
-            _ => self.style = Style::Plain,
+            _ if matches!(self.style, Style::Quoted | Style::SingleQuoted | Style::Literal | Style::Folded) => {
+                self.style = Style::Plain;
+            }
+            _ => {}
         }
     }
 
