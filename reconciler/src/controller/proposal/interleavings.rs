@@ -34,7 +34,7 @@ fn nothing_lands_that_was_not_approved_and_nothing_approved_is_lost() {
     for seed in seeds {
         let mut random = Random::new(seed);
         let mut scene = Scene::new(seed);
-        for _ in 0..20 + random.below(100) {
+        for _ in 0..40 + random.below(300) {
             scene.happen(&mut random);
             scene.check(seed);
         }

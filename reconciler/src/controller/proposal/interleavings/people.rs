@@ -1,11 +1,11 @@
 //! What people and the forge do, in any order.
 
-use rollout::{CommitId, Landing, StageName};
+use rollout::{CommitId, Landing, LedgerState, StageName};
 use simulator::Random;
 use simulator::model::tree_digest;
 
 use super::carry::Process;
-use super::scene::{Proposed, Scene, branch_of};
+use super::scene::{Deployed, Proposed, Scene, branch_of};
 use crate::forge::{Comment, PullRequestState, Review};
 
 impl Scene {
@@ -22,13 +22,16 @@ impl Scene {
             .map(|(at, _)| at)
             .collect();
         let open = random.choose(&open).copied();
-        match (random.below(40), branch, open) {
+        match (random.below(60), branch, open) {
             (0, ..) => {
                 let mut wanted = self.wanted().clone();
                 for stage in [StageName::CertManager, StageName::Cilium] {
                     if random.chance(2, 3) {
                         wanted.insert(stage, 40 + u32::try_from(random.below(3)).unwrap());
                     }
+                }
+                if &wanted == self.wanted() {
+                    return;
                 }
                 self.told.push(format!("push {wanted:?}"));
                 self.push_source(wanted);
@@ -135,9 +138,9 @@ impl Scene {
         let state = self.deployed().clone();
         let by_hand = state.ledger.as_ref().is_some_and(|ledger| ledger.tree != tree_digest(&state.parts));
         if by_hand || said.contains("was merged") {
-            // `git revert`: what was there before the merge.
-            let merged = self.head.commits.iter().rposition(|commit| commit.trailer.is_some()).unwrap();
-            let before = self.states[merged - 1].clone();
+            // `git revert`, as far as to where nothing was running.
+            let ended = |state: &&Deployed| state.ledger.as_ref().is_none_or(|it| it.state != LedgerState::Running);
+            let before = self.states.iter().rev().find(ended).unwrap().clone();
             self.land(before, Landing::Pushed, None);
             return;
         }
