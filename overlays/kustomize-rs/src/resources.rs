@@ -1,5 +1,6 @@
 //! The ordered set of objects of a build.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldhash::HashSet;
@@ -145,14 +146,8 @@ impl Resources {
 /// Gives a generated object the name and metadata of the one it replaces, and the data too where it merges.
 fn inherit(resource: &mut Resource, old: &Resource) {
     for field in ["labels", "annotations"] {
-        let mut pairs = old.metadata_map(field);
-        for (key, value) in resource.metadata_map(field) {
-            match pairs.iter_mut().find(|(known, _)| *known == key) {
-                Some(pair) => pair.1 = value,
-                None => pairs.push((key, value)),
-            }
-        }
-        pairs.sort();
+        // Of equal keys the last counts.
+        let pairs: BTreeMap<_, _> = old.metadata_map(field).into_iter().chain(resource.metadata_map(field)).collect();
         let pairs = pairs.into_iter().map(|(key, value)| (key, Node::made(value)));
         // Behind everything else.
         resource.set_metadata_map(field, Mapping::new());

@@ -86,12 +86,48 @@ impl ChartRenderer for Values {
     }
 }
 
+/// The values that a chart is rendered with, of its file and `inline` ones, or why there are none.
+fn merged(file: &str, inline: &str, merge: &str) -> Result<String, String> {
+    let mut files = MemoryFileSystem::new();
+    let chart =
+        format!("helmCharts: [{{name: web, releaseName: one, valuesInline: {inline}, valuesMerge: {merge}}}]\n");
+    files.insert("kustomization.yaml", chart.into_bytes());
+    files.insert("charts/web/values.yaml", file.as_bytes());
+    let charts = Values(Mutex::default());
+    let outside = Outside { charts: Some(&charts), remotes: None };
+    build_with(&files, "", &Options::default(), outside).map_err(|error| error.to_string())?;
+    Ok(String::from_utf8_lossy(&charts.0.lock().unwrap()).into_owned())
+}
+
 #[test]
 fn a_number_in_the_place_of_a_quoted_text_stays_a_number() {
-    let mut files = MemoryFileSystem::new();
-    files.insert("kustomization.yaml", *b"helmCharts: [{name: web, releaseName: one, valuesInline: {port: 8080}}]\n");
-    files.insert("charts/web/values.yaml", *b"port: \"http\"\nzone: \"1\"\n");
-    let charts = Values(Mutex::default());
-    build_with(&files, "", &Options::default(), Outside { charts: Some(&charts), remotes: None }).unwrap();
-    assert_eq!(String::from_utf8_lossy(&charts.0.lock().unwrap()), "port: 8080\nzone: \"1\"\n");
+    let values = merged("port: \"http\"\nzone: \"1\"\n", "{port: 8080}", "override");
+    assert_eq!(values.unwrap(), "port: 8080\nzone: \"1\"\n");
+}
+
+#[test]
+fn a_values_file_that_is_null_clears_what_it_is_merged_into() {
+    for file in ["null\n", "---\n", "# nothing\n---\n"] {
+        assert_eq!(merged(file, "{port: 8080}", "merge").unwrap(), "{}\n");
+        assert_eq!(merged(file, "{port: 8080}", "override").unwrap(), "port: 8080\n");
+    }
+}
+
+#[test]
+fn inline_values_that_are_left_out_are_null() {
+    for inline in ["{port: , zone: {name: }}", "{port: ~, zone: {name: ~}}"] {
+        assert_eq!(merged("{}\n", inline, "merge").unwrap(), "port: null\nzone:\n  name: null\n");
+    }
+}
+
+#[test]
+fn merged_values_are_refused_where_no_map_can_hold_them() {
+    for order in ["merge", "override"] {
+        let refused = merged("list:\n- a: !!bool yes\n", "{port: 8080}", order).unwrap_err();
+        assert!(refused.starts_with("charts/web/values.yaml:2:13:"), "{refused}");
+        let refused = merged("b: {true: 1}\n", "{port: 8080}", order).unwrap_err();
+        assert!(refused.starts_with("charts/web/values.yaml:1:5:"), "{refused}");
+    }
+    // Only of the first level keys may be anything.
+    assert_eq!(merged("true: 1\n", "{port: 8080}", "override").unwrap(), "port: 8080\n\"true\": 1\n");
 }

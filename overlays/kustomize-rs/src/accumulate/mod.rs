@@ -11,6 +11,7 @@ use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::join;
 use crate::kustomization::{FILE_NAMES, Kustomization};
 use crate::loader::Loader;
+use crate::resource::Resource;
 use crate::resources::{Names, Resources};
 use crate::schema::{Configuration, Schema, default_configuration};
 use crate::transform::variables::{self, Variables};
@@ -166,6 +167,13 @@ impl Build {
             crds.get_or_insert_default().merge(&more)?;
         }
         Ok((configuration, crds))
+    }
+
+    /// kustomize looks in its own schema for the scope of a kind that is in none of its tables.
+    fn look_up_scopes(&mut self, objects: &[Resource]) {
+        if objects.iter().any(|object| !self.schema.knows_scope(&object.gvk())) {
+            self.builtin = self.builtin.max(BuiltinSchema::Postponed);
+        }
     }
 
     /// Takes the schema of a kustomization, unless there is one.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Accumulator, Build, BuiltinSchema, load};
+use super::{Accumulator, Build, load};
 use crate::error::{BuildError, BuildErrorKind};
 use crate::kustomization::Kustomization;
 use crate::loader::Loader;
@@ -68,9 +68,7 @@ impl Build {
                 let text = provenance::path_text(&provenance::join(origin, path));
                 objects.iter_mut().try_for_each(|object| object.add_origin_annotation(&text))?;
             }
-            if objects.iter().any(|object| !self.schema.knows_scope(&object.gvk())) {
-                self.builtin = self.builtin.max(BuiltinSchema::Postponed);
-            }
+            self.look_up_scopes(&objects);
             accumulator.resources.append(objects, &mut names, &self.schema)?;
         }
         Ok(())

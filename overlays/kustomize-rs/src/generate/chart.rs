@@ -194,7 +194,11 @@ fn find(chart: &Chart, loader: &Loader<'_>, renderer: &dyn ChartRenderer) -> Res
 
 /// The values file, with the inline values merged in as asked.
 fn values(chart: &Chart, loader: &Loader<'_>, found: &Found, schema: &Schema) -> Result<Vec<u8>, BuildError> {
-    let inline = chart.values_inline.clone().map(Node::from);
+    let inline = chart.values_inline.clone().map(|values| {
+        let mut values = Node::from(values);
+        values.forget_writing();
+        values
+    });
     let file = || values_file(chart, loader, found);
     let merged = match (inline, chart.values_merge.as_str()) {
         (_, other) if !matches!(other, "" | "merge" | "override" | "replace") => {
@@ -206,22 +210,51 @@ fn values(chart: &Chart, loader: &Loader<'_>, found: &Found, schema: &Schema) ->
         (Some(inline), "replace") => Some(inline),
         (Some(inline), order) => {
             let content = file()?;
-            let text = decode(&content).map_err(|error| BuildError::from_yaml(error, "values"))?;
+            let name = values_file_name(chart, loader, found)?;
+            let text = decode(&content).map_err(|error| BuildError::from_yaml(error, &name))?;
             let documents = parse_with(&text, &loader.limits, Rules::Manifest)
-                .map_err(|error| BuildError::from_yaml(error, "values"))?;
+                .map_err(|error| BuildError::from_yaml(error, &name))?;
             // kustomize merges with a document, which `---` is, and a file of comments alone is not.
             if text.lines().all(|line| matches!(line.trim_start().chars().next(), None | Some('#'))) {
                 let message = "its values file is empty, and the inline values cannot be merged with it";
                 return Err(failed(chart, message).hint("write `{}` into the file, or set `valuesMerge: replace`"));
             }
-            let of_file = documents.into_iter().next().map_or_else(|| Mapping::new().into(), |document| document.root);
-            let (mut below, above) = if order == "merge" { (inline, of_file) } else { (of_file, inline) };
-            // kustomize takes the values themselves out of what is merged: a number in the place of a quoted text is one.
-            below.forget_quotes();
-            strategic::merge(below, above, schema, &mut 0)?
+            let of_file = documents.into_iter().next().map(|document| document.root);
+            let merged = match (of_file, order) {
+                // A document that is null clears what it is merged into.
+                (None, "merge") => None,
+                (None, _) => Some(inline),
+                (Some(of_file), "merge") => merge_values(inline, of_file, schema)?,
+                (Some(of_file), _) => merge_values(of_file, inline, schema)?,
+            };
+            merged.as_ref().map_or(Ok(()), refuse_unfit).map_err(|error| error.in_file(&name))?;
+            merged
         }
     };
     Ok(emit(&merged.unwrap_or_else(|| Mapping::new().into())).into_bytes())
+}
+
+fn merge_values(mut below: Node, above: Node, schema: &Schema) -> Result<Option<Node>, BuildError> {
+    // kustomize takes the values themselves out of what is merged: a number in the place of a quoted text is one.
+    below.forget_quotes();
+    strategic::merge(below, above, schema, &mut 0)
+}
+
+/// Refuses values that no map can hold. Keys of the first level may be numbers and booleans.
+fn refuse_unfit(values: &Node) -> Result<(), BuildError> {
+    values.refuse_repeated_keys()?;
+    match values.as_mapping() {
+        Some(mapping) => mapping.iter().try_for_each(|entry| entry.value.refuse_misfits()),
+        None => values.refuse_misfits(),
+    }
+}
+
+fn values_file_name(chart: &Chart, loader: &Loader<'_>, found: &Found) -> Result<String, BuildError> {
+    match (&found.pulled, chart.values_file.is_empty()) {
+        (_, false) => loader.resolve(&chart.values_file),
+        (None, true) => loader.resolve(&format!("{}/values.yaml", found.written)),
+        (Some(_), true) => Ok(format!("{}/values.yaml", chart.name)),
+    }
 }
 
 fn values_file(chart: &Chart, loader: &Loader<'_>, found: &Found) -> Result<Arc<[u8]>, BuildError> {

@@ -52,7 +52,8 @@ impl<'s> Merger<'s> {
                 continue;
             }
             let below = place.and_then(|place| self.schema.field(place, &entry.key));
-            if let Some(value) = self.add(entry.value, below)? {
+            if let Some(mut value) = self.add(entry.value, below)? {
+                value.settle_type();
                 added.push(Entry { value, ..entry });
             }
         }

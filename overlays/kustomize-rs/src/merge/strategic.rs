@@ -215,10 +215,14 @@ impl<'s> Merger<'s> {
         if may_repeat {
             patch_fields.drop_repeated();
         }
-        for entry in fields {
+        for mut entry in fields {
             refuse_nameless(&entry)?;
             let below = place.and_then(|place| self.schema.field(place, &entry.key));
             let with = patch_fields.remove(&entry.key);
+            // kustomize sets each field that it walks by.
+            if with.is_none() {
+                entry.value.settle_type();
+            }
             if let Some(value) = self.walk(Some(entry.value), with, below)? {
                 mapping.push_entry(Entry { value, ..entry });
             }
@@ -231,6 +235,7 @@ impl<'s> Merger<'s> {
             let below = place.and_then(|place| self.schema.field(place, &entry.key));
             if let Some(mut value) = self.walk(None, Some(entry.value), below)? {
                 value.drop_key_remark();
+                value.settle_type();
                 mapping.push_entry(Entry { value, ..entry });
             }
         }

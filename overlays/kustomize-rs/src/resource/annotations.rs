@@ -85,8 +85,24 @@ impl Resource {
 
     /// Makes labels and annotations texts of their own, as kustomize does with some patches.
     pub(crate) fn rewrite_metadata(&mut self) -> Result<(), BuildError> {
-        self.rewrite_annotations()?;
-        self.rewrite_map("labels", false)
+        if !self.loses_first("annotations") {
+            self.rewrite_annotations()?;
+        }
+        if self.loses_first("labels") { Ok(()) } else { self.rewrite_map("labels", false) }
+    }
+
+    /// Takes the first labels or annotations of a patch away if there are others that are no map: what was read of the
+    /// first cannot go into those, and kustomize does not notice.
+    fn loses_first(&mut self, field: &str) -> bool {
+        let Some(metadata) = self.node.get_mut("metadata").and_then(Node::as_mapping_mut) else {
+            return false;
+        };
+        let second = metadata.iter().filter(|entry| entry.key == field).nth(1);
+        let loses = second.is_some_and(|entry| entry.value.as_mapping().is_none());
+        if loses {
+            metadata.remove(field);
+        }
+        loses
     }
 
     /// Labels or annotations are taken away and set anew, in the order of their keys. Where they stand twice, the first

@@ -40,7 +40,7 @@ fn is_written_anew(labels: &Node) -> bool {
     let is_sorted = mapping.is_some_and(|mapping| mapping.iter().is_sorted_by_key(|entry| &entry.key));
     let rewritten = labels.shared == REWRITTEN;
     let from_label_transformer = |node: &Node| {
-        let Some(text) = node.as_str().filter(|text| !text.is_empty()) else {
+        let Some(text) = node.as_str() else {
             return false;
         };
         let in_quotes = is_other_without_quotes(text);

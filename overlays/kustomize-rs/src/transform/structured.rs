@@ -6,7 +6,9 @@ use super::targets::{Make, targets};
 use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::json::{to_json, to_pretty_json};
-use crate::yaml::{Document, Limits, Node, Rules, Style, Value, YamlErrorKind, compose, parse, parse_with};
+use crate::yaml::{
+    Document, Limits, Node, Rules, Scalar, Style, Value, YamlErrorKind, compose, parse, parse_with, resolve_v3,
+};
 
 /// Sets `value` where `path` goes on inside of a text. `false` if the path does not do that.
 pub(crate) fn set(
@@ -140,29 +142,36 @@ pub(crate) fn set_value(node: &mut Node, value: &Node, is_new: bool) {
 
 /// Sets the text of a scalar, whose type stays.
 pub(super) fn set_text(node: &mut Node, text: &str, is_new: bool) {
-    let typed = plain_scalar(text);
     if node.style() == Style::Untyped {
         node.replace_plainly(text);
         return;
     }
-    let fits = match (&node.value, &typed.value) {
-        (_, _) if is_new => true,
-        (Value::String(_), _) if node.style() != Style::Misfit => {
-            node.replace_value(Node::from(text));
-            return;
+    let new = plain_scalar(text);
+    let hidden = if is_new { None } else { node.hidden_type() };
+    if !is_new && hidden.is_none() && matches!(node.value, Value::String(_)) && node.style() != Style::Misfit {
+        node.replace_value(Node::from(text));
+        return;
+    }
+    match (hidden.as_ref().unwrap_or(&node.value), &new.value) {
+        (_, _) if is_new => {
+            node.replace_value(new);
+            node.lose_type();
         }
+        // An integer shows the type that quotes hide.
+        (Value::Float(_), Value::Int(_)) if hidden.is_some() => node.reveal_type(new),
         (Value::Int(_) | Value::Uint(_), Value::Int(_) | Value::Uint(_))
         | (Value::Bool(_), Value::Bool(_))
         | (Value::Float(_), Value::Float(_) | Value::Int(_))
-        | (Value::Null, Value::Null) => true,
-        _ => false,
-    };
-    if fits {
-        node.replace_value(typed);
-        return;
+        | (Value::Null, Value::Null) => node.replace_value(new),
+        (Value::String(_), Value::String(_)) if hidden.is_some() && is_time(text) => node.replace_value(new),
+        // Not yet an error: something else may still be put here.
+        _ => {
+            *node = Node::with_span(Value::String(text.into()), node.span);
+            node.set_style(Style::Misfit);
+        }
     }
-    // Not yet an error: something else may still be put here.
-    let span = node.span;
-    *node = Node::with_span(Value::String(text.into()), span);
-    node.set_style(Style::Misfit);
+}
+
+fn is_time(text: &str) -> bool {
+    matches!(resolve_v3(text), Scalar::Timestamp(_))
 }

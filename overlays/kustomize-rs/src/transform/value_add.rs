@@ -49,14 +49,60 @@ pub(crate) fn add(
     Ok(())
 }
 
-/// Puts `value` before the part number `position` (1-based) of a slash-separated path.
+/// Puts `value` before the part number `position` (1-based) of a slash-separated path, and cleans the path. Between
+/// slashes that follow each other is a part, which goes in the end.
 fn insert_part(path: &str, value: &str, position: i64) -> String {
-    if path.is_empty() {
-        return value.to_owned();
+    if value.is_empty() {
+        return path.to_owned();
     }
-    let absolute = path.starts_with('/');
-    let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let below_root = path.strip_prefix('/');
+    // Of two slashes at the beginning one is nothing.
+    let relative = below_root.map_or(path, |below| below.strip_prefix('/').unwrap_or(below));
+    let mut parts: Vec<&str> = if relative.is_empty() { Vec::new() } else { relative.split('/').collect() };
+    if below_root.is_some_and(|below| below.starts_with('/')) && relative.is_empty() {
+        parts.push("");
+    }
     let at = usize::try_from(position - 1).unwrap_or(0).min(parts.len());
     parts.insert(at, value);
-    format!("{}{}", if absolute { "/" } else { "" }, parts.join("/"))
+    parts.retain(|part| !part.is_empty());
+    let joined = clean(&parts.join("/"));
+    if below_root.is_some() { format!("/{joined}") } else { joined }
+}
+
+/// A path without `.`, empty parts, and `..` where there is something to leave, as Go cleans it.
+fn clean(path: &str) -> String {
+    let root = if path.starts_with('/') { "/" } else { "" };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            ".." if !root.is_empty() => {}
+            part => parts.push(part),
+        }
+    }
+    if parts.is_empty() && root.is_empty() { ".".to_owned() } else { format!("{root}{}", parts.join("/")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::insert_part;
+
+    #[test]
+    fn parts_between_slashes_count_and_go() {
+        let check = |path: &str, position, expect: &str| {
+            assert_eq!(insert_part(path, "v", position), expect, "{path} {position}");
+        };
+        check("", 1, "v");
+        check("a/b", 2, "a/v/b");
+        check("/a/b", 2, "/a/v/b");
+        check("a//b", 3, "a/v/b");
+        check("a//b", 4, "a/b/v");
+        check("//a/b", 2, "/a/v/b");
+        check("/0///-/b", 3, "/0/v/-/b");
+        check("a/../../b", 9, "../b/v");
+        check("/", 1, "/v");
+    }
 }

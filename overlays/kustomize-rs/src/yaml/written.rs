@@ -1,8 +1,8 @@
 //! What changes when kustomize writes an object out and reads it again, as it does before it prints it.
 //!
 //! Folded block scalars: go-yaml v3 keeps the style, and writes one line break too many where a line that begins with a
-//! blank follows, and before several breaks at the end. And values that are left out: in brackets it gives them quotes.
-
+//! blank follows, and before several breaks at the end. And values that are left out, and times with a colon: in
+//! brackets it gives them quotes.
 //!
 //! And a block that begins with a tab: its indentation is written without a number, and the reader takes the tab for a
 //! part of it. Nothing can be made of such an object.
@@ -24,7 +24,8 @@ fn is_read_as_other(node: &Node, in_flow: bool) -> bool {
         Value::Mapping(mapping) => mapping.iter().any(|entry| is_read_as_other(&entry.value, in_flow)),
         Value::Null => in_flow && node.is_left_out(),
         // There are no blocks inside of brackets.
-        _ => !in_flow && (node.style() == Style::Folded || node.begins_with_a_tab()),
+        _ if in_flow => node.is_time_of_day(),
+        _ => node.style() == Style::Folded || node.begins_with_a_tab(),
     }
 }
 
@@ -33,6 +34,9 @@ fn rewrite(node: &mut Node, key: &str, in_flow: bool) -> Result<(), BuildError> 
     let is_folded = !in_flow && node.style() == Style::Folded;
     if in_flow && node.is_left_out() {
         *node = Node::from("");
+    }
+    if in_flow && node.is_time_of_day() {
+        node.become_as_written();
     }
     let begins_with_a_tab = !in_flow && node.begins_with_a_tab();
     match &mut node.value {

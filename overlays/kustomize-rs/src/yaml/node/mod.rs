@@ -238,13 +238,14 @@ impl Node {
     }
 
     /// About how many bytes the tree has when printed: quotes and escapes do not count. `None` where something in it
-    /// cannot be printed as it is: a folded text, a misfit, a value that is left out, a number that is infinite or none.
+    /// cannot be printed as it is: a folded text, a misfit, a value that is left out, a time, a number that is infinite.
     pub(crate) fn ordinary_size(&self) -> Option<usize> {
         self.size_at(0, &|node| {
             let is_number = !matches!(node.value, Value::Float(number) if !number.is_finite());
             is_number
                 && !matches!(node.style, Style::Folded | Style::Misfit)
                 && !node.is_left_out()
+                && !node.is_time_of_day()
                 && !node.begins_with_a_tab()
         })
     }

@@ -76,9 +76,23 @@ impl Node {
         };
         (self.style, self.shared, self.span) = (style, shared, span);
         if !matches!(style, Style::Plain | Style::Untyped) && !had_tag && self.has_type_of_its_text() {
-            self.value = Value::String(self.scalar_text().unwrap_or_default().into());
-            self.written = None;
+            // The type is still there: see `hidden_type`.
+            let text = self.scalar_text().unwrap_or_default().into_owned();
+            self.value = Value::String(text.as_str().into());
+            self.written = Some(text.into());
         }
+    }
+
+    /// Returns what a text was read as where that is no text: a date, or what was put between the quotes of its place.
+    pub(crate) fn hidden_type(&self) -> Option<Value> {
+        let text = self.written.as_deref().filter(|_| self.as_str().is_some() && self.style != Style::Misfit)?;
+        let read = crate::transform::plain_scalar(text);
+        (read.as_str().is_none() || matches!(resolve_v3(text), Scalar::Timestamp(_))).then_some(read.value)
+    }
+
+    /// Takes a value whose tag says what it is, whatever the quotes of the place.
+    pub(crate) fn reveal_type(&mut self, new: Node) {
+        (self.value, self.written) = (new.value, new.written);
     }
 
     /// Says whether the text alone, without quotes, has another type than text, and the node has that type.
@@ -97,6 +111,19 @@ impl Node {
     /// Says whether this is a null of which nothing is written. In braces and brackets it is given quotes.
     pub(crate) fn is_left_out(&self) -> bool {
         self.is_null() && self.written.as_deref() == Some("")
+    }
+
+    /// Says whether this is a time without quotes that is more than a date. In braces and brackets its colons need some.
+    pub(crate) fn is_time_of_day(&self) -> bool {
+        let is_time = |text: &str| text.contains(':') && matches!(resolve_v3(text), Scalar::Timestamp(_));
+        self.style == Style::Plain && self.as_str().is_some() && self.written.as_deref().is_some_and(is_time)
+    }
+
+    /// Becomes the text that it was written as.
+    pub(crate) fn become_as_written(&mut self) {
+        if let Some(written) = self.written.take() {
+            self.value = Value::String(String::from(written).into());
+        }
     }
 
     /// Returns the text of a string that was not read as something else: no date, no `!!binary`, no misfit.
@@ -118,6 +145,24 @@ impl Node {
         if self.is_scalar() && self.style == Style::Plain {
             self.style = Style::Untyped;
         }
+    }
+
+    /// Gives quotes to a text, and to what has no type of its own, if YAML of either version reads it as something else
+    /// without them. Dates stay what they are.
+    pub(crate) fn settle_type(&mut self) {
+        let may_be_text = match self.style {
+            Style::Untyped => self.is_scalar(),
+            Style::Plain => self.untyped_text().is_some(),
+            _ => false,
+        };
+        let text = if may_be_text { self.scalar_text() } else { None };
+        let is_other = |text: &str| !matches!(resolve::resolve_v2(text), Scalar::Text | Scalar::Timestamp(_));
+        let Some(text) = text.filter(|text| is_other(text)) else {
+            return;
+        };
+        let text = text.into_owned();
+        self.set_plainly(Value::String(text.into()));
+        self.style = Style::Quoted;
     }
 
     /// Takes the place of `old` in a map: what stood there with or without brackets does so still.
