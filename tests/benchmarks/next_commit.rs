@@ -63,9 +63,9 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
         let folder = environment.scratch.path().join("next-commit");
         let scene = Scene::start(&programs, &folder).await?;
         for (name, quiet, over_http) in [
-            ("bare repository, after quiet", Duration::from_millis(400), false),
+            ("bare repository, after quiet", Duration::from_millis(700), false),
             ("bare repository, amid other changes", Duration::ZERO, false),
-            ("over HTTP, after quiet", Duration::from_millis(400), true),
+            ("over HTTP, after quiet", Duration::from_millis(700), true),
         ] {
             let (mut times, asked) = scene.measure(name, trials, quiet, over_http).await?;
             times.sort_unstable();

@@ -71,6 +71,13 @@ pub enum Expectation {
         /// Their names.
         kustomizations: Vec<String>,
     },
+    /// Flux' helm-controller has installed or upgraded the release as it is specified now, and says that it is Ready.
+    HelmRelease {
+        /// Namespace.
+        namespace: String,
+        /// Name.
+        name: String,
+    },
     /// EKS Anywhere's controller has carried out the cluster's specification as Flux applied it.
     EksaCluster(EksaClusterExpectation),
     /// The external etcd cluster has its members.
@@ -102,7 +109,8 @@ impl Expectation {
             | Self::DaemonSet { .. }
             | Self::CustomResourceDefinition { .. }
             | Self::Webhook { .. }
-            | Self::Flux { .. } => false,
+            | Self::Flux { .. }
+            | Self::HelmRelease { .. } => false,
         }
     }
 }

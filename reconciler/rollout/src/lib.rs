@@ -43,7 +43,7 @@ pub use identifier::{ClusterName, CommitId, GroupName, InvalidIdentifier, PlanDi
 pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use observation::{
     BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition, DaemonSet, Deployment,
-    EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource, Machine,
+    EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource, HelmRelease, Machine,
     MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod,
     Reachability, RunningImage, Survey, TakenField, VirtualAddress, WebhookOutcome, WebhookProbe, conditions,
 };
@@ -58,7 +58,7 @@ pub use rules::{
 };
 pub use stage::{InvalidStage, StageId, StageName};
 pub use step::{approval_rules, approval_scope, approval_verdict, exhausted};
-pub use step::{record, step};
+pub use step::{expected_of_flux, record, step, waits_for_flux};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay};
 pub use world::{ForeignChange, Pause, Prerequisite, World};

@@ -20,10 +20,12 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// How long to rest after a pass before changes of clusters lead to another.
-    pub(super) fn rest(&mut self, started: Instant, took: Duration) -> Duration {
+    /// How long to rest after a pass before changes of clusters lead to another. One that has brought a cluster further is no cost of changes: there
+    /// are only so many stages, and what follows from its commit is not to be seen late for it.
+    pub(super) fn rest(&mut self, started: Instant, took: Duration, has_committed: bool) -> Duration {
         let saved = self.saved.map_or(started, |saved| saved.max(started));
-        let saved = saved.checked_add(took.saturating_mul(SHARE)).unwrap_or(saved);
+        let spent = if has_committed { took } else { took.saturating_mul(SHARE) };
+        let saved = saved.checked_add(spent).unwrap_or(saved);
         self.saved = Some(saved);
         let ended = started.checked_add(took).unwrap_or(started);
         let owed = saved.saturating_duration_since(ended);
@@ -41,7 +43,7 @@ mod tests {
         let (took, start) = (Duration::from_millis(50), now);
         let mut rests = Vec::new();
         for _ in 0..200 {
-            let rest = pace.rest(now, took);
+            let rest = pace.rest(now, took, false);
             rests.push(rest);
             now += took + rest;
         }
@@ -50,9 +52,16 @@ mod tests {
         let worked = took * 200;
         assert!(worked - AT_ONCE <= (now - start) / SHARE, "{worked:?} of {:?}", now - start);
 
+        // What commits leaves nothing to rest from.
+        let mut committing = Pace::default();
+        for _ in 0..200 {
+            assert_eq!(committing.rest(now, took, true), REST_AT_LEAST);
+            now += took;
+        }
+
         // Quiet saves it up again; a single pass that takes long is rested from, but not for ever.
         now += Duration::from_secs(10);
-        assert_eq!(pace.rest(now, took), REST_AT_LEAST);
-        assert_eq!(pace.rest(now + took, Duration::from_secs(60)), REST_AT_MOST);
+        assert_eq!(pace.rest(now, took, false), REST_AT_LEAST);
+        assert_eq!(pace.rest(now + took, Duration::from_secs(60), false), REST_AT_MOST);
     }
 }

@@ -73,7 +73,8 @@ pub async fn serve(
         };
         let ended = SystemClock.now();
         let took = started.elapsed();
-        let rest = pace.rest(started, took);
+        let has_committed = |pass: &Arc<Pass>| pass.clusters.iter().any(|cluster| !cluster.committed.is_empty());
+        let rest = pace.rest(started, took, pass.as_ref().is_ok_and(has_committed));
         metrics.passed(pass.as_deref().ok(), took, ended.as_duration().as_secs_f64());
         let wake = match pass {
             Ok(pass) => {

@@ -64,9 +64,11 @@ impl Controller {
                     Performed::Nothing => {}
                     Performed::Again => again = true,
                     Performed::Pushed => {
+                    Performed::Waits => break,
                         drop(turn.take());
                         // What was read before the commit says nothing about it.
-                        self.remember(&view.name, |memory| memory.observation = None);
+                        let glances = self.may_glance_after_commit();
+                        self.remember(&view.name, |memory| (memory.observation, memory.glances) = (None, glances));
                         reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
                         again = true;
                         break;

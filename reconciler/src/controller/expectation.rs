@@ -27,6 +27,9 @@ fn of_object(object: &ObjectSummary) -> Vec<Expectation> {
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
             vec![reference(object), Expectation::Webhook { name: object.name.clone() }]
         }
+        "HelmRelease" if object.api_version.starts_with("helm.toolkit.fluxcd.io/") => {
+            vec![Expectation::HelmRelease { namespace: namespace(), name: object.name.clone() }]
+        }
         _ => vec![reference(object)],
     }
 }
@@ -127,6 +130,19 @@ mod tests {
         check(
             &format!("apiVersion: {api}\nkind: ValidatingWebhookConfiguration\nmetadata: {{name: a}}\nwebhooks: []\n"),
             &[object(api, "ValidatingWebhookConfiguration", None, "a"), Expectation::Webhook { name: "a".to_owned() }],
+        );
+    }
+
+    #[test]
+    fn a_release_of_flux_is_expected_to_be_ready() {
+        check(
+            "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: a, namespace: b}\n",
+            &[Expectation::HelmRelease { namespace: "b".to_owned(), name: "a".to_owned() }],
+        );
+        let other = "example.com/v1";
+        check(
+            &format!("apiVersion: {other}\nkind: HelmRelease\nmetadata: {{name: a, namespace: b}}\n"),
+            &[object(other, "HelmRelease", Some("b"), "a")],
         );
     }
 

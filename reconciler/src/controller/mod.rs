@@ -16,6 +16,7 @@ pub mod directory;
 pub mod expectation;
 pub(crate) mod gather;
 mod inputs;
+mod glance;
 mod machines;
 mod near;
 pub mod parts;
@@ -35,7 +36,8 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rollout::{ClusterName, CommitId, GateHistory, Observation};
+use jiff::Timestamp;
+use rollout::{ClusterName, CommitId, GateHistory, Observation, PlanDigest};
 
 pub use report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
 
@@ -47,7 +49,7 @@ use planner::{ClusterView, FleetReading, Planner};
 use proposal::{Mergers, OpenOnes, Shown};
 use standing::Standing;
 
-use crate::cluster::kubernetes::Changes;
+use crate::cluster::kubernetes::{Changes, Extent};
 use crate::git::{BranchName, GitError, Heads};
 
 /// What the controller remembers of a cluster between passes. Losing it costs time, never correctness.
@@ -56,6 +58,10 @@ struct Memory {
     history: GateHistory,
     observation: Option<Observation>,
     view: Option<(ViewKey, Arc<ClusterView>)>,
+    /// Until when a reading of Flux alone may show that there is nothing to decide yet.
+    glances: Option<Timestamp>,
+    /// Whether the last pass has left the cluster held.
+    held: bool,
     /// What the cluster was done at, with nothing left to do.
     done: Option<StateKey>,
     /// The directory that was last applied without Flux.
@@ -144,7 +150,13 @@ impl Controller {
     fn forget_changed(&self) {
         for name in self.clusters.changes().map(Changes::take).unwrap_or_default() {
             if let Ok(name) = name.parse::<ClusterName>() {
-                self.remember(&name, |memory| memory.observation = None);
+                self.remember(&name, |memory| {
+                    memory.observation = None;
+                    memory.glances = match extent {
+                        Extent::Flux => memory.glances.or_else(|| glance::until(now)),
+                        Extent::More => None,
+                    };
+                });
             }
         }
     }

@@ -157,6 +157,7 @@ impl Controller {
             // Of a cluster that is done the view is let go: its files need not be kept in memory.
             let done = state.filter(|_| pass.outcome == ClusterOutcome::Done && pass.committed.is_empty());
             self.remember(&name, |memory| {
+                memory.held = matches!(pass.outcome, ClusterOutcome::Held { .. });
                 let reaches_far = memory.view.as_ref().is_some_and(|(_, view)| view.reaches_far);
                 memory.done = done.filter(|_| !reaches_far);
                 if memory.done.is_some() {

@@ -44,8 +44,13 @@ impl Controller {
                 let request = request(view, world, confirm, now);
                 // First the watches: what changes after the reading is told, and nothing in between is missed.
                 cluster.follow(&request).await;
+                if let Some((outcome, next)) = self.glance(view, world, cluster.as_ref(), &request).await {
+                    pass.outcome = outcome;
+                    pass.next = Some(pass.next.map_or(next, |known| known.min(next)));
+                    return Ok(Performed::Waits);
+                }
                 let observation = cluster.observe(&request).await;
-                self.remember(&view.name, |memory| memory.observation = Some(observation));
+                self.remember(&view.name, |memory| (memory.observation, memory.glances) = (Some(observation), None));
                 Ok(Performed::Again)
             }
             Effect::Backup { rollout, .. } => {
@@ -242,6 +247,8 @@ impl Controller {
 /// What carrying out an effect leads to.
 pub(super) enum Performed {
     Nothing,
+    /// Nothing more can be done now, whatever else was to be.
+    Waits,
     Again,
     Moved,
     Pushed,

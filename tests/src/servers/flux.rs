@@ -56,6 +56,21 @@ impl Flux {
         started.kustomize.wait_until(READY, || answers(kustomize_health, "/readyz")).await?;
         Ok(started)
     }
+
+    /// What has to be built for [`Flux::helm`].
+    pub const HELM: &'static str = "helm-controller";
+
+    /// Defines `HelmReleases` and starts the controller that installs their charts.
+    ///
+    /// # Errors
+    /// When it does not start; with the end of its log.
+    pub async fn helm(programs: &Programs, server: &ApiServer) -> anyhow::Result<Process> {
+        let module = programs.module(Self::HELM, "github.com/fluxcd/helm-controller")?;
+        define(&server.client().await?, &kustomized(&module, "config/crd")?).await?;
+        let (mut helm, health) = start(programs, server, Self::HELM, |_| {})?;
+        helm.wait_until(READY, || answers(health, "/readyz")).await?;
+        Ok(helm)
+    }
 }
 
 /// Starts a controller and returns the port of its health endpoint.

@@ -13,6 +13,7 @@ use tests::servers::manifests::{define, kind, kind_in, list, objects};
 use tests::servers::settled::{self, CLUSTER, EKSA_CLUSTER, FakeEksAnywhere, NODES};
 use tests::servers::{FLUX_NAMESPACE, FakeKubelet, FakeWebhooks, Flux, Trouble, isolated};
 
+use super::requests::assert_reads_by_lists;
 use super::scene::{KILLS, POLICY, Scene, kill_at_random};
 
 const KUBERNETES: &str = "1.34";
@@ -97,6 +98,7 @@ fn published_manifests_are_rolled_out_stage_by_stage() {
         assert_eq!(deleted_of_flux(&scene)?, Vec::<String>::new());
         scene.assert_nothing_is_left()?;
         assert_runs_what_is_deployed(&scene).await?;
+        assert_reads_by_lists(&scene, &mirror, &programs).await?;
         scene.folder.done();
         Ok(())
     });

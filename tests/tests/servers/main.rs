@@ -3,6 +3,7 @@
 
 mod api_server;
 mod approved;
+mod charts;
 mod components;
 mod direct_apply;
 mod faults;
@@ -12,6 +13,7 @@ mod machines;
 mod pausing;
 mod probing;
 mod recording;
+mod requests;
 mod restoring;
 mod scene;
 mod simulator;

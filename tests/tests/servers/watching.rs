@@ -59,7 +59,7 @@ async fn told_until(changes: &Changes, cluster: &str) -> anyhow::Result<BTreeSet
     while !told.contains(cluster) {
         let changed = tokio::time::timeout(Duration::from_secs(60), changes.changed()).await;
         changed.with_context(|| format!("nothing was told of {cluster}, but of {told:?}"))?;
-        told.extend(changes.take());
+        told.extend(changes.take().into_keys());
     }
     Ok(told)
 }

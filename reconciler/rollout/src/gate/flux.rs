@@ -46,6 +46,29 @@ pub(super) fn check_health(observation: &Observation, findings: &mut Findings) {
     }
 }
 
+/// A release that is there says nothing yet: what helm-controller makes of it follows later, and may fail.
+pub(super) fn check_release(namespace: &str, name: &str, observation: &Observation, findings: &mut Findings) {
+    if !findings.was_read("HelmRelease", observation) {
+        return;
+    }
+    let subject = object("HelmRelease", namespace, name);
+    let help = format!("flux get helmrelease {name} -n {namespace}");
+    let found = observation.flux.releases.iter().find(|known| known.namespace == namespace && known.name == name);
+    let Some(release) = found else {
+        findings.wait(Reason::on(subject, "not found").help(help));
+        return;
+    };
+    if release.suspended {
+        let by = release.suspended_by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default();
+        let help = format!("flux resume helmrelease {name} -n {namespace}");
+        findings.wait(Reason::on(&subject, format!("suspended{by}")).field("spec.suspend").help(help));
+    }
+    findings.observed(&subject, release.generation, release.observed_generation, &help);
+    check_ready(&subject, release.ready.as_ref(), release.generation, &help, findings);
+    findings.settle(format!("{subject} generation {}", release.generation));
+    findings.fact(subject, "Ready");
+}
+
 fn check_kustomization(kustomization: &FluxKustomization, binding: Option<&Binding>, findings: &mut Findings) {
     let (namespace, name) = (&kustomization.namespace, &kustomization.name);
     let subject = object("Kustomization", namespace, name);
@@ -154,4 +177,57 @@ fn check_revision(
     };
     findings.wait(Reason::on(subject, message).field(field).help(help));
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::observation::{HelmRelease, conditions};
+
+    #[test]
+    fn a_release_holds_where_it_is_ready_at_its_own_generation_and_nobody_has_suspended_it() {
+        let ready = |status| {
+            let ready = conditions([("Ready", status)]).remove("Ready");
+            ready.map(|ready| Condition { reason: "UpgradeFailed".into(), message: "no such image".into(), ..ready })
+        };
+        let release = HelmRelease {
+            namespace: "a".into(),
+            name: "b".into(),
+            generation: 2,
+            observed_generation: Some(2),
+            suspended: false,
+            suspended_by: None,
+            ready: ready(ConditionStatus::True),
+        };
+        let said = |releases: Vec<HelmRelease>| {
+            let mut observation = Observation::empty(Timestamp::UNIX_EPOCH);
+            observation.flux.releases = releases;
+            let mut findings = Findings::default();
+            check_release("a", "b", &observation, &mut findings);
+            match findings.into_verdict() {
+                Ok((facts, _)) => format!("{facts:?}"),
+                Err(verdict) => format!("{verdict:?}"),
+            }
+        };
+        let elsewhere = HelmRelease { namespace: "c".into(), ..release.clone() };
+        for (releases, expected) in [
+            (vec![release.clone()], "Ready"),
+            (vec![elsewhere], "not found"),
+            (vec![HelmRelease { observed_generation: Some(1), ..release.clone() }], "its status is stale"),
+            (vec![HelmRelease { ready: None, ..release.clone() }], "not reported"),
+            (
+                vec![HelmRelease { ready: ready(ConditionStatus::False), ..release.clone() }],
+                "False (UpgradeFailed: no such image)",
+            ),
+            (
+                vec![HelmRelease { suspended: true, suspended_by: Some("alice".into()), ..release }],
+                "suspended by alice",
+            ),
+        ] {
+            let said = said(releases);
+            assert!(said.contains(expected) && said.starts_with('[') == (expected == "Ready"), "{said}");
+        }
+    }
 }

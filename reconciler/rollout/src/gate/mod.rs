@@ -256,6 +256,9 @@ impl Gate<'_> {
             Expectation::Flux { namespace, kustomizations } => {
                 flux::check(namespace, kustomizations, self.binding, observation, findings);
             }
+            Expectation::HelmRelease { namespace, name } => {
+                flux::check_release(namespace, name, observation, findings);
+            }
             Expectation::EksaCluster(expectation) => eks_anywhere::check(expectation, observation, findings),
             Expectation::Etcd(expectation) => etcd::check(expectation, observation, findings),
             Expectation::ControlPlane(expectation) => control_plane::check(expectation, observation, findings),

@@ -16,6 +16,9 @@ pub struct FluxObservation {
     /// Kustomizations (with `apply: direct`, Stepgate's own applies in the same form).
     #[serde(default)]
     pub kustomizations: Vec<FluxKustomization>,
+    /// `HelmReleases` that gates name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub releases: Vec<HelmRelease>,
 }
 
 /// A `GitRepository`.
@@ -82,4 +85,28 @@ pub struct FluxKustomization {
     /// When `Ready` last changed.
     #[serde(default)]
     pub ready_since: Option<Timestamp>,
+}
+
+/// A `HelmRelease` of Flux: a chart that its helm-controller installs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HelmRelease {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `status.observedGeneration`.
+    #[serde(default)]
+    pub observed_generation: Option<i64>,
+    /// `spec.suspend`.
+    #[serde(default)]
+    pub suspended: bool,
+    /// Who suspended it, where that is known.
+    #[serde(default)]
+    pub suspended_by: Option<String>,
+    /// Condition `Ready`.
+    #[serde(default)]
+    pub ready: Option<Condition>,
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use cluster_api::{ControlPlane, EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
 pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
 pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, WebhookOutcome, WebhookProbe};
-pub use flux::{FluxKustomization, FluxObservation, FluxSource};
+pub use flux::{FluxKustomization, FluxObservation, FluxSource, HelmRelease};
 pub use node::{BackupReport, Node, Survey, VirtualAddress};
 pub use workload::{DaemonSet, Deployment, Pod, RunningImage};
 

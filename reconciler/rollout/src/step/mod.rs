@@ -7,6 +7,7 @@ mod advance;
 mod approval;
 mod commit;
 mod gates;
+mod glance;
 mod landed;
 mod opening;
 
@@ -33,6 +34,7 @@ use crate::world::World;
 
 pub use advance::exhausted;
 pub use approval::{rules as approval_rules, scope as approval_scope, verdict as approval_verdict};
+pub use glance::{expected_of_flux, waits_for_flux};
 
 use opening::Opening;
 

@@ -155,6 +155,7 @@ impl State {
                     .filter(|kustomization| !kustomization.deleted)
                     .map(|kustomization| kustomization.published.clone())
                     .collect(),
+                releases: Vec::new(),
             },
             deployments: self
                 .deployments

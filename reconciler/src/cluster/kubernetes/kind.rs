@@ -86,4 +86,6 @@ kinds! {
     OCI_REPOSITORY: "source.toolkit.fluxcd.io" "OCIRepository" "ocirepositories" ["v1", "v1beta2"];
     /// Flux: what is applied.
     KUSTOMIZATION: "kustomize.toolkit.fluxcd.io" "Kustomization" "kustomizations" ["v1", "v1beta2"];
+    /// Flux: charts that are installed.
+    HELM_RELEASE: "helm.toolkit.fluxcd.io" "HelmRelease" "helmreleases" ["v2"];
 }

@@ -27,6 +27,7 @@ pub(super) struct Known {
     kinds: Mutex<BTreeMap<String, (Instant, Vec<Address>)>>,
     served: Mutex<Option<(Instant, ServedVersions)>>,
     definitions: Mutex<BTreeMap<String, (Version, CustomResourceDefinition)>>,
+    long: Mutex<BTreeMap<(String, String), Instant>>,
 }
 
 /// The uid and the `resourceVersion` of an object: together they name its content.
@@ -50,6 +51,18 @@ impl Known {
             let mut known = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
             known.insert(name, (version, definition.clone()));
         }
+    }
+
+    /// Whether there are so many objects of this kind that listing all of them, to find a few, is not worth it.
+    pub(super) fn is_long(&self, api_version: &str, kind: &str) -> bool {
+        let known = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&(api_version.to_owned(), kind.to_owned())).is_some_and(|at| at.elapsed() < KEPT)
+    }
+
+    /// Remembers that there are so many.
+    pub(super) fn remember_long(&self, api_version: &str, kind: &str) {
+        let mut known = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert((api_version.to_owned(), kind.to_owned()), Instant::now());
     }
 
     /// Forgets those definitions that are not there any more.

@@ -25,7 +25,12 @@ impl RateLimit {
 
     /// Waits until one more request may be sent.
     pub(super) async fn permit(&self) {
-        sleep_until(self.next(Instant::now())).await;
+        let now = Instant::now();
+        let next = self.next(now);
+        // The runtime's clock ticks in milliseconds: whoever sleeps until now sleeps until its next tick.
+        if next > now {
+            sleep_until(next).await;
+        }
     }
 
     fn next(&self, now: Instant) -> Instant {

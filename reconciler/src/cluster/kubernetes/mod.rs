@@ -39,7 +39,7 @@ pub use error::{FieldConflict, RequestError};
 pub use lease::{Holder, Lease};
 pub use pause::{Paused, end_expired, pause, resume};
 pub use rollout_resource::{Projection, RolloutView, rollout_definition};
-pub use watch::Changes;
+pub use watch::{Changes, Extent};
 pub use watched::ManagementWatches;
 
 use self::kind::{GIT_REPOSITORY, KUSTOMIZATION, OCI_REPOSITORY};

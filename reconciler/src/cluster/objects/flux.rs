@@ -2,7 +2,7 @@
 
 use kube::core::DynamicObject;
 
-use rollout::{CommitId, FluxKustomization, FluxSource};
+use rollout::{CommitId, FluxKustomization, FluxSource, HelmRelease};
 use serde_json::Value;
 
 use super::fields::{annotation, conditions, flag, generation, list, name, namespace, number, text, time};
@@ -44,6 +44,21 @@ pub(crate) fn kustomization(object: &DynamicObject) -> FluxKustomization {
             .iter()
             .find(|condition| text(condition, &["type"]).as_deref() == Some("Ready"))
             .and_then(|condition| time(condition, &["lastTransitionTime"])),
+    }
+}
+
+/// A `HelmRelease`.
+pub(crate) fn helm_release(object: &DynamicObject) -> HelmRelease {
+    let data = &object.data;
+    let suspended = flag(data, &["spec", "suspend"]).unwrap_or_default();
+    HelmRelease {
+        namespace: namespace(object),
+        name: name(object),
+        generation: generation(object),
+        observed_generation: number(data, &["status", "observedGeneration"]),
+        suspended,
+        suspended_by: suspended.then(|| suspended_by(object)).flatten(),
+        ready: conditions(data, &["status", "conditions"]).remove("Ready"),
     }
 }
 

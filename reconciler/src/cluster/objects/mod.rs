@@ -22,7 +22,7 @@ pub(crate) use cluster_api::{
 pub(crate) use eks_anywhere::eksa_cluster;
 pub(crate) use extension::custom_resource_definition;
 pub(crate) use fields::status;
-pub(crate) use flux::{kustomization, source};
+pub(crate) use flux::{helm_release, kustomization, source};
 pub(crate) use manifest::from_yaml;
 pub(crate) use node::{node, virtual_address};
 pub(crate) use ownership::taken;

@@ -212,6 +212,8 @@ fn observe(objects: &Objects) -> Observation {
         .collect();
     observation.flux.kustomizations =
         of("Kustomization.kustomize.toolkit.fluxcd.io").map(|(_, object)| objects::kustomization(object)).collect();
+    observation.flux.releases =
+        of("HelmRelease.helm.toolkit.fluxcd.io").map(|(_, object)| objects::helm_release(object)).collect();
     observation.clusters =
         of("Cluster.cluster.x-k8s.io").map(|(contract, object)| objects::cluster(object, contract)).collect();
     observation.control_planes = of("KubeadmControlPlane.controlplane.cluster.x-k8s.io")

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::super::kind::{
     CLUSTER, CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, DEPLOYMENT, EKSA_CLUSTER, ETCDADM_CLUSTER, GIT_REPOSITORY,
-    KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, NODE, OCI_REPOSITORY, POD,
+    HELM_RELEASE, KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, NODE,
+    OCI_REPOSITORY, POD,
 };
 use super::super::request::ServedVersions;
 use super::super::watch::{Filter, Interest};
@@ -40,6 +41,9 @@ pub(in super::super) fn managed(request: &ObserveRequest, served: &ServedVersion
         // Which sources they have only their reading tells; there are few.
         add(&GIT_REPOSITORY, Filter::All);
         add(&OCI_REPOSITORY, Filter::All);
+    }
+    if !reads.releases.is_empty() {
+        add(&HELM_RELEASE, Filter::named(reads.releases.iter().copied()));
     }
     interest
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::super::connection::Connection;
 use super::super::kind::{
-    CLUSTER, EKSA_CLUSTER, ETCDADM_CLUSTER, GIT_REPOSITORY, KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind, MACHINE,
-    MACHINE_DEPLOYMENT, MACHINE_SET, OCI_REPOSITORY,
+    CLUSTER, EKSA_CLUSTER, ETCDADM_CLUSTER, GIT_REPOSITORY, HELM_RELEASE, KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind,
+    MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, OCI_REPOSITORY,
 };
 use super::super::request::{Selection, ServedVersions};
 use super::reads::{Reads, lives_in_management};
@@ -25,26 +25,73 @@ pub(in super::super) fn source_of(kustomization: &DynamicObject) -> Option<(Flux
 }
 
 impl Reading<'_> {
-    pub(super) async fn management(&mut self, connection: &Connection, reads: &Reads<'_>) {
+    /// Which versions the management cluster serves, and Flux' word of what it has applied.
+    pub(super) async fn flux(&mut self, connection: &Connection, reads: &Reads<'_>) -> Option<ServedVersions> {
         let served = match connection.served_versions().await {
             Ok(served) => served,
             Err(error) => {
                 self.unreachable = Some(error.to_string());
-                return;
+                return None;
             }
         };
-        // What causes something is read before what it causes: whoever says "done" is then followed by what was done, never by what was
-        // there before.
         if !reads.kustomizations.is_empty() {
-            self.flux(connection, &served, reads).await;
+            self.kustomizations(connection, &served, reads).await;
         }
-        if !reads.eksa_clusters.is_empty() && self.unreachable.is_none() {
-            self.eksa_clusters(connection, &served, reads).await;
+        Some(served)
+    }
+
+    /// EKS Anywhere's word, then Cluster API's, then the nodes that follow from it.
+    pub(super) async fn machines(
+        &self,
+        management: &Connection,
+        served: Option<&ServedVersions>,
+        own: Option<&Connection>,
+        reads: &Reads<'_>,
+    ) -> Self {
+        let mut part = self.part();
+        if let Some(served) = served {
+            if !reads.eksa_clusters.is_empty() {
+                part.eksa_clusters(management, served, reads).await;
+            }
+            if part.unreachable.is_some() {
+                return part;
+            }
+            let (mut objects, mut machines) = (self.part(), self.part());
+            let mut releases = self.part();
+            futures::join!(
+                releases.releases(management, served, reads),
+                objects.objects(management, reads, lives_in_management),
+                async {
+                    if !reads.clusters.is_empty() {
+                        machines.cluster_api(management, served, reads).await;
+                    }
+                }
+            );
+            part.add(machines);
+            part.add(objects);
+            part.add(releases);
         }
-        if !reads.clusters.is_empty() && self.unreachable.is_none() {
-            self.cluster_api(connection, &served, reads).await;
+        if let Some(own) = own.filter(|_| part.unreachable.is_none()) {
+            part.nodes(own, reads).await;
         }
-        self.objects(connection, reads, lives_in_management).await;
+        part
+    }
+
+    async fn releases(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
+        if reads.releases.is_empty() {
+            return;
+        }
+        self.refuse_unknown_versions(&HELM_RELEASE, served);
+        let Some(version) = served.version_of(&HELM_RELEASE) else { return };
+        let resource = HELM_RELEASE.resource(version);
+        let wanted = reads.releases.iter();
+        let requests: Vec<_> =
+            wanted.map(|(namespace, name)| connection.get(&resource, Some(namespace), name)).collect();
+        for found in several(requests).await {
+            let found = self.took(HELM_RELEASE.kind, found);
+            found.iter().for_each(|object| self.compare(&resource.api_version, HELM_RELEASE.kind, object));
+            self.observation.flux.releases.extend(found.iter().map(objects::helm_release));
+        }
     }
 
     async fn eksa_clusters(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
@@ -114,7 +161,7 @@ impl Reading<'_> {
         self.observation.machine_sets = self.took(MACHINE_SET.kind, sets).iter().map(objects::machine_set).collect();
         let machines = self.took(MACHINE.kind, machines);
         let infrastructure = self.infrastructure(connection, served, &machines, labels).await;
-        let observation = &mut *self.observation;
+        let observation = &mut self.observation;
         observation.machines = machines
             .iter()
             .map(|object| objects::machine(object, contract(&MACHINE), &observation.machine_sets, &infrastructure))
@@ -162,7 +209,7 @@ impl Reading<'_> {
         found
     }
 
-    async fn flux(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
+    async fn kustomizations(&mut self, connection: &Connection, served: &ServedVersions, reads: &Reads<'_>) {
         for kind in [&KUSTOMIZATION, &GIT_REPOSITORY] {
             self.refuse_unknown_versions(kind, served);
         }

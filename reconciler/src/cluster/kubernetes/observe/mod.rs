@@ -25,19 +25,30 @@ const CONCURRENT: usize = 8;
 
 /// Reads the cluster. Every read is a fresh GET or LIST without a `resourceVersion`, which the server answers from etcd.
 pub(super) async fn observe(cluster: &KubernetesCluster, request: &ObserveRequest) -> Observation {
-    let mut observation = Observation::empty(request.at);
     let reads = Reads::of(request);
-    let mut reading = Reading { observation: &mut observation, deployed: &request.deployed, unreachable: None };
-    if reads.needs_management() {
-        reading.management(&cluster.management, &reads).await;
-    }
-    if reads.needs_own() && reading.unreachable.is_none() {
+    let mut reading = Reading::new(request);
+    // What causes something is read before what it causes: whoever says "done" is then followed by what was done, never by what was there
+    // before. Flux is the cause of everything else; what follows from it in several ways is read at once.
+    let served = if reads.needs_management() { reading.flux(&cluster.management, &reads).await } else { None };
+    let own = if reads.needs_own() && reading.unreachable.is_none() {
         match cluster.own.connect(&cluster.management).await {
-            Ok(connection) => reading.own(&connection, &reads).await,
-            Err(error) => reading.unreachable = Some(error.to_string()),
+            Ok(connection) => Some(connection),
+            Err(error) => {
+                reading.unreachable = Some(error.to_string());
+                None
+            }
         }
+    } else {
+        None
+    };
+    if reading.unreachable.is_none() {
+        let machines = reading.machines(&cluster.management, served.as_ref(), own.as_ref(), &reads);
+        let (machines, own) = futures::join!(machines, reading.own(own.as_ref(), &reads));
+        reading.add(machines);
+        own.into_iter().for_each(|part| reading.add(part));
     }
-    if let Some(reason) = reading.unreachable {
+    let Reading { mut observation, unreachable, .. } = reading;
+    if let Some(reason) = unreachable {
         observation.reachable = Reachability::Unreachable { reason };
     }
     if reads.backup {
@@ -48,13 +59,54 @@ pub(super) async fn observe(cluster: &KubernetesCluster, request: &ObserveReques
     observation
 }
 
+/// A reading, or a part of one that goes on beside others.
 struct Reading<'a> {
-    observation: &'a mut Observation,
+    observation: Observation,
     deployed: &'a DeployedObjects,
     unreachable: Option<String>,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    fn new(request: &'a ObserveRequest) -> Self {
+        Self { observation: Observation::empty(request.at), deployed: &request.deployed, unreachable: None }
+    }
+
+    /// A part of this reading, with nothing in it yet.
+    fn part(&self) -> Self {
+        Self { observation: Observation::empty(self.observation.read_at), deployed: self.deployed, unreachable: None }
+    }
+
+    /// Takes over what a part has found. What was not asked for in a part is empty there.
+    fn add(&mut self, part: Self) {
+        let Self { observation: found, unreachable, .. } = part;
+        self.unreachable = self.unreachable.take().or(unreachable);
+        let all = &mut self.observation;
+        for (kind, reason) in found.unread {
+            all.unread.entry(kind).or_insert(reason);
+        }
+        all.flux.sources.extend(found.flux.sources);
+        all.flux.kustomizations.extend(found.flux.kustomizations);
+        all.flux.releases.extend(found.flux.releases);
+        all.deployments.extend(found.deployments);
+        all.daemon_sets.extend(found.daemon_sets);
+        all.custom_resource_definitions.extend(found.custom_resource_definitions);
+        all.webhooks.extend(found.webhooks);
+        all.objects.extend(found.objects);
+        all.taken.extend(found.taken);
+        all.control_planes.extend(found.control_planes);
+        all.machine_deployments.extend(found.machine_deployments);
+        all.machine_sets.extend(found.machine_sets);
+        all.machines.extend(found.machines);
+        all.etcd_clusters.extend(found.etcd_clusters);
+        all.clusters.extend(found.clusters);
+        all.eksa_clusters.extend(found.eksa_clusters);
+        all.nodes.extend(found.nodes);
+        all.pods.extend(found.pods);
+        all.virtual_address = all.virtual_address.take().or(found.virtual_address);
+        all.survey = all.survey.take().or(found.survey);
+        all.backup = all.backup.take().or(found.backup);
+    }
+
     /// Notes what went wrong; the kind is unknown then, not absent.
     fn took<T: Default>(&mut self, kind: &str, result: Result<T, RequestError>) -> T {
         match result {

@@ -22,26 +22,34 @@ const KUBE_VIP_LEASE: &str = "plndr-cp-lock";
 const APPS: &str = "apps/v1";
 
 impl Reading<'_> {
-    pub(super) async fn own(&mut self, connection: &Connection, reads: &Reads<'_>) {
+    /// Nodes, and what runs on those of the control plane.
+    pub(super) async fn nodes(&mut self, connection: &Connection, reads: &Reads<'_>) {
         if reads.nodes {
             let nodes = connection.list(&NODE, Some("v1"), None, None).await;
             self.observation.nodes = self.took(NODE.kind, nodes).iter().map(objects::node).collect();
         }
-        if self.unreachable.is_some() {
-            return;
-        }
-        self.workloads(connection, reads).await;
-        if self.unreachable.is_some() {
-            return;
-        }
-        if reads.survey {
-            self.survey(connection).await;
-        }
-        if reads.kube_vip {
+        if reads.kube_vip && self.unreachable.is_none() {
             self.kube_vip(connection).await;
         }
-        self.definitions(connection, &reads.definitions).await;
-        self.objects(connection, reads, |reference| !lives_in_management(reference)).await;
+    }
+
+    /// Workloads with the webhooks that they answer for, definitions, and single objects: nothing of one follows from another.
+    pub(super) async fn own(&self, connection: Option<&Connection>, reads: &Reads<'_>) -> Vec<Self> {
+        let Some(connection) = connection else { return Vec::new() };
+        let (mut workloads, mut definitions, mut objects) = (self.part(), self.part(), self.part());
+        futures::join!(
+            workloads.workloads_and_webhooks(connection, reads),
+            definitions.definitions(connection, &reads.definitions),
+            objects.objects(connection, reads, |reference| !lives_in_management(reference)),
+        );
+        vec![workloads, definitions, objects]
+    }
+
+    async fn workloads_and_webhooks(&mut self, connection: &Connection, reads: &Reads<'_>) {
+        self.workloads(connection, reads).await;
+        if reads.survey && self.unreachable.is_none() {
+            self.survey(connection).await;
+        }
         if self.unreachable.is_some() {
             return;
         }
@@ -93,8 +101,13 @@ impl Reading<'_> {
 
     async fn workloads(&mut self, connection: &Connection, reads: &Reads<'_>) {
         // What says "done" first, then the pods that it speaks of.
-        let deployments = self.all(connection, &DEPLOYMENT, &reads.deployments).await;
-        let daemon_sets = self.all(connection, &DAEMON_SET, &reads.daemon_sets).await;
+        let (mut of_deployments, mut of_daemon_sets) = (self.part(), self.part());
+        let (deployments, daemon_sets) = futures::join!(
+            of_deployments.all(connection, &DEPLOYMENT, &reads.deployments),
+            of_daemon_sets.all(connection, &DAEMON_SET, &reads.daemon_sets),
+        );
+        self.add(of_deployments);
+        self.add(of_daemon_sets);
         let namespaces: BTreeSet<&str> =
             reads.deployments.iter().chain(&reads.daemon_sets).map(|(namespace, _)| *namespace).collect();
         if self.unreachable.is_some() {

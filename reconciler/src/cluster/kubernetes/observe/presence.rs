@@ -14,7 +14,10 @@ use super::{Reading, several};
 /// So many objects of one kind in one namespace are asked for by one list.
 const LISTED: usize = 2;
 
-/// What is asked for at once: objects of one kind in one namespace.
+/// Objects of one kind in so many namespaces are asked for by one list of all namespaces, where that is one page.
+const SPREAD: usize = 4;
+
+/// What is asked for at once: objects of one kind in one namespace, or in all of them.
 type Group<'a> = (&'a str, &'a str, Option<&'a str>);
 
 impl Reading<'_> {
@@ -37,10 +40,18 @@ impl Reading<'_> {
             }
             addresses.insert(api_version, connection.addresses(api_version, &kinds).await);
         }
+        let mut namespaces: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+        for reference in &wanted {
+            let kind = (reference.api_version.as_str(), reference.kind.as_str());
+            namespaces.entry(kind).or_default().extend(reference.namespace.as_deref());
+        }
         let mut groups: BTreeMap<Group<'_>, Vec<&ObjectReference>> = BTreeMap::new();
         for reference in wanted {
-            let group = (reference.api_version.as_str(), reference.kind.as_str(), reference.namespace.as_deref());
-            groups.entry(group).or_default().push(reference);
+            let (api_version, kind) = (reference.api_version.as_str(), reference.kind.as_str());
+            let is_spread = namespaces.get(&(api_version, kind)).is_some_and(|spread| spread.len() >= SPREAD)
+                && !connection.known.is_long(api_version, kind);
+            let namespace = reference.namespace.as_deref().filter(|_| !is_spread);
+            groups.entry((api_version, kind, namespace)).or_default().push(reference);
         }
         let requests: Vec<_> = groups
             .iter()
@@ -74,13 +85,18 @@ async fn group(
         None => None,
     };
     let Some(address) = address else { return Ok(vec![None; wanted.len()]) };
-    let namespace = namespace.filter(|_| address.namespaced);
     let (mut listed, mut is_all) = (BTreeMap::new(), false);
     if wanted.len() >= LISTED {
-        match connection.list_metadata(&address.resource, namespace).await {
+        match connection.list_metadata(&address.resource, namespace.filter(|_| address.namespaced)).await {
             Ok((objects, all)) => {
                 is_all = all;
-                let named = |object: DynamicObject| Some((object.metadata.name.clone()?, object));
+                if namespace.is_none() && !all {
+                    connection.known.remember_long(&address.resource.api_version, kind);
+                }
+                let named = |object: DynamicObject| {
+                    let place = namespace.or(object.metadata.namespace.as_deref()).filter(|_| address.namespaced);
+                    Some(((place.map(str::to_owned), object.metadata.name.clone()?), object))
+                };
                 listed = objects.into_iter().filter_map(named).collect();
             }
             // Whoever may not list may well get.
@@ -88,13 +104,21 @@ async fn group(
             Err(error) => return Err(error),
         }
     }
+    let mut missing = Vec::new();
     let mut found = Vec::new();
-    for reference in wanted {
-        let object = match listed.remove(&reference.name) {
-            None if !is_all => connection.get_metadata(&address.resource, namespace, &reference.name).await?,
-            object => object,
-        };
+    for (place, reference) in wanted.iter().enumerate() {
+        let namespace = reference.namespace.as_deref().filter(|_| address.namespaced);
+        let object = listed.remove(&(namespace.map(str::to_owned), reference.name.clone()));
+        if object.is_none() && !is_all {
+            missing.push((place, connection.get_metadata(&address.resource, namespace, &reference.name)));
+        }
         found.push(object);
+    }
+    let (places, requests): (Vec<usize>, Vec<_>) = missing.into_iter().unzip();
+    for (place, object) in places.into_iter().zip(several(requests).await) {
+        if let Some(found) = found.get_mut(place) {
+            *found = object?;
+        }
     }
     Ok(found)
 }

@@ -19,6 +19,7 @@ pub(super) struct Reads<'a> {
     pub(super) webhooks: BTreeSet<&'a str>,
     pub(super) objects: BTreeSet<&'a ObjectReference>,
     pub(super) kustomizations: BTreeSet<FluxReference>,
+    pub(super) releases: BTreeSet<(&'a str, &'a str)>,
     pub(super) clusters: BTreeSet<&'a str>,
     pub(super) eksa_clusters: BTreeSet<(&'a str, &'a str)>,
     pub(super) nodes: bool,
@@ -70,6 +71,9 @@ impl<'a> Reads<'a> {
                         .map(|name| FluxReference { namespace: namespace.clone(), name: name.clone() }),
                 );
             }
+            Expectation::HelmRelease { namespace, name } => {
+                self.releases.insert((namespace, name));
+            }
             Expectation::EksaCluster(expected) => {
                 self.eksa_clusters.insert((&expected.namespace, &expected.name));
                 self.objects.extend(&expected.children);
@@ -96,7 +100,8 @@ impl<'a> Reads<'a> {
     }
 
     pub(super) fn needs_management(&self) -> bool {
-        !(self.kustomizations.is_empty() && self.clusters.is_empty() && self.eksa_clusters.is_empty())
+        let is_without_flux = self.kustomizations.is_empty() && self.releases.is_empty();
+        !(is_without_flux && self.clusters.is_empty() && self.eksa_clusters.is_empty())
             || self.objects.iter().any(|reference| lives_in_management(reference))
     }
 

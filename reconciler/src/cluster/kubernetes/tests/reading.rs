@@ -228,6 +228,40 @@ async fn several_objects_of_a_kind_are_one_list_as_far_as_lists_are_allowed_and_
 }
 
 #[tokio::test]
+async fn objects_in_many_namespaces_are_one_list_unless_there_are_too_many_of_them() {
+    let namespaces = ["a", "b", "c", "d"];
+    let objects = namespaces.map(|namespace| ObjectReference {
+        api_version: String::from("v1"),
+        kind: String::from("ConfigMap"),
+        namespace: Some(namespace.to_owned()),
+        name: String::from("one"),
+    });
+    let named = |namespace: &str| json!({"metadata": {"name": "one", "namespace": namespace}});
+    let page = |token: &str, items: &[Value]| {
+        Answer::Json(json!({"kind": "List", "apiVersion": "v1", "metadata": {"continue": token}, "items": items}))
+    };
+    // What is called the same elsewhere is another object.
+    let items = [named("a"), named("elsewhere"), named("c")];
+    for (token, listed, single) in [("", 2, 0), ("more", 1, 6)] {
+        let mut script = served().on("GET /api/v1/configmaps", page(token, &items));
+        for namespace in ["a", "c"] {
+            script = script.object(&format!("/api/v1/namespaces/{namespace}/configmaps/one"), named(namespace));
+        }
+        let server = ApiServer::start(script).await;
+        let cluster = KubernetesCluster::management(server.connection(), PathBuf::from("/nonexistent"));
+        let expectations = objects.clone().map(|object| Expectation::Object { object }).to_vec();
+        for _ in 0..2 {
+            let observation = cluster.observe(&request(expectations.clone())).await;
+            let seen: Vec<_> = observation.objects.iter().map(|seen| seen.present).collect();
+            assert_eq!((seen, observation.unread.len()), (vec![true, false, true, false], 0), "{token:?}");
+        }
+        let asked = |path: &str| server.lines().iter().filter(|line| line.starts_with(path)).count();
+        assert_eq!(asked("GET /api/v1/configmaps"), listed, "{:?}", server.lines());
+        assert_eq!(asked("GET /api/v1/namespaces/"), single, "{:?}", server.lines());
+    }
+}
+
+#[tokio::test]
 async fn definitions_are_read_whole_when_they_have_changed() {
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let metadata =

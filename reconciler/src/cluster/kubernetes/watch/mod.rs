@@ -6,7 +6,7 @@
 mod digest;
 mod interest;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,22 +28,36 @@ const WATCH_SECONDS: u32 = 290;
 /// Objects on one page of the first list, where the server cannot send them through the watch.
 const PAGE: u32 = 500;
 
+/// What has changed of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Extent {
+    /// What Flux says of its work, and nothing else.
+    Flux,
+    /// Something else.
+    More,
+}
+
+/// What the topics of Flux' objects have in common.
+const FLUX: &str = ".toolkit.fluxcd.io/";
+
 /// The clusters in which something that gates read has changed.
 #[derive(Debug, Default)]
 pub struct Changes {
-    changed: Mutex<BTreeSet<String>>,
+    changed: Mutex<BTreeMap<String, Extent>>,
     notify: Notify,
 }
 
 impl Changes {
-    pub(super) fn note(&self, cluster: &str) {
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster.to_owned());
+    pub(super) fn note(&self, cluster: &str, extent: Extent) {
+        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = changed.entry(cluster.to_owned()).or_insert(extent);
+        *known = extent.max(*known);
         self.notify.notify_one();
     }
 
     /// The clusters that have changed since this was called last.
     #[must_use]
-    pub fn take(&self) -> BTreeSet<String> {
+    pub fn take(&self) -> BTreeMap<String, Extent> {
         std::mem::take(&mut *self.changed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -195,6 +209,10 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
     }
 }
 
+fn extent(topic: &str) -> Extent {
+    if topic.contains(FLUX) { Extent::Flux } else { Extent::More }
+}
+
 /// Servers before watch-list refuse `sendInitialEvents` as invalid or forbidden by their feature gates.
 fn cannot_stream(error: &watcher::Error) -> bool {
     code(error).is_some_and(|code| matches!(code, 400 | 422))
@@ -231,14 +249,20 @@ impl State {
         let digest = digest::of(resource, object);
         let known = self.seen.entry(topic.to_owned()).or_default().insert(key(object), digest);
         if known != Some(digest) {
-            self.interests.in_object(topic, object).into_iter().for_each(|cluster| changes.note(cluster));
+            self.interests
+                .in_object(topic, object)
+                .into_iter()
+                .for_each(|cluster| changes.note(cluster, extent(topic)));
         }
     }
 
     fn deleted(&mut self, topic: &str, object: &DynamicObject, changes: &Changes) {
         let known = self.seen.get_mut(topic).and_then(|seen| seen.remove(&key(object)));
         if known.is_some() {
-            self.interests.in_object(topic, object).into_iter().for_each(|cluster| changes.note(cluster));
+            self.interests
+                .in_object(topic, object)
+                .into_iter()
+                .for_each(|cluster| changes.note(cluster, extent(topic)));
         }
     }
 
@@ -248,7 +272,7 @@ impl State {
         let before = seen.len();
         seen.retain(|key, _| listed.contains(key));
         if seen.len() != before {
-            self.interests.in_topic(topic).into_iter().for_each(|cluster| changes.note(cluster));
+            self.interests.in_topic(topic).into_iter().for_each(|cluster| changes.note(cluster, extent(topic)));
         }
     }
 }

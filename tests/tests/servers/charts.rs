@@ -1,0 +1,180 @@
+//! Charts that Flux' helm-controller installs: a release that is there is not one that works.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use jiff::Timestamp;
+use rollout::{
+    Binding, CommitId, Expectation, Gate, GateHistory, GateVerdict, Landing, RolloutId, StageId, StagePolicy,
+};
+use serde_json::{Value, json};
+use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
+use stepgate::cluster::{Cluster as _, ObserveRequest};
+use tests::servers::manifests::apply;
+use tests::servers::{FLUX_NAMESPACE, FakeKubelet, Flux, Trouble, isolated};
+
+use super::scene::Scene;
+
+const NAMESPACE: &str = "charts";
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+const CHART: &str = "{apiVersion: v2, name: app, version: 0.1.0}\n";
+
+const TEMPLATE: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: app}
+spec:
+  selector: {matchLabels: {app: app}}
+  template:
+    metadata: {labels: {app: app}}
+    spec:
+      containers:
+        - {name: app, image: {{ .Values.image | quote }}}
+";
+
+fn image(version: u32) -> String {
+    format!("registry.example/app:v{version}@sha256:{version:064x}")
+}
+
+fn release(version: u32) -> String {
+    let source = json!({"kind": "GitRepository", "name": FLUX_NAMESPACE, "namespace": FLUX_NAMESPACE});
+    let chart = json!({"spec": {"chart": "./chart", "sourceRef": source}});
+    json!({
+        "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": {"name": "app", "namespace": NAMESPACE},
+        "spec": {"interval": "1h", "timeout": "10s", "chart": chart, "values": {"image": image(version)}},
+    })
+    .to_string()
+}
+
+/// The gate of one stage that consists of a release.
+struct Judge {
+    stage: StageId,
+    rollout: RolloutId,
+    policy: StagePolicy,
+    expectations: Vec<Expectation>,
+    binding: Binding,
+    history: GateHistory,
+}
+
+impl Judge {
+    fn new(commit: &CommitId, at: Timestamp) -> anyhow::Result<Self> {
+        let flux =
+            Expectation::Flux { namespace: FLUX_NAMESPACE.to_owned(), kustomizations: vec![NAMESPACE.to_owned()] };
+        let release = Expectation::HelmRelease { namespace: NAMESPACE.to_owned(), name: "app".to_owned() };
+        let lineage = vec![commit.clone()];
+        Ok(Self {
+            stage: "cilium".parse()?,
+            rollout: "0123456789ab".parse()?,
+            policy: StagePolicy { soak: Duration::from_secs(1), ..StagePolicy::default() },
+            expectations: vec![flux, release],
+            binding: Binding { commit: commit.clone(), lineage, committed_at: at, landing: Landing::Pushed },
+            history: GateHistory::default(),
+        })
+    }
+
+    /// What the gate says of one more reading.
+    async fn read(&mut self, cluster: &KubernetesCluster) -> GateVerdict {
+        let now = Timestamp::now();
+        let request = ObserveRequest {
+            expectations: self.expectations.clone(),
+            kustomizations: Vec::new(),
+            deployed: std::sync::Arc::default(),
+            confirm: true,
+            at: now,
+        };
+        let observation = cluster.observe(&request).await;
+        let gate = Gate {
+            stage: &self.stage,
+            rollout: &self.rollout,
+            expectations: &self.expectations,
+            binding: Some(&self.binding),
+            policy: &self.policy,
+        };
+        let held = gate.held(&observation, now).map(|settled| (gate.key(), settled));
+        self.history = self.history.record(observation.read_at, held.into_iter().collect(), self.policy.maximum_age);
+        gate.evaluate(Some(&observation), &self.history, now)
+    }
+
+    /// Reads until the gate has passed, or says all of these words.
+    async fn until(&mut self, cluster: &KubernetesCluster, words: Option<&[&str]>) -> anyhow::Result<()> {
+        let start = Instant::now();
+        loop {
+            let verdict = self.read(cluster).await;
+            let said = match &verdict {
+                GateVerdict::Wait { reason, .. } => reason.to_string(),
+                other => format!("{other:?}"),
+            };
+            match words {
+                None if verdict.is_pass() => return Ok(()),
+                Some(words) if words.iter().all(|word| said.contains(word)) => {
+                    println!("{said}");
+                    return Ok(());
+                }
+                _ => {}
+            }
+            ensure!(words.is_none() || !verdict.is_pass(), "passed instead of {words:?}");
+            ensure!(start.elapsed() < PATIENCE, "said instead of {words:?}: {said}");
+            // Between two readings; what is waited for is a verdict, not a time.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
+#[test]
+fn a_release_passes_its_gate_when_it_is_installed_and_a_failure_is_told_in_helms_words() {
+    let needed: Vec<&str> =
+        ["etcd", "kube-apiserver", "kube-controller-manager", Flux::HELM].into_iter().chain(Flux::NEEDED).collect();
+    let name = "charts::a_release_passes_its_gate_when_it_is_installed_and_a_failure_is_told_in_helms_words";
+    isolated(name, &needed, async |programs| {
+        let scene = Scene::start(&programs).await?;
+        let _helm = Flux::helm(&programs, &scene.server).await?;
+        let kubelet = FakeKubelet::start(&scene.client, &["node-0"], "v1.34.0").await?;
+        let source = ConnectionSource::Kubeconfig { path: Some(scene.server.kubeconfig()), context: None };
+        let connection = Connection::open(&source).await?.with_requests_per_second(1000);
+        let cluster = KubernetesCluster::management(connection, scene.file("unused"));
+        let push = |version: u32| -> anyhow::Result<Judge> {
+            let at = Timestamp::now();
+            let release = release(version);
+            let files = [
+                ("chart/Chart.yaml", CHART),
+                ("chart/templates/app.yaml", TEMPLATE),
+                ("release/app.yaml", release.as_str()),
+            ];
+            Judge::new(&scene.repository.push(&format!("Version {version}"), &files)?.parse()?, at)
+        };
+
+        let mut gate = push(1)?;
+        apply(&scene.client, &flux(&scene)).await?;
+        gate.until(&cluster, None).await?;
+
+        // It is applied, and present; but Helm has not brought it about, and says so.
+        kubelet.trouble(&image(2), Trouble::CrashLoopBackOff);
+        let mut gate = push(2)?;
+        let failed = [
+            "HelmRelease charts/app",
+            "False (UpgradeFailed: Helm upgrade failed for release charts/app with chart app@0.1.0",
+        ];
+        gate.until(&cluster, Some(&failed)).await?;
+
+        let mut gate = push(3)?;
+        gate.until(&cluster, None).await?;
+        scene.folder.done();
+        Ok(())
+    });
+}
+
+fn flux(scene: &Scene) -> Vec<Value> {
+    let metadata = |name: &str| json!({"name": name, "namespace": FLUX_NAMESPACE});
+    let url = scene.git.url(scene.repository.served().1);
+    vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        json!({"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": metadata(FLUX_NAMESPACE),
+            "spec": {"interval": "2s", "url": url, "ref": {"branch": "main"}}}),
+        json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": metadata(NAMESPACE),
+            "spec": {"interval": "1h", "retryInterval": "3s", "path": "./release", "prune": true,
+                "sourceRef": {"kind": "GitRepository", "name": FLUX_NAMESPACE}}}),
+    ]
+}
