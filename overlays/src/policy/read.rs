@@ -199,7 +199,7 @@ impl Reader<'_> {
         values
     }
 
-    /// One of `soak`, `timeout`, `approval`, `onFailure`, `onStaleMerge`, `retries`, `approvers`; `false` when the entry is something else.
+    /// One of `soak`, `timeout`, `approval`, `onFailure`, `onStaleMerge`, `retries`, `acceptEdits`, `approvers`; `false` when the entry is something else.
     pub(super) fn setting(&mut self, entry: &Entry, settings: &mut StageSettings) -> bool {
         let (node, key) = (&entry.value, entry.key.as_str());
         match key {
@@ -212,6 +212,7 @@ impl Reader<'_> {
             "onFailure" => settings.on_failure = self.choice(node, key, &ON_FAILURE),
             "onStaleMerge" => settings.on_stale_merge = self.choice(node, key, &ON_FAILURE),
             "retries" => settings.retries = self.number(node, key, 0, 100),
+            "acceptEdits" => settings.accept_edits = self.boolean(node, key),
             "approvers" => settings.approvers = self.approvers(node, key),
             _ => return false,
         }
@@ -327,7 +328,8 @@ impl Reader<'_> {
 pub(super) const API_VERSION: &str = "stepgate.dev/v1alpha1";
 pub(super) const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const ON_FAILURE: [(&str, OnFailure); 2] = [("hold", OnFailure::Hold), ("revert", OnFailure::Revert)];
-const SETTINGS: [&str; 7] = ["soak", "timeout", "approval", "onFailure", "onStaleMerge", "retries", "approvers"];
+const SETTINGS: [&str; 8] =
+    ["soak", "timeout", "approval", "onFailure", "onStaleMerge", "retries", "acceptEdits", "approvers"];
 const LEVEL: [&str; 8] =
     ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData"];
 const FLEET: [&str; 25] = [

@@ -39,12 +39,14 @@ deploy:
 # approval: none, rollout (once for the whole plan) or stage (for each stage).
 # onFailure: hold, or revert (commits the stage's previous tree where that is safe, tried again `retries` times).
 # onStaleMerge: the same for what was merged after the source branch had moved on.
+# acceptEdits: whether what people change on a proposed branch, in manifests of a component, becomes what is proposed and approved.
 # soak: 1m
 # timeout: 30m
 # approval: none
 # onFailure: hold
 # onStaleMerge: hold
 # retries: 0
+# acceptEdits: false
 
 # Whose approval is enough, where it is asked for; without this, one of anybody who can merge. As soon as any rule is written,
 # who wrote a change may not approve it (author: true lets them). codeOwners hears one owner of each entry of the deploy

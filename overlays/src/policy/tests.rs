@@ -48,8 +48,8 @@ fn the_commented_policy_is_valid_with_its_examples_switched_on() {
 fn the_most_specific_setting_wins() {
     let policy = good(
         "soak: 10s\nstages: {workers: {soak: 20s}, workers/a: {soak: 30s}}\n\
-         environments: {prod: {clusters: ['p-*'], soak: 40s, stages: {workers/a: {soak: 50s}}, approval: rollout}}\n\
-         clusters: {p-2: {soak: 60s, stages: {control-plane: {soak: 70s, retries: 2}}}, q: {environment: prod}}\n",
+         environments: {prod: {clusters: ['p-*'], soak: 40s, stages: {workers/a: {soak: 50s}}, approval: rollout, acceptEdits: true}}\n\
+         clusters: {p-2: {soak: 60s, stages: {control-plane: {soak: 70s, retries: 2}, capi: {acceptEdits: false}}}, q: {environment: prod}}\n",
     );
     for (cluster, stage, soak) in [
         ("other", "capi", 10),
@@ -65,6 +65,8 @@ fn the_most_specific_setting_wins() {
         assert_eq!(policy.effective(cluster, stage).soak.as_secs(), soak, "{cluster} {stage}");
     }
     assert_eq!(policy.effective("p-2", "control-plane").retries, 2);
+    let accepts = |cluster: &str| policy.effective(cluster, "capi").accept_edits;
+    assert_eq!([accepts("other"), accepts("p-1"), accepts("p-2")], [false, true, false]);
     assert_eq!(policy.effective("q", "capi").approval, Approval::Rollout);
     assert_eq!(policy.effective("other", "capi").approval, Approval::None);
     assert_eq!(good("").effective("x", "control-plane").timeout.as_secs(), 7200);

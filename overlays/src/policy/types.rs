@@ -82,6 +82,8 @@ pub struct StagePolicy {
     pub on_stale_merge: OnFailure,
     /// How many times a reverted stage is tried again.
     pub retries: u32,
+    /// Whether what people change on a proposed branch becomes what is proposed.
+    pub accept_edits: bool,
     /// Whose approval is enough.
     pub approvers: ApproverRules,
 }
@@ -101,6 +103,8 @@ pub struct StageSettings {
     pub on_stale_merge: Option<OnFailure>,
     /// See [`StagePolicy::retries`].
     pub retries: Option<u32>,
+    /// See [`StagePolicy::accept_edits`].
+    pub accept_edits: Option<bool>,
     /// See [`StagePolicy::approvers`].
     pub approvers: ApproverRules,
 }
@@ -113,6 +117,7 @@ impl StageSettings {
         weaker.on_failure = self.on_failure.unwrap_or(weaker.on_failure);
         weaker.on_stale_merge = self.on_stale_merge.unwrap_or(weaker.on_stale_merge);
         weaker.retries = self.retries.unwrap_or(weaker.retries);
+        weaker.accept_edits = self.accept_edits.unwrap_or(weaker.accept_edits);
         self.approvers.over(&mut weaker.approvers);
     }
 }
@@ -372,6 +377,7 @@ impl Policy {
             on_failure: OnFailure::Hold,
             on_stale_merge: OnFailure::Hold,
             retries: 0,
+            accept_edits: false,
             approvers: ApproverRules::default(),
         }
     }

@@ -62,11 +62,14 @@ pub struct ApprovalFacts {
     pub owners: Result<Vec<OwningEntry>, String>,
     /// Who let it through all the same.
     pub overridden: Option<Override>,
+    /// What people changed of what is proposed, and why that is not taken up; nothing of it is approved then.
+    #[serde(default)]
+    pub edited: Option<String>,
 }
 
 impl Default for ApprovalFacts {
     fn default() -> Self {
-        Self { given: Vec::new(), authors: Vec::new(), owners: Ok(Vec::new()), overridden: None }
+        Self { given: Vec::new(), authors: Vec::new(), owners: Ok(Vec::new()), overridden: None, edited: None }
     }
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
+use crate::edit::AcceptedEdit;
 use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 use crate::stage::StageId;
 use crate::verdict::{Evidence, Reason};
@@ -99,6 +100,9 @@ pub struct Ledger {
     /// Attempts that people wanted beyond those of the policy, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retries: Vec<Retry>,
+    /// Files that people changed on proposed branches, as far as the plan of the last commit has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<AcceptedEdit>,
     /// Evidence of the last gate; none until it is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Evidence>,

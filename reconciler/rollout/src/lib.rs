@@ -11,6 +11,7 @@ mod approval;
 mod before;
 mod change;
 mod deploy;
+mod edit;
 mod effect;
 mod expectation;
 mod gate;
@@ -32,6 +33,7 @@ pub use approval::{ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, 
 pub use before::Before;
 pub use change::{ArtifactChange, ChangeClass, ComponentChange};
 pub use deploy::{DeployCommit, DeployHead, Landing, StageTrailer};
+pub use edit::AcceptedEdit;
 pub use effect::{ApprovalRequest, Effect, LedgerCommit, StageCommit};
 pub use expectation::{
     ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, KubeVipExpectation, KubeletVersions,

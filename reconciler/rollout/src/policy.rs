@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::rules::ApprovalRules;
 use crate::window::MaintenanceWindow;
 
-/// Who has to agree before a stage is committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Who has to agree before a stage is committed; the later ones ask more often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Approval {
     /// Nobody: gates alone decide.
@@ -52,6 +52,8 @@ pub struct StagePolicy {
     pub on_stale_merge: OnFailure,
     /// How often a reverted stage is committed again.
     pub retries: u32,
+    /// Whether what people change on a proposed branch becomes what is proposed.
+    pub accept_edits: bool,
     /// How many consecutive reads must pass; never counted as fewer than two.
     pub minimum_reads: u32,
     /// An observation older than this decides nothing, and a longer gap between two reads breaks a soak.
@@ -72,6 +74,7 @@ impl Default for StagePolicy {
             on_failure: OnFailure::Hold,
             on_stale_merge: OnFailure::Hold,
             retries: 0,
+            accept_edits: false,
             minimum_reads: 2,
             maximum_age: Duration::from_secs(120),
             windows: Vec::new(),

@@ -71,6 +71,7 @@ pub fn adopt(
         stages: Vec::new(),
         approvals: Vec::new(),
         retries: Vec::new(),
+        edits: Vec::new(),
         verified: None,
         components: versions(&view.parts),
     };

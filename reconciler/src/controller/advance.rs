@@ -28,7 +28,9 @@ impl Controller {
         for _ in 0..EFFECTS_PER_PASS {
             let view = self.current_view(&reading, cluster)?;
             let now = self.clock.now();
-            let mut askings = proposal::askings(&self.planner, board, &reading, &view).await?;
+            let considered = proposal::consider(&self.planner, board, &reading, view).await?;
+            let mut askings = proposal::askings(&self.planner, board, &reading, &considered).await?;
+            let view = considered.view;
             for asking in askings.iter_mut() {
                 asking.problem = self.problem(&asking.branch);
             }
@@ -62,9 +64,9 @@ impl Controller {
                 }
                 match self.perform(&reading, &view, &world, effect, pass).await? {
                     Performed::Nothing => {}
+                    Performed::Waits => break,
                     Performed::Again => again = true,
                     Performed::Pushed => {
-                    Performed::Waits => break,
                         drop(turn.take());
                         // What was read before the commit says nothing about it.
                         let glances = self.may_glance_after_commit();

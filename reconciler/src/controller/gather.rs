@@ -9,6 +9,7 @@ use rollout::{Block, ClusterName, ComponentChange, StageName};
 use super::changes;
 use super::deployed::Deployed;
 use super::directory::{self, ClusterDirectory};
+use super::edits::Edit;
 use super::parts::SpecificationStep;
 use crate::cluster::FluxReference;
 
@@ -22,6 +23,8 @@ pub struct Context<'a> {
     pub base: Option<&'a Fleet>,
     /// All clusters as deployed.
     pub deployed: &'a Deployed,
+    /// What people have changed of what is proposed.
+    pub proposed: &'a [Edit],
 }
 
 /// What forbids the rollout of a cluster, as far as the repository and the deploy branch tell.

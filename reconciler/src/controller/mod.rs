@@ -13,10 +13,11 @@ mod deploy;
 mod deployed;
 mod direct;
 pub mod directory;
+mod edits;
 pub mod expectation;
 pub(crate) mod gather;
-mod inputs;
 mod glance;
+mod inputs;
 mod machines;
 mod near;
 pub mod parts;
@@ -57,11 +58,11 @@ use crate::git::{BranchName, GitError, Heads};
 struct Memory {
     history: GateHistory,
     observation: Option<Observation>,
-    view: Option<(ViewKey, Arc<ClusterView>)>,
     /// Until when a reading of Flux alone may show that there is nothing to decide yet.
     glances: Option<Timestamp>,
     /// Whether the last pass has left the cluster held.
     held: bool,
+    view: Option<(ViewKey, Arc<ClusterView>)>,
     /// What the cluster was done at, with nothing left to do.
     done: Option<StateKey>,
     /// The directory that was last applied without Flux.
@@ -70,6 +71,8 @@ struct Memory {
     told: Option<DirectoryIds>,
     /// Who merged what, as the forge said.
     mergers: Mergers,
+    /// The proposed commit that was found to be the one that Stepgate makes for this plan.
+    proposed: Option<(CommitId, PlanDigest)>,
 }
 
 /// What git says of a cluster, by digests: while it stays, a cluster that is done is done, and its plan is the same.
@@ -148,7 +151,8 @@ impl Controller {
 
     /// What was read of a cluster that has changed since is not worth keeping: it is read again now.
     fn forget_changed(&self) {
-        for name in self.clusters.changes().map(Changes::take).unwrap_or_default() {
+        let now = self.clock.now();
+        for (name, extent) in self.clusters.changes().map(Changes::take).unwrap_or_default() {
             if let Ok(name) = name.parse::<ClusterName>() {
                 self.remember(&name, |memory| {
                     memory.observation = None;

@@ -25,6 +25,8 @@ pub struct Part {
     pub before: RenderedTree,
     /// Its files after.
     pub after: RenderedTree,
+    /// Of the files after that people have changed, what is rendered.
+    pub rendered: RenderedTree,
     /// What the files after hold, for gates.
     pub objects: Vec<ObjectSummary>,
     /// What the renderer says about it.
@@ -44,12 +46,13 @@ pub struct Part {
 }
 
 impl Part {
-    fn unchanged(stage: StageId, component: ComponentName, tree: RenderedTree) -> Self {
+    pub(super) fn unchanged(stage: StageId, component: ComponentName, tree: RenderedTree) -> Self {
         Self {
             stage,
             component: Some(component),
             before: tree.clone(),
             after: tree,
+            rendered: RenderedTree::new(),
             objects: Vec::new(),
             notes: Vec::new(),
             removed_versions: Vec::new(),

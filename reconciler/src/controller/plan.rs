@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use kustomize_rs::yaml::Node;
-use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, Policy, RenderedTree, Weight};
+use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, RenderedTree, Weight};
 use rollout::{
     Block, ClusterName, ClusterRole, CommitId, ComponentChange, Expectation, GroupVersions, PlanInput,
-    ProviderContracts, SkewFacts, StageInput, StageName, VersionStep,
+    ProviderContracts, SkewFacts, StageInput, StageName, StagePolicy, VersionStep,
 };
 
 use super::directory::{ClusterDirectory, cluster_folder, tree_digest};
 use super::machines::Specification;
 use super::parts::{Part, target_tree};
-use super::policy::{plan_policy, stage_policy, window};
+use super::policy::{not_below, plan_policy, stage_policy, window};
 use super::{changes, expectation, people};
 use crate::cluster::FluxReference;
 use crate::git::GitError;
@@ -21,6 +21,8 @@ use crate::git::GitError;
 pub struct Facts<'a> {
     /// The fleet of the source commit.
     pub fleet: &'a Fleet,
+    /// The fleet that the deployed state was rendered from.
+    pub base: Option<&'a Fleet>,
     /// The cluster as the source branch wants it.
     pub cluster: &'a ClusterSpec,
     /// Its name, checked.
@@ -71,7 +73,7 @@ pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
         if !part.missing_hops.is_empty() {
             blocked.push(missing_hops(part));
         }
-        stages.push(stage_input(facts, policy, part)?);
+        stages.push(stage_input(facts, part)?);
     }
     Ok(PlanInput {
         cluster: facts.name.clone(),
@@ -112,7 +114,16 @@ fn missing_hops(part: &Part) -> Block {
     }
 }
 
-fn stage_input(facts: &Facts<'_>, policy: &Policy, part: &Part) -> Result<StageInput, GitError> {
+/// What the team has decided about a stage, and had decided before it wanted this.
+fn policy_in_force(facts: &Facts<'_>, stage: &str) -> StagePolicy {
+    let wanted = stage_policy(&facts.fleet.policy, &facts.cluster.name, stage);
+    match facts.base.filter(|base| base.cluster(&facts.cluster.name).is_some()) {
+        Some(base) => not_below(wanted, &stage_policy(&base.policy, &facts.cluster.name, stage)),
+        None => wanted,
+    }
+}
+
+fn stage_input(facts: &Facts<'_>, part: &Part) -> Result<StageInput, GitError> {
     let texts = |weight: Weight| -> Vec<String> {
         part.notes.iter().filter(|note| note.weight == weight).map(Note::to_string).collect()
     };
@@ -134,7 +145,7 @@ fn stage_input(facts: &Facts<'_>, policy: &Policy, part: &Part) -> Result<StageI
         one_way: texts(Weight::OneWay),
         expectations: expectations(facts, part, Side::Target),
         deployed_expectations: expectations(facts, part, Side::Deployed),
-        policy: stage_policy(policy, &facts.cluster.name, &part.stage.to_string()),
+        policy: policy_in_force(facts, &part.stage.to_string()),
         machines: machines(facts, part, &changes),
         changes,
         render_error: part.error.clone(),

@@ -31,9 +31,20 @@ pub(super) fn stage_policy(policy: &Policy, cluster: &str, stage: &str) -> Stage
         on_failure: on_failure(effective.on_failure),
         on_stale_merge: on_failure(effective.on_stale_merge),
         retries: effective.retries,
+        accept_edits: effective.accept_edits,
         // One that cannot be used blocks the plan.
         windows: policy.windows(cluster).iter().filter_map(|known| window(known).ok()).collect(),
         ..StagePolicy::default()
+    }
+}
+
+/// The same, but not below what was asked of people before: a push that lowers the bar does not go below it itself.
+pub(super) fn not_below(wanted: StagePolicy, before: &StagePolicy) -> StagePolicy {
+    StagePolicy {
+        approval: wanted.approval.max(before.approval),
+        approvers: wanted.approvers.and(&before.approvers),
+        accept_edits: wanted.accept_edits && before.accept_edits,
+        ..wanted
     }
 }
 

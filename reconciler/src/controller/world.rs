@@ -1,5 +1,7 @@
 //! What `step` is asked about: a cluster's plan, its branch, its reading and its people, as one value.
 
+use std::sync::Arc;
+
 use rollout::{ApprovalRecord, Effect, Pause, People, Prerequisite, World};
 
 use super::access::Clusters;
@@ -50,7 +52,9 @@ impl Controller {
         now: jiff::Timestamp,
     ) -> Result<ClusterOutcome, PlanError> {
         let board = Board::default();
-        let askings = proposal::askings(planner, &board, reading, view).await?;
+        let considered = proposal::consider(planner, &board, reading, Arc::new(view.clone())).await?;
+        let askings = proposal::askings(planner, &board, reading, &considered).await?;
+        let view = considered.view.as_ref();
         let approvals = askings.iter().filter_map(Asking::record).collect();
         let mut world = world(reading, view, Memory::default(), Vec::new(), approvals);
         world.people = proposal::people(planner, &board, reading, view).await?;

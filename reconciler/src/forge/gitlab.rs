@@ -67,6 +67,8 @@ struct Note {
     id: u64,
     body: String,
     author: Option<User>,
+    created_at: Option<Timestamp>,
+    updated_at: Option<Timestamp>,
     #[serde(default)]
     system: bool,
 }
@@ -252,6 +254,7 @@ impl Interface for GitLab {
             id: note.id,
             by: note.author.map(|user| user.username).unwrap_or_default(),
             body: note.body,
+            edited: note.updated_at > note.created_at,
         };
         Ok(notes.into_iter().filter(|note| !note.system).map(comment).collect())
     }

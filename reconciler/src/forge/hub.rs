@@ -79,6 +79,8 @@ struct Commented {
     id: u64,
     user: Option<User>,
     body: Option<String>,
+    created_at: Option<Timestamp>,
+    updated_at: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]
@@ -249,6 +251,7 @@ impl Hub {
             id: comment.id,
             by: comment.user.map(|user| user.login).unwrap_or_default(),
             body: comment.body.unwrap_or_default(),
+            edited: comment.updated_at > comment.created_at,
         };
         Ok(comments.into_iter().map(comment).collect())
     }

@@ -139,6 +139,8 @@ pub struct Comment {
     pub by: String,
     /// Markdown.
     pub body: String,
+    /// Whether it was changed since it was written: by its author, or by somebody else in that name.
+    pub edited: bool,
 }
 
 /// What somebody may do in the repository.

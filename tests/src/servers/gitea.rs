@@ -59,6 +59,7 @@ impl Gitea {
         let module = programs.module("gitea", "code.gitea.io/gitea")?;
         let configuration = folder.join("app.ini");
         std::fs::write(&configuration, settings(&folder, &module, port))?;
+        plain_assets(&folder)?;
         let gitea = |arguments: &[&str]| {
             let mut command = Command::new(programs.path("gitea"));
             command.args(arguments).arg("--config").arg(&configuration).env("HOME", &folder).env("USER", "root");
@@ -206,6 +207,23 @@ impl Gitea {
         }
         Ok(serde_json::from_str(&text).unwrap_or_default())
     }
+}
+
+/// The module has no built scripts and styles, and a page without them tells every visitor so in a dialogue, which a browser without a window
+/// waits for.
+fn plain_assets(folder: &Path) -> anyhow::Result<()> {
+    // As much of them as makes a page readable.
+    let style = ".tw-hidden, .raw-content, .gt-hidden, .hide { display: none } svg { max-width: 16px; max-height: 16px } \
+                 table { border-collapse: collapse } td, th { border: 1px solid #888; padding: 2px 6px } body { font-family: sans-serif }\n";
+    let assets = folder.join("custom/public/assets");
+    for (name, text) in
+        [("js/iife.js", ""), ("js/index.js", ""), ("css/index.css", style), ("css/theme-gitea-auto.css", "")]
+    {
+        let file = assets.join(name);
+        std::fs::create_dir_all(file.parent().unwrap_or(&assets))?;
+        std::fs::write(&file, text)?;
+    }
+    Ok(())
 }
 
 fn settings(folder: &Path, module: &Path, port: u16) -> String {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 mod approvals;
+mod edits;
 mod fleet;
 mod forge;
 mod people;

@@ -280,3 +280,29 @@ fn a_reverted_stage_is_tried_once_more_where_somebody_wants_it() {
     let ledger = ledger(&fleet);
     assert!(ledger.contains("attempt: 2") && ledger.contains("who: Alice <alice@example.com>"), "{ledger}");
 }
+
+#[test]
+fn who_lowers_the_bar_stays_below_it_with_the_same_push() {
+    let rules =
+        "groups: {platform: [alice@example.com, bob@example.com]}\napprovers: {minimum: 2, groups: {platform: 2}}\n";
+    let fleet = Fleet::with_policy(|policy| policy + "approval: stage\n" + rules);
+    let controller = fleet.controller();
+    // At once: other rules, nobody is asked, a friend in the group, and what is to be rolled out.
+    let lowered = |text: &str| {
+        text.replace("approval: stage\n", "approval: none\n")
+            .replace(rules, "groups: {platform: [mallory@example.com]}\n")
+    };
+    fleet.edit("stepgate.yaml", lowered);
+    fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
+    let pass = fleet.run_until(&controller, waits_for_people);
+    assert!(message(&pass).contains("; 0 of 2 approvals; 0 of 2 of group platform"), "{}", told(&pass));
+    for who in ["Mallory", "Alice", "Bob"] {
+        assert_ne!(approves(&fleet, who), [""; 0], "{who}: two of the group as both know it, and there is nobody");
+    }
+    says(&fleet, "Alice", &Consent::Override("the group has changed")).unwrap();
+    fleet.run_to_the_end(&controller);
+    // Now it counts.
+    fleet.edit(OVERLAY, |text| text.replace("system-node-critical", "high"));
+    fleet.run_to_the_end(&controller);
+    assert_eq!(fleet.stages("mgmt"), ["cert-manager", "verify", "cert-manager", "verify"]);
+}

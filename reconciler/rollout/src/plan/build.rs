@@ -68,6 +68,7 @@ pub fn plan(input: PlanInput) -> Plan {
         blocked: if has_differences { blocked } else { Vec::new() },
         warnings,
         estimate,
+        edits: Vec::new(),
     }
 }
 

@@ -11,6 +11,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::change::ComponentChange;
+use crate::edit::AcceptedEdit;
 use crate::expectation::Expectation;
 use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 use crate::ledger::Ledger;
@@ -206,6 +207,9 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// What is left to do.
     pub estimate: Estimate,
+    /// Files that people changed and that stay so, as long as they are rendered as they were then. Its digests have them already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<AcceptedEdit>,
 }
 
 impl Plan {

@@ -85,6 +85,7 @@ fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
         stages: Vec::new(),
         approvals: Vec::new(),
         retries: Vec::new(),
+        edits: Vec::new(),
         verified: None,
         components: std::collections::BTreeMap::new(),
     });

@@ -156,7 +156,7 @@ pub(super) fn ask(
             });
             let window = not_yet.as_ref().map(|window| format!("; {window}")).unwrap_or_default();
             let facts = record.map(|record| record.facts.clone()).unwrap_or_default();
-            let (missing, approvers) = if rules(plan, &scope).take_anybody() {
+            let (mut missing, approvers) = if rules(plan, &scope).take_anybody() {
                 (Vec::new(), Vec::new())
             } else {
                 match verdict(plan, &scope, running, &world.people.roster, &facts) {
@@ -164,8 +164,13 @@ pub(super) fn ask(
                     unmet @ Verdict::Unmet { .. } => (unmet.lines(), Vec::new()),
                 }
             };
+            missing.extend(facts.edited.clone());
             let lacks: String = missing.iter().map(|line| format!("; {line}")).collect();
-            let help = if missing.is_empty() {
+            let help = if facts.edited.is_some() {
+                "take the change back on the branch (`git revert`), or delete the branch: it is proposed anew; put what is wanted into the source \
+                 branch"
+                    .to_owned()
+            } else if missing.is_empty() {
                 format!("merge what is proposed, or `stepgate approve {}`", plan.cluster)
             } else {
                 format!("approve it: `stepgate approve {}`, or on the forge", plan.cluster)

@@ -53,6 +53,7 @@ pub(super) fn stage(
     };
     approval::name(&mut ledger, world);
     ledger.source = plan.source.clone();
+    ledger.edits.clone_from(&plan.edits);
     ledger.stages.push(record);
     let wanted = |retry: &&Retry| is_for(retry, plan, next, attempt) && !ledger.retries.contains(retry);
     let wanted: Option<Retry> = world.people.retries.iter().find(wanted).cloned();
@@ -115,6 +116,7 @@ fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
         stages: Vec::new(),
         approvals: Vec::new(),
         retries: Vec::new(),
+        edits: Vec::new(),
         verified: None,
         components: world.ledger.as_ref().map_or_else(BTreeMap::new, |ledger| ledger.components.clone()),
     }

@@ -172,6 +172,10 @@ fn about(
 ) -> Result<(), PlanError> {
     if !rules.author {
         facts.authors = authors::authors(planner, reading, view, &plan.source)?;
+        // Who changed what is proposed has written it as well.
+        let edits = plan.edits.iter().flat_map(|edit| &edit.by).filter_map(|name| name.parse().ok());
+        let new: Vec<Person> = edits.filter(|author| !facts.authors.contains(author)).collect();
+        facts.authors.extend(new);
     }
     Ok(())
 }

@@ -31,6 +31,24 @@ pub fn roster(policy: &Policy) -> Roster {
     }
 }
 
+/// The same, without those that have come into a group, and without two that have become different people, since `before`: who says so
+/// in the same push as what is rolled out counts by it afterwards.
+pub fn roster_not_below(policy: &Policy, before: Option<&Policy>) -> Roster {
+    let mut roster = roster(policy);
+    let Some(before) = before.map(self::roster) else { return roster };
+    for (group, members) in before.groups {
+        let now = roster.groups.remove(&group);
+        let stay = |member: &Person| now.as_ref().is_none_or(|now| now.contains(member));
+        roster.groups.insert(group, members.into_iter().filter(stay).collect());
+    }
+    for person in before.people {
+        if !roster.people.contains(&person) {
+            roster.people.push(person);
+        }
+    }
+    roster
+}
+
 /// A name that nobody has would leave a rule without those it was meant for: better nothing moves, and it is said.
 pub fn unusable_names(policy: &Policy) -> Vec<Block> {
     let groups = policy.groups.values().flatten();
@@ -58,6 +76,24 @@ mod tests {
         let two = ApproverRules { minimum: Some(2), ..ApproverRules::default() };
         assert_eq!((rules(&two).minimum, rules(&two).author), (2, false));
         assert!(rules(&ApproverRules { author: Some(true), ..two }).author);
+    }
+
+    #[test]
+    fn nobody_joins_a_group_by_what_the_group_approves() {
+        let policy = |groups: &str, people: &str| {
+            let text = format!("groups: {groups}\npeople: {people}\n");
+            overlays::read_policy(&overlays::RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes()).0
+        };
+        let before = policy("{platform: [alice, bob], old: [carol]}", "{alice: [alice@example.com]}");
+        let now = policy("{platform: [alice, mallory], new: [dave]}", "{mallory: [mallory@example.com]}");
+        let roster = roster_not_below(&now, Some(&before));
+        let members = |group: &str| roster.groups[group].iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            (members("platform"), members("old"), members("new")),
+            (vec!["alice".to_owned()], vec!["carol".to_owned()], vec!["dave".to_owned()])
+        );
+        assert_eq!(roster.people.len(), 2);
+        assert_eq!(roster_not_below(&now, None), super::roster(&now));
     }
 
     #[test]

@@ -62,6 +62,7 @@ impl Planner {
             directory: &view.directory,
             base: base.as_deref(),
             deployed: &reading.deployed,
+            proposed: &[],
         };
         let same = match cluster {
             Some(cluster) => self.plan(&context, &source, cluster)?.plan.digest == ledger.plan,

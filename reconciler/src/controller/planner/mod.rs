@@ -1,6 +1,7 @@
 //! Reading a fleet and making the plan of each cluster: everything before a cluster is looked at.
 
 mod base;
+mod edited;
 mod reading;
 
 use std::collections::BTreeMap;
@@ -17,11 +18,12 @@ pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, layout};
 use super::deploy::Histories;
 use super::deployed::DeployedVersions;
 use super::directory::ClusterDirectory;
+use super::edits;
 use super::gather::{self, Context};
 use super::inputs::SourceReading;
 use super::near::NearFiles;
 use super::parts::{self, Part};
-use super::{deploy, plan};
+use super::{deploy, people, plan};
 use crate::cluster::{DeployedObjects, FluxReference};
 use crate::forge::{Forge, ForgeAccess, ForgeError, Forges};
 use crate::git::{BranchName, GitError, GitSnapshot, Heads, HistoryEntry, Repository};
@@ -196,10 +198,16 @@ impl Planner {
         let history = self.history(reading, &cluster_name, &directory)?;
         let foreign = deploy::foreign_change(&self.repository, &reading.layout, &cluster_name, head, &directory)?;
         let base = self.base_source(reading, &cluster_name, &directory, history.base.as_ref())?;
-        let context =
-            Context { name: &cluster_name, directory: &directory, base: base.as_deref(), deployed: &reading.deployed };
+        let context = Context {
+            name: &cluster_name,
+            directory: &directory,
+            base: base.as_deref(),
+            deployed: &reading.deployed,
+            proposed: &[],
+        };
         let Planned { plan, parts, kustomizations, reaches_far } = self.plan(&context, &reading.source, cluster)?;
         let running = self.running_plan(&context, &plan)?;
+        let roster = Arc::new(people::roster_not_below(&reading.fleet.policy, base.as_ref().map(|base| &base.policy)));
         let deployed = Arc::new(DeployedObjects::new(directory.files.files.values().cloned()));
         Ok(ClusterView {
             name: cluster_name.clone(),
@@ -215,6 +223,7 @@ impl Planner {
             directory,
             kustomizations,
             deployed,
+            roster,
         })
     }
 
@@ -287,12 +296,16 @@ impl Planner {
         let steps = gather::specification_steps(fleet, &deployed_tree, &rendered, cluster);
         let groups: Vec<String> = cluster.worker_groups.iter().map(|group| group.name.clone()).collect();
         let order = fleet.policy.worker_order(&cluster.name, &groups);
-        let parts = parts::cut(context.name, cluster, &context.directory.files, &rendered, &order, &steps)?;
+        let mut parts = parts::cut(context.name, cluster, &context.directory.files, &rendered, &order, &steps)?;
+        let mut edits = edits::of_directory(context.directory)?;
+        edits.extend(context.proposed.iter().cloned());
+        let edits = edits::apply(&mut parts, &edits)?;
         let changes =
             bundle.map(|bundle| gather::component_changes(context, fleet, cluster, &bundle.bundles, deployed.as_ref()));
         let kustomizations = gather::kustomizations(&rendered, context.name);
         let facts = plan::Facts {
             fleet,
+            base: context.base,
             cluster,
             name: context.name,
             deployed: deployed.as_ref(),
@@ -305,7 +318,7 @@ impl Planner {
             blocked,
             warnings: gather::warnings(fleet, cluster, &rendered),
         };
-        let plan = rollout::plan(plan::input(&facts)?);
+        let plan = Plan { edits, ..rollout::plan(plan::input(&facts)?) };
         Ok(Planned { plan, parts: parts.into(), kustomizations, reaches_far: files.reached_far() })
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use overlays::{ClusterSpec, Fleet, Problem};
-use rollout::{ClusterName, CommitId, DeployHead, ForeignChange, Plan};
+use rollout::{ClusterName, CommitId, DeployHead, ForeignChange, Plan, Roster};
 
 use crate::cluster::{DeployedObjects, FluxReference};
 use crate::controller::deployed::Deployed;
@@ -72,6 +72,8 @@ pub struct ClusterView {
     pub kustomizations: BTreeMap<String, FluxReference>,
     /// The objects of its directory.
     pub deployed: Arc<DeployedObjects>,
+    /// Who is who when its approvals are counted.
+    pub roster: Arc<Roster>,
 }
 
 impl ClusterView {

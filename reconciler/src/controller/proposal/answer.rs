@@ -8,13 +8,13 @@ use rollout::{
     approval_verdict,
 };
 
+use super::edited::consider_now;
 use super::group::Group;
 use super::merge::{Piece, merge, write};
 use super::stack::{Proposal, Stack};
 use super::{ANSWERED, REJECTED_BY, asked};
 use crate::controller::commit::Signature;
 use crate::controller::people::facts::{self, Landed};
-use crate::controller::people::roster;
 use crate::controller::people::words::{Subject, paragraph};
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::git::{BranchName, CommitDraft, CommitMessage, GitError, Identity, IdentityError};
@@ -137,6 +137,8 @@ pub fn answer(
     consent: &Consent<'_>,
     now: Timestamp,
 ) -> Result<Approval, AnswerError> {
+    let considered = consider_now(planner, reading, view)?;
+    let view = considered.view.as_ref();
     let open = match Open::find(planner, reading, view) {
         Ok(open) => open,
         Err(AnswerError::NothingProposed(name)) => {
@@ -158,7 +160,7 @@ pub fn answer(
         Consent::Word | Consent::Override(_) => {
             let mut facts = facts::asked(planner, reading, view, plan, scope, Some(stack))?;
             facts.given.extend(by.and_then(|by| own_word(by, &subject, now)));
-            missing = approval_verdict(plan, scope, running, &roster(&reading.fleet.policy), &facts).lines();
+            missing = approval_verdict(plan, scope, running, &view.roster, &facts).lines();
         }
     }
     let overriding = matches!(consent, Consent::Override(_));
@@ -207,8 +209,7 @@ fn late(
     let stage = stage.ok_or_else(|| AnswerError::NothingProposed(view.name.clone()))?;
     facts.given.extend(by.and_then(|by| own_word(by, &subject, now)));
     let plan = Plan { digest: subject.plan.clone(), ..landed.plan.unwrap_or(&view.plan).clone() };
-    let verdict =
-        approval_verdict(&plan, &subject.scope, view.directory.ledger(), &roster(&reading.fleet.policy), &facts);
+    let verdict = approval_verdict(&plan, &subject.scope, view.directory.ledger(), &view.roster, &facts);
     let missing = if landed.rules.take_anybody() { Vec::new() } else { verdict.lines() };
     let branch = reading.layout.branch.clone();
     let Some(by) = by else { return Ok(Approval { branch, stage, commit: None, missing }) };
@@ -270,6 +271,8 @@ pub fn reject(
     reason: &str,
     now: Timestamp,
 ) -> Result<Approval, AnswerError> {
+    let considered = consider_now(planner, reading, view)?;
+    let view = considered.view.as_ref();
     let open = Open::find(planner, reading, view)?;
     let (stack, stage) = (&open.stack, open.stage());
     let done = |commit| Approval { branch: stack.branch.clone(), stage: stage.clone(), commit, missing: Vec::new() };

@@ -13,7 +13,6 @@ use super::stack::Stack;
 use super::wanted::Wanted;
 use crate::controller::Controller;
 use crate::controller::directory::ClusterDirectory;
-use crate::controller::people::roster;
 use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading};
 use crate::git::{BranchName, GitError};
@@ -107,6 +106,14 @@ impl Controller {
                 }
             }
         }
+        let waits = wanted.values().any(|wanted| wanted.asking.takes_up && wanted.request.is_none());
+        if let Some(stack) =
+            stack.filter(|stack| stack.is_edited() && (waits || kept.keys().any(|name| stack.is_edited_for(name))))
+        {
+            // People's edits are on the branch alone: it stays as it is until they can be taken up.
+            let known = |part: &super::stack::Part| Layer::Known(part.trailers.cluster.clone(), part.commit.clone());
+            layers = stack.parts.iter().map(known).collect();
+        }
         if layers.is_empty() {
             let stays = |asking: &Asking| &asking.branch == branch && asking.is_rejected();
             let rejected = positions.values().flat_map(|position| &position.askings).any(stays);
@@ -140,7 +147,7 @@ impl Controller {
             };
         }
         let Some(stack) = board.stack(&self.planner, reading, branch).await? else { return Ok(Told::Nothing) };
-        let (mut rows, roster) = (Vec::new(), roster(&reading.fleet.policy));
+        let mut rows = Vec::new();
         for part in &stack.parts {
             let cluster = &part.trailers.cluster;
             let wanted = wanted.get(cluster);
@@ -150,7 +157,7 @@ impl Controller {
             let Some(proposal) = stack.proposal(&subject) else { continue };
             let (asking, request) = (wanted.map(|wanted| wanted.asking), wanted.and_then(|wanted| wanted.request));
             let view = wanted.map(|wanted| wanted.position.view.as_ref());
-            rows.push(Row { view, asking, request, proposal, roster: &roster });
+            rows.push(Row { view, asking, request, proposal });
         }
         let told = match rows.iter().find_map(|row| row.asking) {
             Some(asking) => {

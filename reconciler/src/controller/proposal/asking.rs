@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use rollout::{
-    ApprovalFacts, ApprovalRecord, ApprovalRequest, ApprovalScope, ApprovalState, LedgerState, PlanDigest, Roster,
+    ApprovalFacts, ApprovalRecord, ApprovalRequest, ApprovalScope, ApprovalState, CommitId, LedgerState, PlanDigest,
     approval_verdict,
 };
 
 use super::board::Board;
 use super::command::Said;
+use super::edited::{Considered, Edited, is_taken_up_from};
 use super::group::Group;
 use super::marks::Marks;
 use super::stack::Proposal;
 use super::thread::Thread;
 use super::{WITHDRAWN, asked};
+use crate::controller::people::facts;
 use crate::controller::people::words::Subject;
-use crate::controller::people::{facts, roster};
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::forge::{Forge, ForgeError, PullRequest, PullRequestState};
 use crate::git::BranchName;
@@ -34,11 +35,13 @@ pub struct Asking {
     /// Who rejected it on the branch.
     rejected_by: Option<String>,
     /// What the rules for approvals look at.
-    facts: ApprovalFacts,
+    pub(super) facts: ApprovalFacts,
     /// Its pull request and what was said below it, as far as there is a forge.
     pub(super) thread: Result<Option<Arc<Thread>>, ForgeError>,
     /// What was said there about this plan of this cluster.
     pub(super) said: Said,
+    /// Whether the branch has edits of people that are part of this plan, and is not made anew with them yet.
+    pub(super) takes_up: bool,
     /// Why it could not be opened or renewed.
     pub(in crate::controller) problem: Option<ForgeError>,
 }
@@ -89,10 +92,7 @@ impl Asking {
     /// then is of another head than what is proposed now.
     pub(super) fn rejected_on_forge(&self) -> Option<&str> {
         let pull = &self.thread.as_ref().ok()?.as_ref()?.pull;
-        let PullRequestState::Closed { by } = &pull.state else { return None };
-        let by = by.as_deref().unwrap_or("somebody");
-        let same_head = self.proposal.as_ref().is_some_and(|proposal| proposal.head.as_str() == pull.head);
-        (!pull.body.starts_with(WITHDRAWN) && (by != pull.author || same_head)).then_some(by)
+        rejected_by(pull, self.proposal.as_ref().map(|proposal| &proposal.head))
     }
 
     /// Whether this is what is asked.
@@ -101,19 +101,27 @@ impl Asking {
     }
 
     /// What its rules miss, a line each.
-    pub(super) fn missing(&self, view: &ClusterView, roster: &Roster) -> Vec<String> {
+    pub(super) fn missing(&self, view: &ClusterView) -> Vec<String> {
         if self.group.rules.take_anybody() {
             return Vec::new();
         }
         let Some((plan, scope)) = asked(view).find(|(plan, _)| plan.digest == self.plan) else { return Vec::new() };
         let running = view.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running);
-        approval_verdict(plan, &scope, running, roster, &self.facts).lines()
+        approval_verdict(plan, &scope, running, &view.roster, &self.facts).lines()
     }
 
     /// What it is about.
     pub(super) fn subject(&self, view: &ClusterView) -> Subject {
         Subject { cluster: view.name.clone(), scope: self.scope.clone(), plan: self.plan.clone() }
     }
+}
+
+/// Who rejected what a pull request shows, by closing it; `head` is what is proposed now.
+pub(super) fn rejected_by<'a>(pull: &'a PullRequest, head: Option<&CommitId>) -> Option<&'a str> {
+    let PullRequestState::Closed { by } = &pull.state else { return None };
+    let by = by.as_deref().unwrap_or("somebody");
+    let same_head = head.is_some_and(|head| head.as_str() == pull.head);
+    (!pull.body.starts_with(WITHDRAWN) && (by != pull.author || same_head)).then_some(by)
 }
 
 /// What the plans of a cluster ask people next, and what they said.
@@ -124,8 +132,9 @@ pub async fn askings(
     planner: &Planner,
     board: &Board,
     reading: &FleetReading,
-    view: &ClusterView,
+    considered: &Considered,
 ) -> Result<Vec<Asking>, PlanError> {
+    let (view, edited) = (considered.view.as_ref(), considered.edited.as_ref());
     let mut askings = Vec::new();
     for (plan, scope) in asked(view) {
         let group = Group::of(&reading.fleet.policy, &view.name, plan, &scope);
@@ -137,6 +146,10 @@ pub async fn askings(
         let rejected_by = stack.as_ref().and_then(|stack| stack.rejected_by(&subject));
         let mut facts = facts::asked(planner, reading, view, plan, &scope, stack.as_deref())?;
         let reviews = !group.rules.take_anybody();
+        if let (Some(Edited::Refused(why)), true) = (edited, plan.digest == view.plan.digest) {
+            facts.edited = Some(format!("people have changed the branch: {why}"));
+        }
+        let takes_up = plan.digest == view.plan.digest && is_taken_up_from(edited, stack.as_deref(), &subject);
         let thread = match planner.forge(reading) {
             Ok(Some(forge)) => find(board, &forge, reading, &branch, &subject, reviews).await,
             Ok(None) => Ok(None),
@@ -146,11 +159,23 @@ pub async fn askings(
         if let Ok(Some(thread)) = &thread {
             said = thread.said(&view.name, &plan.digest);
             if reviews {
-                facts.given = thread.given(&roster(&reading.fleet.policy), &view.name, &plan.digest);
+                facts.given = thread.given(&view.roster, &view.name, &plan.digest);
             }
         }
         let plan = plan.digest.clone();
-        askings.push(Asking { branch, group, scope, plan, proposal, rejected_by, facts, thread, said, problem: None });
+        askings.push(Asking {
+            branch,
+            group,
+            scope,
+            plan,
+            proposal,
+            rejected_by,
+            facts,
+            thread,
+            said,
+            takes_up,
+            problem: None,
+        });
     }
     Ok(askings)
 }

@@ -10,7 +10,7 @@ use rollout::{ApprovalScope, ClusterName, CommitId, PlanDigest};
 use super::PREFIX;
 use super::marks::Marks;
 use super::stack::Stack;
-use super::thread::Thread;
+use super::thread::{Permissions, Thread};
 use crate::controller::planner::{FleetReading, Planner};
 use crate::forge::{Forge, ForgeError, PullRequest, PullRequestState};
 use crate::git::{BranchName, GitError, Repository, StageTrailers};
@@ -32,6 +32,7 @@ struct Known {
     pulls: BTreeMap<BranchName, Asked<Vec<PullRequest>>>,
     recent: Option<Asked<Vec<PullRequest>>>,
     threads: BTreeMap<(u64, bool), Asked<Arc<Thread>>>,
+    permissions: Permissions,
     /// The open pull request of a branch, as an earlier pass found it.
     open: OpenOnes,
 }
@@ -198,7 +199,7 @@ impl Board {
         if let Some(thread) = more.or_else(|| known.threads.get(&(pull.number, reviews))) {
             return thread.clone();
         }
-        let thread = Thread::read(forge, reading, pull, reviews).await.map(Arc::new);
+        let thread = Thread::read(forge, reading, pull, reviews, &mut known.permissions).await.map(Arc::new);
         known.threads.insert((pull.number, reviews), thread.clone());
         thread
     }

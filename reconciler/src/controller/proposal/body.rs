@@ -2,6 +2,7 @@
 
 use rollout::{ApprovalRequest, ApprovalScope, ComponentChange, Plan, StagePlan, StageState};
 
+use super::edited::taken_up;
 use super::notes::release_notes;
 use super::objects::changed;
 use super::room::{self, cell, fitting};
@@ -11,9 +12,13 @@ use crate::git::BranchName;
 /// How much of a text tells what changes, object by object, in bytes.
 const OBJECTS_ROOM: usize = 24_000;
 
+/// How much of it tells what people changed of that.
+const EDITS_ROOM: usize = 6_000;
+
 /// Headings of the text, by which the text of a pull request takes it apart.
 pub(super) const ONE_WAY: &str = "There is no way back from";
 pub(super) const RISKS: &str = "Risks";
+pub(super) const EDITS: &str = "Changed by people";
 pub(super) const CHANGES: &str = "Changes";
 pub(super) const NOTES: &str = "Release notes";
 pub(super) const OBJECTS: &str = "What changes, object by object";
@@ -40,6 +45,12 @@ pub(super) fn text(
         format!("# {title}\n\nRollout {} of source commit {}, plan {}.\n", plan.rollout_id, commit.source, commit.plan);
     list(&mut text, ONE_WAY, stages.iter().flat_map(|stage| named(stage, &stage.one_way)));
     list(&mut text, RISKS, stages.iter().flat_map(|stage| named(stage, &stage.risks)));
+    let edits: Vec<String> =
+        parts.iter().flat_map(|part| taken_up(part, &plan.edits)).map(|edit| format!("- {edit}\n")).collect();
+    if !edits.is_empty() {
+        let entries = fitting(edits.into_iter(), EDITS_ROOM, "changes: the commit has them");
+        text.push_str(&format!("\n## {EDITS}\n\n{entries}"));
+    }
     let rows: String = stages.iter().flat_map(|stage| stage.changes.iter().map(|change| row(stage, change))).collect();
     text.push_str(&format!("\n## {CHANGES}\n\n"));
     if rows.is_empty() {

@@ -142,6 +142,10 @@ impl Conversation {
         if command == Command::Approve && by == author {
             return format!("`{PREFIX} approve` is refused: whoever opened it does not approve it");
         }
+        // Others may edit it too, and nobody sees what it said before. Holding does no harm.
+        if comment.edited && !matches!(command, Command::Hold | Command::Plan) {
+            return format!("`{PREFIX} {command}` is refused: the comment was edited; say it in a new one");
+        }
         let only: Vec<String> = words.iter().filter(|word| clusters.contains(&word.as_str())).cloned().collect();
         // A hold that is meant for one and holds all does no harm; an approval does.
         let misses = only.len() < words.len() && matches!(command, Command::Approve | Command::Resume);
@@ -230,7 +234,7 @@ mod tests {
     use super::*;
 
     fn comment(id: u64, by: &str, body: &str) -> Comment {
-        Comment { id, by: by.to_owned(), body: body.to_owned() }
+        Comment { id, by: by.to_owned(), body: body.to_owned(), edited: false }
     }
 
     fn conversation(comments: &[Comment]) -> Conversation {
@@ -303,6 +307,18 @@ mod tests {
         let said = conversation(&comments).about("team-a", |comment| comment > 2);
         assert_eq!((said.approvers.len(), by(&said)), (0, (None, Some("bob"))));
         assert_eq!(conversation(&comments).last, 2);
+    }
+
+    #[test]
+    fn an_edited_comment_holds_and_lets_nothing_through() {
+        let edited = |id, body| Comment { edited: true, ..comment(id, "alice", body) };
+        let comments = [edited(1, "/stepgate approve"), edited(2, "/stepgate hold")];
+        assert_eq!(by(&said(&comments)), (None, Some("alice")));
+        let comments = [comment(1, "bob", "/stepgate hold"), edited(2, "/stepgate resume")];
+        assert_eq!(by(&said(&comments)), (None, Some("bob")));
+        let told = conversation(&comments).comment(None).unwrap().1;
+        assert!(told.contains("`/stepgate resume` is refused: the comment was edited"), "{told}");
+        assert_eq!(said(&[edited(3, "/stepgate retry")]).retried, None);
     }
 
     #[test]

@@ -6,7 +6,6 @@ use super::board::{self, Board};
 use super::mergers::branch_of;
 use super::retry::retries;
 use crate::controller::people::facts::Landed;
-use crate::controller::people::roster;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::forge::ForgeError;
 
@@ -20,7 +19,7 @@ pub async fn people(
     reading: &FleetReading,
     view: &ClusterView,
 ) -> Result<People, PlanError> {
-    let mut people = People { roster: roster(&reading.fleet.policy), ..People::default() };
+    let mut people = People { roster: view.roster.as_ref().clone(), ..People::default() };
     people.retries = retries(planner, view)?;
     let Some(landed) = Landed::of(view).filter(Landed::matters) else { return Ok(people) };
     if landed.is_old && matches!(landed.commit.landing, Landing::Merged(_)) {
@@ -54,6 +53,6 @@ async fn on_forge(
     let about = board::Landed { cluster: &view.name, plan, scope };
     let Ok(branch) = branch_of(reading, view, &about) else { return Ok(None) };
     let found = board.merged(planner, reading, &branch, &about).await?;
-    let given = found.map(|thread| thread.given(&roster(&reading.fleet.policy), &view.name, plan));
+    let given = found.map(|thread| thread.given(&view.roster, &view.name, plan));
     Ok(Some(given.unwrap_or_default()))
 }

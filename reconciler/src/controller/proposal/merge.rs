@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use rollout::CommitId;
 
 use super::AnswerError;
+use super::asked;
 use super::build::{Edits, Layer, build, changes};
+use super::ours::is_ours;
 use super::stack::{Proposal, Stack};
 use crate::controller::commit::Signature;
 use crate::controller::people::words::{Subject, paragraph};
@@ -36,6 +38,12 @@ impl Piece {
         let repository = planner.repository();
         if !proposal.is_on(repository, reading, view)? {
             let reason = "the cluster's directory on the deploy branch has changed since";
+            return Err(AnswerError::Void { branch: proposal.branch.clone(), reason });
+        }
+        let plan = asked(view).map(|(plan, _)| plan).find(|plan| plan.digest == subject.plan);
+        let ours = plan.map(|plan| is_ours(repository, reading, view, plan, proposal)).transpose()?;
+        if ours != Some(true) {
+            let reason = "its commit is not the one that Stepgate would make";
             return Err(AnswerError::Void { branch: proposal.branch.clone(), reason });
         }
         let edits = changes(repository, reading, &view.name, &proposal.commit)?;

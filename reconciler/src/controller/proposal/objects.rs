@@ -67,7 +67,7 @@ fn word(change: Change) -> &'static str {
 }
 
 /// A name as part of a line, inside of a span of code or not: nothing in it is markup.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() || "`<>|".contains(c) { '?' } else { c }).collect();
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

@@ -35,6 +35,7 @@ impl Controller {
         let known = stack.and_then(|stack| stack.proposal(&wanted.asking.subject(view)));
         if let Some(known) = known.filter(|known| known.trailers.plan == wanted.asking.plan)
             && up_to_date(&known)?
+            && self.knows_as_ours(reading, view, wanted.plan, &known)?
         {
             return Ok(Some(Layer::Known(view.name.clone(), known.commit)));
         }

@@ -1,6 +1,6 @@
 //! What a `proposal.md` says, taken apart again, for a text about several of them.
 
-use super::body::{CHANGES, EVIDENCE, NOTES, OBJECTS, ONE_WAY, RISKS};
+use super::body::{CHANGES, EDITS, EVIDENCE, NOTES, OBJECTS, ONE_WAY, RISKS};
 
 /// What a `proposal.md` says, taken apart.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub(super) struct Sections {
     pub plan: String,
     pub one_way: Vec<String>,
     pub risks: Vec<String>,
+    /// What people changed and is taken up, an entry of several lines for each object.
+    pub edits: Vec<String>,
     /// Addresses of release notes.
     pub notes: Vec<String>,
     /// What changes, an entry of several lines for each object.
@@ -32,14 +34,16 @@ impl Sections {
                 let list = match heading {
                     ONE_WAY => &mut sections.one_way,
                     RISKS => &mut sections.risks,
+                    EDITS => &mut sections.edits,
                     NOTES => &mut sections.notes,
                     OBJECTS => &mut sections.objects,
                     EVIDENCE => &mut sections.evidence,
                     _ => continue,
                 };
                 list.push(item.to_owned());
-            } else if heading == OBJECTS && line.starts_with("  - ") {
-                if let Some(object) = sections.objects.last_mut() {
+            } else if [OBJECTS, EDITS].contains(&heading) && line.starts_with("  - ") {
+                let list = if heading == OBJECTS { &mut sections.objects } else { &mut sections.edits };
+                if let Some(object) = list.last_mut() {
                     object.push('\n');
                     object.push_str(line);
                 }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use jiff::SignedDuration;
-use rollout::{ApprovalRequest, ClusterName, CommitId, PlanDigest, Roster};
+use rollout::{ApprovalRequest, ClusterName, CommitId, PlanDigest};
 
 use super::ask::{Position, Told};
+use super::asking::rejected_by;
 use super::board::Board;
 use super::group::Group;
+use super::marks::Marks;
 use super::room::whole;
 use super::stack::{Proposal, Stack};
 use super::status::{Readiness, status};
@@ -42,12 +44,16 @@ pub(super) struct Row<'a> {
     pub asking: Option<&'a Asking>,
     /// What is asked now; none where it only stays.
     pub request: Option<&'a ApprovalRequest>,
-    /// Who is who.
-    pub roster: &'a Roster,
 }
 
 /// What speaks against a part of whose cluster nothing is known.
 const NOT_READ: &str = "the cluster could not be planned now";
+
+/// What speaks against a part that people have changed.
+const EDITED: &str = "people have changed the branch";
+
+/// What is said of a change that is only not proposed yet.
+const TAKEN_UP: &str = "; that is proposed once the gate before it is open";
 
 /// A branch that is to be shown.
 pub(super) struct Showing<'a> {
@@ -69,14 +75,27 @@ impl Row<'_> {
         &self.proposal.trailers.plan
     }
 
+    /// Whether its plan has changes of people that are not on the deploy branch.
+    pub fn takes_up(&self) -> bool {
+        let (Some(view), Some(asking)) = (self.view, self.asking) else { return false };
+        let plan = super::asked(view).find(|(plan, _)| plan.digest == asking.plan);
+        let deployed = view.directory.ledger().map(|ledger| ledger.edits.as_slice()).unwrap_or_default();
+        plan.is_some_and(|(plan, _)| plan.edits.iter().any(|edit| !deployed.contains(edit)))
+    }
+
     pub fn readiness(&self) -> Readiness {
         let held_by = self.asking.and_then(|asking| asking.said.held_by.as_deref());
         let missing = match (self.asking, self.view) {
-            (Some(asking), Some(view)) => asking.missing(view, self.roster),
+            (Some(asking), Some(view)) => asking.missing(view),
             // Nothing is known of it in this pass.
             (Some(_) | None, _) => vec![NOT_READ.to_owned()],
         };
-        Readiness::of(self.proposal.edited, held_by, self.request, &missing)
+        let edited = self.proposal.edited.then(|| {
+            let why = self.asking.and_then(|asking| asking.facts.edited.clone());
+            let waits = self.asking.is_some_and(|asking| asking.takes_up);
+            why.unwrap_or_else(|| format!("{EDITED}{}", if waits { TAKEN_UP } else { "" }))
+        });
+        Readiness::of(edited, held_by, self.request, &missing)
     }
 }
 
@@ -138,6 +157,9 @@ impl Controller {
         if !pulls.iter().any(is_open) {
             // Looked for once more right before one is opened: another process may have been faster.
             pulls = board.pulls_again(forge, reading, showing.branch).await?;
+            if Self::was_rejected(forge, reading, board, showing, &pulls).await? {
+                return Ok(Told::New);
+            }
         }
         let merged = |pull: &PullRequest| matches!(pull.state, PullRequestState::Merged { .. });
         if pulls.iter().any(|pull| merged(pull) && pull.head == showing.stack.head.as_str()) {
@@ -193,6 +215,32 @@ impl Controller {
             Some(thread) => self.reply(forge, reading, showing, thread).await,
             None => Ok(Told::New),
         }
+    }
+
+    /// Whether somebody has said no since this pass looked, to anything that is to be shown: that is decided about first.
+    async fn was_rejected(
+        forge: &Forge,
+        reading: &FleetReading,
+        board: &Board,
+        showing: &Showing<'_>,
+        pulls: &[PullRequest],
+    ) -> Result<bool, ForgeError> {
+        if pulls.iter().any(|pull| pull.state == PullRequestState::Open) {
+            return Ok(false);
+        }
+        for row in &showing.rows {
+            let shows = |pull: &&PullRequest| Marks::read(&pull.body).of(row.cluster(), row.plan()).is_some();
+            let Some(pull) = pulls.iter().find(shows) else { continue };
+            if !matches!(pull.state, PullRequestState::Closed { .. }) || pull.body.starts_with(WITHDRAWN) {
+                continue;
+            }
+            // Lists do not tell who it was.
+            let thread = board.thread(forge, reading, pull, !showing.group.rules.take_anybody()).await?;
+            if rejected_by(&thread.pull, Some(&row.proposal.head)).is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether a plan is to be shown that is not shown yet.

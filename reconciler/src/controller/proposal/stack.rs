@@ -134,11 +134,6 @@ impl Stack {
     /// What is proposed for the cluster of a subject, whose plan may be another one.
     pub fn proposal(&self, subject: &Subject) -> Option<Proposal> {
         let part = self.part(&subject.cluster)?;
-        let edited = match &self.edits {
-            Edits::Nothing => false,
-            Edits::Of(clusters) => clusters.contains(&subject.cluster),
-            Edits::Beside => true,
-        };
         Some(Proposal {
             branch: self.branch.clone(),
             head: self.head.clone(),
@@ -146,7 +141,7 @@ impl Stack {
             trailers: part.trailers.clone(),
             followed_by: self.words.iter().map(|word| word.commit.clone()).collect(),
             rejected_by: self.rejected_by(subject),
-            edited,
+            edited: self.is_edited_for(&subject.cluster),
             alone: self.parts.len() == 1,
         })
     }
@@ -165,6 +160,15 @@ impl Stack {
     /// Whether people changed any file.
     pub fn is_edited(&self) -> bool {
         self.edits != Edits::Nothing
+    }
+
+    /// Whether people changed what is proposed for a cluster, or something beside all of them.
+    pub fn is_edited_for(&self, cluster: &ClusterName) -> bool {
+        match &self.edits {
+            Edits::Nothing => false,
+            Edits::Of(clusters) => clusters.contains(cluster),
+            Edits::Beside => true,
+        }
     }
 
     /// Whether it holds commits, and nothing that was said to Stepgate.

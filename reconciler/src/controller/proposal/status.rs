@@ -21,10 +21,16 @@ pub(super) struct Readiness {
 impl Readiness {
     /// Of a part that people changed or not, that somebody holds or not, and that is asked for now. Where it only stays, because its gate is
     /// looked at again, it is as ready as `missing` says: a status that came and went with each reading would tell nobody anything.
-    pub fn of(edited: bool, held_by: Option<&str>, request: Option<&ApprovalRequest>, missing: &[String]) -> Self {
+    pub fn of(
+        edited: Option<String>,
+        held_by: Option<&str>,
+        request: Option<&ApprovalRequest>,
+        missing: &[String],
+    ) -> Self {
         let approvers = request.into_iter().flat_map(|request| &request.approvers);
-        let against = if edited {
-            Some("people have changed the branch".to_owned())
+        let is_wrong = edited.is_some();
+        let against = if edited.is_some() {
+            edited
         } else if let Some(by) = held_by {
             Some(format!("held by {by}"))
         } else {
@@ -34,7 +40,7 @@ impl Readiness {
                 Some(request) => request.not_yet.clone(),
             }
         };
-        Self { against, is_wrong: edited, approvers: approvers.map(|given| given.who.to_string()).collect() }
+        Self { against, is_wrong, approvers: approvers.map(|given| given.who.to_string()).collect() }
     }
 
     /// For a cell of a table.

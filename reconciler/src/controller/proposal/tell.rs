@@ -7,6 +7,7 @@ use rollout::{ApprovalScope, ClusterName};
 use super::ask::Position;
 use super::body_path;
 use super::close::Left;
+use super::edited;
 use super::marks::Marks;
 use super::show::Showing;
 use super::text::{Content, Proposed, since};
@@ -58,8 +59,12 @@ impl Controller {
             lines.extend(self.what_changed(reading, showing, &before));
         }
         let branches = (showing.branch.as_str(), reading.layout.branch.as_str());
-        let edited = showing.stack.is_edited();
-        let content = Content { title: &title, branches, proposed: &proposed, edited, since: &lines, marks: &marks };
+        let edits = match showing.stack.is_edited() {
+            true => edited::told(repository, reading, showing.stack).map_err(unreadable)?,
+            false => Vec::new(),
+        };
+        let content =
+            Content { title: &title, branches, proposed: &proposed, edits: &edits, since: &lines, marks: &marks };
         let body = content.text();
         Ok((title, body))
     }
@@ -72,6 +77,11 @@ impl Controller {
             let cluster = row.cluster();
             match before.differs(cluster, row.plan()) {
                 Some(false) => {}
+                Some(true) if row.takes_up() => {
+                    lines.push(format!(
+                        "{head}: what people changed of {cluster} is proposed now; what was said before is void"
+                    ));
+                }
                 Some(true) => {
                     let source: String = row.proposal.trailers.source.as_str().chars().take(10).collect();
                     lines.push(format!(

@@ -3,7 +3,7 @@
 
 use rollout::ClusterName;
 
-use super::body::{CHANGES, NOTES, OBJECTS, ONE_WAY, RISKS, folded};
+use super::body::{CHANGES, EDITS, NOTES, OBJECTS, ONE_WAY, RISKS, folded};
 use super::marks::Marks;
 use super::room::{ELSEWHERE, LONGEST, cell, fitting, shared, shortened};
 use super::sections::Sections;
@@ -28,6 +28,12 @@ const NAMES: &str = "Names of clusters after the command make it about these alo
 const EDITED: &str =
     "**People have changed this branch.** What they changed is not approved with it: merged, it stops the cluster.\n\n";
 
+/// What they can do.
+const TAKE_BACK: &str = "\nTake it back on the branch (`git revert`), or delete the branch: it is proposed anew. What is wanted belongs into the source branch.\n\n";
+
+/// As much of a text as tells what they changed, in bytes.
+const EDITS_ROOM: usize = 6_000;
+
 /// What is proposed for one cluster.
 pub(super) struct Proposed<'a> {
     /// The cluster.
@@ -46,8 +52,8 @@ pub(super) struct Content<'a> {
     pub branches: (&'a str, &'a str),
     /// What is proposed, in the order of the clusters.
     pub proposed: &'a [Proposed<'a>],
-    /// Whether people changed anything.
-    pub edited: bool,
+    /// What people changed, an entry each.
+    pub edits: &'a [String],
     /// What has changed since it was opened, a line each, the newest last.
     pub since: &'a [String],
     /// What it shows, for ourselves.
@@ -59,7 +65,7 @@ impl Content<'_> {
     pub fn text(&self) -> String {
         let since = since_text(self.since);
         let marks = format!("\n{}", self.marks);
-        let edited = if self.edited { EDITED } else { "" };
+        let edited = edits_text(self.edits);
         let room = LONGEST.saturating_sub(since.len() + marks.len() + edited.len());
         let visible = match self.proposed {
             [one] if one.text.len() + COMMANDS.len() <= room => format!("{}{COMMANDS}", one.text),
@@ -81,6 +87,7 @@ impl Content<'_> {
         };
         text.push_str(&under(ONE_WAY, &of_all(|sections| &sections.one_way, room / 6, "lines")));
         text.push_str(&under(RISKS, &of_all(|sections| &sections.risks, room / 6, "lines")));
+        text.push_str(&under(EDITS, &of_all(|sections| &sections.edits, room / 12, "changes")));
         let end = format!(
             "\n## What to do\n\nMerging `{branch}` into `{base}` approves and commits this for every cluster above; `stepgate approve CLUSTER --yes` does it \
              for one.\nEach cluster's gate is watched from then on. `stepgate reject CLUSTER --reason TEXT --yes` keeps one from being asked again for its \
@@ -118,6 +125,14 @@ impl Content<'_> {
         }
         shortened(text + &end, room)
     }
+}
+
+fn edits_text(edits: &[String]) -> String {
+    if edits.is_empty() {
+        return String::new();
+    }
+    let lines = edits.iter().map(|entry| format!("- {entry}\n"));
+    format!("{EDITED}{}{TAKE_BACK}", fitting(lines, EDITS_ROOM, "changes: the branch has them"))
 }
 
 /// A section, where there is anything to say.
@@ -182,8 +197,7 @@ mod tests {
         let plan = PlanDigest::of([b"x".as_slice()]);
         let marks = Marks::default().shown(&head, clusters.iter().map(|cluster| (cluster, &plan)), 0);
         let branches = ("stepgate/prod/capi", "deploy");
-        let content =
-            Content { title: "prod: capi", branches, proposed: &proposed, edited: false, since, marks: &marks };
+        let content = Content { title: "prod: capi", branches, proposed: &proposed, edits: &[], since, marks: &marks };
         let text = content.text();
         assert_eq!(Marks::read(&text), marks, "marks are never cut off");
         assert_eq!(super::since(&text), since);

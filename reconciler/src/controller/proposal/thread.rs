@@ -10,6 +10,9 @@ use crate::controller::people::roster;
 use crate::controller::planner::FleetReading;
 use crate::forge::{Comment, Forge, ForgeError, Permission, PullRequest, PullRequestState, Review};
 
+/// What people may do, as far as they were asked after; none where that may not be looked up.
+pub(super) type Permissions = BTreeMap<String, Option<Permission>>;
+
 /// A pull request with what was said below it. It is asked for once, whatever it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
@@ -38,6 +41,7 @@ impl Thread {
         reading: &FleetReading,
         pull: &PullRequest,
         reviews: bool,
+        known: &mut Permissions,
     ) -> Result<Self, ForgeError> {
         let unknown =
             matches!(pull.state, PullRequestState::Merged { by: None, .. } | PullRequestState::Closed { by: None });
@@ -53,12 +57,17 @@ impl Thread {
             if permissions.contains_key(login) {
                 continue;
             }
-            match forge.permission(login).await {
-                Ok(permission) => permissions.insert(login.to_owned(), permission),
-                // Whose permission cannot be looked up commands nothing, and is told so.
-                Err(ForgeError::Forbidden { .. }) => continue,
-                Err(error) => return Err(error),
+            let permission = match known.get(login) {
+                Some(known) => *known,
+                None => match forge.permission(login).await {
+                    Ok(permission) => Some(permission),
+                    // Whose permission cannot be looked up commands nothing, and is told so.
+                    Err(ForgeError::Forbidden { .. }) => None,
+                    Err(error) => return Err(error),
+                },
             };
+            known.insert(login.to_owned(), permission);
+            permissions.extend(permission.map(|permission| (login.to_owned(), permission)));
         }
         // Whoever was held by name has left what is shown, and is held by that name all the same.
         let names: Vec<&str> = reading.fleet.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
@@ -157,7 +166,8 @@ mod tests {
             comments: None,
             state,
         };
-        let comment = |id: u64, by: &str, body: &str| Comment { id, by: by.to_owned(), body: body.to_owned() };
+        let comment =
+            |id: u64, by: &str, body: &str| Comment { id, by: by.to_owned(), body: body.to_owned(), edited: false };
         let comments = [comment(4, "alice", "/stepgate approve"), comment(9, "bob", "/stepgate approve b")];
         let review = |by: &str, digit: &str| Review { by: by.to_owned(), commit: Some(head(digit).to_string()) };
         let reviews = vec![review("carol", "1"), review("dave", "2"), review("olga", "2"), review("eve", "9")];

@@ -39,7 +39,8 @@ impl Controller {
                 };
                 let request = position.request.as_deref();
                 let request = request.filter(|it| it.scope == asking.scope && it.commit.plan == asking.plan);
-                if asking.is_rejected() || position.held || (request.is_none() && asking.proposal.is_none()) {
+                let is_there = asking.proposal.is_some() || asking.takes_up;
+                if asking.is_rejected() || position.held || (request.is_none() && !is_there) {
                     continue;
                 }
                 // Whoever was moved since is decided about anew by the next pass.
@@ -47,7 +48,11 @@ impl Controller {
                     continue;
                 }
                 let wanted = Wanted { position, asking, plan, request };
-                groups.entry(asking.branch.clone()).or_default().insert(name.clone(), wanted);
+                let group = groups.entry(asking.branch.clone()).or_default();
+                // What is asked now takes the place of what was asked before for the plan that is running.
+                if request.is_some() || !group.contains_key(name) {
+                    group.insert(name.clone(), wanted);
+                }
             }
         }
         result.later = self.later(reading, &groups);

@@ -97,7 +97,8 @@ async fn statuses_reviews_comments_and_permissions_are_read_and_written() {
             Exchange::get(&path("pulls/7/reviews?per_page=100&page=2"), &json!([
                 review("bob", "CHANGES_REQUESTED", "aaaa"), review("alice", "COMMENTED", "aaaa")])),
             Exchange::get(&path("issues/7/comments?per_page=100&page=1"), &json!([
-                {"id": 1, "user": {"login": "alice"}, "body": "hi"}, {"id": 2, "user": null, "body": null}])),
+                {"id": 1, "user": {"login": "alice"}, "body": "hi", "created_at": "2026-01-05T09:00:00Z", "updated_at": "2026-01-05T09:00:00Z"},
+                {"id": 2, "user": null, "body": null, "created_at": "2026-01-05T09:00:00Z", "updated_at": "2026-01-05T09:00:01Z"}])),
             Exchange::new("POST", &path("issues/7/comments"), 201, &json!({"id": 3})).body(json!({"body": "one"})),
             Exchange::new("PATCH", &path("issues/comments/3"), 200, &json!({"id": 3})).body(json!({"body": "two"})),
             Exchange::get(&path("collaborators/alice/permission"), &json!({"permission": "write"})),
@@ -111,8 +112,9 @@ async fn statuses_reviews_comments_and_permissions_are_read_and_written() {
     forge.set_status("aaaa", &status).await.unwrap();
     let review = |by: &str, commit: &str| Review { by: by.to_owned(), commit: Some(commit.to_owned()) };
     assert_eq!(forge.approvals(7).await, Ok(vec![review("alice", "aaaa"), review("carol", "old")]));
-    let first = Comment { id: 1, by: "alice".to_owned(), body: "hi".to_owned() };
-    assert_eq!(forge.comments(7).await.unwrap()[0], first);
+    let first = Comment { id: 1, by: "alice".to_owned(), body: "hi".to_owned(), edited: false };
+    let comments = forge.comments(7).await.unwrap();
+    assert_eq!((&comments[0], comments[1].edited), (&first, true));
     forge.comment(7, None, "one").await.unwrap();
     forge.comment(7, Some(3), "two").await.unwrap();
     assert_eq!(forge.permission("alice").await, Ok(Permission::Write));

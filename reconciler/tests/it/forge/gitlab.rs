@@ -95,7 +95,8 @@ async fn statuses_approvals_notes_and_members_are_read_and_written() {
                 &path("merge_requests/7/notes?sort=asc&order_by=created_at&per_page=100&page=1"),
                 &json!([
                 {"id": 1, "body": "added 1 commit", "author": {"username": "bot"}, "system": true},
-                {"id": 2, "body": "hi", "author": {"username": "alice"}, "system": false}]),
+                {"id": 2, "body": "hi", "author": {"username": "alice"}, "system": false,
+                 "created_at": "2026-01-05T09:00:00.000Z", "updated_at": "2026-01-05T09:00:07.000Z"}]),
             ),
             Exchange::new("POST", &path("merge_requests/7/notes"), 201, &json!({"id": 3})).body(json!({"body": "one"})),
             Exchange::new("PUT", &path("merge_requests/7/notes/3"), 200, &json!({"id": 3}))
@@ -116,7 +117,8 @@ async fn statuses_approvals_notes_and_members_are_read_and_written() {
     assert_eq!(forge.status("aaaa", "stepgate/capi").await, Ok(Some(failure.clone())));
     forge.set_status("aaaa", &failure).await.unwrap();
     assert_eq!(forge.approvals(7).await, Ok(vec![Review { by: "alice".to_owned(), commit: None }]));
-    assert_eq!(forge.comments(7).await, Ok(vec![Comment { id: 2, by: "alice".to_owned(), body: "hi".to_owned() }]));
+    let comment = Comment { id: 2, by: "alice".to_owned(), body: "hi".to_owned(), edited: true };
+    assert_eq!(forge.comments(7).await, Ok(vec![comment]));
     forge.comment(7, None, "one").await.unwrap();
     forge.comment(7, Some(3), "two").await.unwrap();
     assert_eq!(forge.permission("al").await, Ok(Permission::Read));

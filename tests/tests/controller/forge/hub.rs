@@ -36,17 +36,25 @@ pub struct Hub {
     /// The comments below each pull request, and the reviews.
     pub comments: Vec<(usize, Value)>,
     pub reviews: Vec<(usize, Value)>,
+    /// Somebody who closes the pull requests right after the next list, which does not have them yet.
+    pub closes_unseen: Option<&'static str>,
     /// Where whoever asked dies of the answer.
     dies: Option<(usize, bool)>,
     fates: Option<Box<Fates>>,
     /// Requests that count against the limit, and those that were answered with "not modified", which do not.
     pub counted: Vec<String>,
     pub unmodified: usize,
+    all: Vec<String>,
     pub wrong: Vec<String>,
     folder: std::path::PathBuf,
 }
 
 impl Hub {
+    /// How many requests there were for paths that hold this, those that did not count included.
+    pub fn asked(&self, part: &str) -> usize {
+        self.all.iter().filter(|asked| asked.contains(part)).count()
+    }
+
     fn head(&self, branch: &str) -> Option<String> {
         let git = git2::Repository::open_bare(&self.folder).unwrap();
         git.find_reference(&format!("refs/heads/{branch}")).ok()?.target().map(|id| id.to_string())
@@ -85,7 +93,8 @@ impl Hub {
 
     fn comment(&mut self, number: usize, by: &str, body: &Value) -> Value {
         let id = self.comments.len() + 1;
-        let comment = json!({"id": id, "user": {"login": by}, "body": body});
+        let at = "2026-01-05T09:00:00Z";
+        let comment = json!({"id": id, "user": {"login": by}, "body": body, "created_at": at, "updated_at": at});
         self.comments.push((number, comment.clone()));
         if let Some(pull) = self.pulls.get_mut(number - 1) {
             pull["comments"] = json!(pull["comments"].as_u64().unwrap_or_default() + 1);
@@ -103,6 +112,10 @@ impl Hub {
         };
         Some(match (method.as_str(), parts.as_slice()) {
             ("GET", ["pulls"]) if query.starts_with("state=all&head=platform%3Astepgate%2F") => {
+                if let Some(by) = self.closes_unseen.take() {
+                    self.pulls.iter_mut().filter(|pull| pull["state"] == "open").for_each(|pull| close(pull, by, None));
+                    return Some((200, json!([])));
+                }
                 (200, self.pulls.iter().rev().filter(of_branch).map(|pull| self.listed(pull)).collect())
             }
             ("POST", ["pulls"]) => {
@@ -333,6 +346,7 @@ fn done(hub: &Mutex<Hub>, method: &Method, uri: &axum::http::Uri, headers: &Head
         hub.wrong.push(asked);
         return Response::builder().status(418).body(Body::empty()).unwrap();
     };
+    hub.all.push(asked.clone());
     let text = answer.to_string();
     let tag = format!("\"{}\"", rollout::PlanDigest::of([text.as_bytes()]));
     if *method == Method::GET && headers.get("if-none-match").is_some_and(|known| known.to_str().unwrap() == tag) {

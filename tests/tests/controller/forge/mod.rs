@@ -2,10 +2,14 @@
 
 mod answers;
 mod counted;
+mod edited;
 mod faults;
 mod flow;
+mod groups;
 mod hub;
 mod interleavings;
+mod late;
+mod page;
 mod refusals;
 mod rules;
 mod secrets;

@@ -84,7 +84,7 @@ impl Scene {
     fn comment(&mut self, at: usize, who: &str) {
         let (number, branch) = (self.pulls[at].number, self.pulls[at].branch.clone());
         let id = self.comments.len() as u64 + 1;
-        let comment = Comment { id, by: who.to_owned(), body: "/stepgate approve".to_owned() };
+        let comment = Comment { id, by: who.to_owned(), body: "/stepgate approve".to_owned(), edited: false };
         self.comments.push((number, comment));
         if let Some(plan) = self.shown(at) {
             self.told.push(format!("{who} approves #{number}, {plan}"));

@@ -1,0 +1,274 @@
+//! What people changed on a proposed branch: who changed which file, and whether that becomes what is proposed.
+//!
+//! Where `acceptEdits` says so, an edit is taken up: the cluster is planned with it, so its plan is another one, and the proposal is made anew
+//! with the edited files, a ledger that fits them, and nobody's approval. What lands then is that tree. Anything else that people change is
+//! named, and holds what is proposed until it is taken back.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use overlays::{RenderedTree, RepoPath};
+use rollout::{AcceptedEdit, StagePlan};
+
+use super::asked;
+use super::board::Board;
+use super::group::Group;
+use super::objects::{changed, plain};
+use super::stack::Stack;
+use crate::controller::directory::ClusterDirectory;
+use crate::controller::edits::{self, Edit};
+use crate::controller::parts::Part;
+use crate::controller::people::words::Subject;
+use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
+use crate::git::{Difference, GitError, Repository};
+
+/// The most files, and the most objects of them, that are told.
+const TOLD: usize = 20;
+
+/// What people changed of what is proposed for a cluster, and the branch does not propose itself yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Edited {
+    /// It is part of the plan, and is proposed once the gate before it is open.
+    TakenUp,
+    /// It is not, for this reason.
+    Refused(String),
+}
+
+/// A cluster's view with what people changed and may change.
+#[derive(Clone, Debug)]
+pub struct Considered {
+    /// The view; its plan has what is taken up.
+    pub view: Arc<ClusterView>,
+    pub(super) edited: Option<Edited>,
+}
+
+/// Looks at what people changed of what is proposed for a cluster.
+///
+/// # Errors
+/// [`PlanError`] when branches cannot be read, or the plan cannot be made again.
+pub async fn consider(
+    planner: &Planner,
+    board: &Board,
+    reading: &FleetReading,
+    view: Arc<ClusterView>,
+) -> Result<Considered, PlanError> {
+    let Some((plan, scope)) = asked(&view).next().filter(|(plan, _)| plan.digest == view.plan.digest) else {
+        return Ok(Considered { view, edited: None });
+    };
+    let branch = Group::of(&reading.fleet.policy, &view.name, plan, &scope).branch()?;
+    match board.stack(planner, reading, &branch).await? {
+        Some(stack) => on_stack(planner, reading, view, &stack),
+        None => Ok(Considered { view, edited: None }),
+    }
+}
+
+/// The same, of the branch as it is now.
+///
+/// # Errors
+/// As [`consider`].
+pub(super) fn consider_now(
+    planner: &Planner,
+    reading: &FleetReading,
+    view: &ClusterView,
+) -> Result<Considered, PlanError> {
+    let view = Arc::new(view.clone());
+    let Some((plan, scope)) = asked(&view).next().filter(|(plan, _)| plan.digest == view.plan.digest) else {
+        return Ok(Considered { view, edited: None });
+    };
+    let branch = Group::of(&reading.fleet.policy, &view.name, plan, &scope).branch()?;
+    planner.repository().refresh(std::slice::from_ref(&branch))?;
+    match Stack::read(planner.repository(), reading, &branch)? {
+        Some(stack) => on_stack(planner, reading, view, &stack),
+        None => Ok(Considered { view, edited: None }),
+    }
+}
+
+fn on_stack(
+    planner: &Planner,
+    reading: &FleetReading,
+    view: Arc<ClusterView>,
+    stack: &Stack,
+) -> Result<Considered, PlanError> {
+    let none = |view| Ok(Considered { view, edited: None });
+    let (Some(stage), Some(proposed)) = (view.plan.next_stage(), stack.part(&view.name)) else { return none(view) };
+    let is_edited = stack.is_edited_for(&view.name);
+    let part = view.parts.iter().find(|part| part.stage == stage.stage && part.stage == proposed.trailers.stage);
+    let (Some(part), true) = (part, is_edited || stage.policy.accept_edits) else { return none(view) };
+    let mut known = Vec::new();
+    if stage.policy.accept_edits {
+        let snapshot = planner.repository().deploy_snapshot(&reading.layout, &proposed.commit)?;
+        known = edits::of_directory(&ClusterDirectory::read(&snapshot, &view.name)?)?;
+        known.retain(|(edit, bytes)| {
+            let may_be = || edits::objection(&view.name, stage, part, &edit.path, Some(bytes)).is_none();
+            edit.stage == stage.stage && !view.plan.edits.contains(edit) && may_be()
+        });
+    }
+    let mut edited = None;
+    if is_edited {
+        edited = Some(match take_up(planner.repository(), reading, &view, stage, part, stack, &mut known)? {
+            None => Edited::TakenUp,
+            Some(reason) => Edited::Refused(reason),
+        });
+    }
+    let is_other = !known.is_empty() || edited == Some(Edited::TakenUp);
+    let view = if is_other { Arc::new(planner.edited_view(reading, &view, &known)?) } else { view };
+    Ok(Considered { view, edited })
+}
+
+/// Adds what people changed above what is proposed to what is `known`. What speaks against it: then nothing was added.
+fn take_up(
+    repository: &Repository,
+    reading: &FleetReading,
+    view: &ClusterView,
+    stage: &StagePlan,
+    part: &Part,
+    stack: &Stack,
+    known: &mut Vec<Edit>,
+) -> Result<Option<String>, PlanError> {
+    let mut all = known.clone();
+    let files = files(repository, reading, stack)?;
+    for file in &files {
+        let path = plain(&file.path);
+        let refused = |why: &str| Ok(Some(format!("{} changed `{path}`: {why}", names(&file.by))));
+        if !file.is_inside {
+            return refused("it is not below the deploy path");
+        }
+        if let Some(why) = edits::objection(&view.name, stage, part, &file.path, file.after.as_ref()) {
+            return refused(&why);
+        }
+        let rendered = part.rendered.get(&file.path).or_else(|| part.after.get(&file.path));
+        let (Some(rendered), Some(after), Some(before)) = (rendered, &file.after, &file.before) else {
+            return refused("files are neither added nor removed");
+        };
+        let earlier = all.iter().position(|(edit, _)| edit.path == file.path).map(|place| all.swap_remove(place));
+        let is_of = before == rendered
+            || part.after.get(&file.path) == Some(before)
+            || earlier.as_ref().is_some_and(|(_, bytes)| bytes == before);
+        if !is_of {
+            return refused("the source branch renders another file by now");
+        }
+        let digests = (edits::file_digest(&file.path, rendered)?, edits::file_digest(&file.path, after)?);
+        let (Some(rendered), Some(edited)) = digests else { return refused("that is no path") };
+        // Taken back to what is rendered it is none, unless another one lies on the deploy branch.
+        if rendered == edited && !part.rendered.files.contains_key(file.path.as_str()) {
+            continue;
+        }
+        let mut by = file.by.clone();
+        by.extend(earlier.into_iter().flat_map(|(edit, _)| edit.by).filter(|name| !file.by.contains(name)));
+        let edit = AcceptedEdit { path: file.path.clone(), stage: stage.stage.clone(), rendered, edited, by };
+        all.push((edit, Arc::clone(after)));
+    }
+    all.sort_by(|(one, _), (other, _)| one.path.cmp(&other.path));
+    *known = all;
+    Ok(None)
+}
+
+/// A file that people changed on a branch.
+#[derive(Clone, Debug)]
+struct EditedFile {
+    /// From the top of the deploy tree, as far as it is inside of that.
+    path: String,
+    is_inside: bool,
+    before: Option<Arc<[u8]>>,
+    after: Option<Arc<[u8]>>,
+    /// Who, by git's word, the latest first.
+    by: Vec<String>,
+}
+
+/// The files that people changed above what is proposed on a branch.
+fn files(repository: &Repository, reading: &FleetReading, stack: &Stack) -> Result<Vec<EditedFile>, GitError> {
+    let Some(top) = stack.parts.last() else { return Ok(Vec::new()) };
+    let (before, after) = (repository.snapshot_of(&top.commit)?, repository.snapshot_of(&stack.head)?);
+    let mut authors: Vec<(String, BTreeSet<String>)> = Vec::new();
+    for word in &stack.words {
+        let Some(parent) = repository.parent(&word.commit)? else { continue };
+        let changed = Difference::between(&repository.snapshot_of(&parent)?, &repository.snapshot_of(&word.commit)?)?;
+        let paths = changed.changed.iter().map(|file| file.path.to_string()).chain(changed.unusable).collect();
+        authors.push((repository.author(&word.commit)?, paths));
+    }
+    let by = |path: &str| {
+        let mut by: Vec<String> = Vec::new();
+        for (author, _) in authors.iter().filter(|(_, paths)| paths.contains(path)) {
+            if !by.contains(author) {
+                by.push(author.clone());
+            }
+        }
+        by
+    };
+    let difference = Difference::between(&before, &after)?;
+    let mut files = Vec::new();
+    for file in &difference.changed {
+        let whole = file.path.as_str();
+        let inside = match &reading.layout.prefix {
+            None => Some(file.path.clone()),
+            Some(prefix) => file.path.strip_prefix(prefix.as_str()),
+        };
+        // What is no file, such as a link, is read as none.
+        let read = |snapshot: &crate::git::GitSnapshot, id: Option<_>, path: &RepoPath| {
+            id.and_then(|_| snapshot.read(path).ok())
+        };
+        files.push(EditedFile {
+            path: inside.as_ref().map_or_else(|| whole.to_owned(), ToString::to_string),
+            is_inside: inside.is_some(),
+            before: read(&before, file.before, &file.path),
+            after: read(&after, file.after, &file.path),
+            by: by(whole),
+        });
+    }
+    let unusable = difference.unusable.into_iter();
+    files.extend(unusable.map(|path| EditedFile { by: by(&path), path, is_inside: false, before: None, after: None }));
+    Ok(files)
+}
+
+/// What people changed on a branch, for people: an entry for each file, and one for each of its objects that differs.
+pub(super) fn told(repository: &Repository, reading: &FleetReading, stack: &Stack) -> Result<Vec<String>, GitError> {
+    let files = files(repository, reading, stack)?;
+    let mut entries = Vec::new();
+    for file in files.iter().take(TOLD) {
+        entries.extend(entry(&file.path, &file.by, file.before.as_ref(), file.after.as_ref()));
+    }
+    let more = files.len().saturating_sub(TOLD);
+    if more > 0 {
+        entries.push(format!("and {more} more files"));
+    }
+    Ok(entries)
+}
+
+/// What is taken up of what people changed and is not deployed yet, for people.
+pub(super) fn taken_up(part: &Part, edits: &[AcceptedEdit]) -> Vec<String> {
+    let is_new = |edit: &&AcceptedEdit| part.before.get(&edit.path) != part.after.get(&edit.path);
+    let of_part = edits.iter().filter(|edit| edit.stage == part.stage).filter(is_new);
+    of_part
+        .flat_map(|edit| entry(&edit.path, &edit.by, part.rendered.get(&edit.path), part.after.get(&edit.path)))
+        .collect()
+}
+
+fn entry(path: &str, by: &[String], before: Option<&Arc<[u8]>>, after: Option<&Arc<[u8]>>) -> Vec<String> {
+    let tree = |bytes: Option<&Arc<[u8]>>| {
+        let mut tree = RenderedTree::new();
+        if let (Ok(path), Some(bytes)) = (RepoPath::new(path.to_owned()), bytes) {
+            tree.insert(path, Arc::clone(bytes));
+        }
+        tree
+    };
+    let who = format!("{} changed `{}`", names(by), plain(path));
+    let objects = changed(&tree(before), &tree(after));
+    if objects.is_empty() {
+        return vec![who];
+    }
+    let more = objects.len().saturating_sub(TOLD);
+    let more = (more > 0).then(|| format!("{who}: and {more} more objects"));
+    objects.iter().take(TOLD).map(|object| format!("{who}: {object}")).chain(more).collect()
+}
+
+/// Names as part of a text that a forge shows.
+fn names(by: &[String]) -> String {
+    let name = |name: &String| plain(name.split_once(" <").map_or(name.as_str(), |(name, _)| name));
+    if by.is_empty() { "somebody".to_owned() } else { by.iter().map(name).collect::<Vec<_>>().join(", ") }
+}
+
+/// Whether anything of what is proposed for this subject is an edit that nobody has looked at yet.
+pub(super) fn is_taken_up_from(edited: Option<&Edited>, stack: Option<&Stack>, subject: &Subject) -> bool {
+    edited == Some(&Edited::TakenUp)
+        && stack.and_then(|stack| stack.part(&subject.cluster)).is_some_and(|part| part.trailers.plan != subject.plan)
+}

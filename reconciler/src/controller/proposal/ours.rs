@@ -1,0 +1,105 @@
+//! Whether a proposed commit is the one that Stepgate would make. Its message alone says nothing: whoever may push the branch can write that.
+
+use rollout::{LedgerState, Plan, StageRecord};
+
+use super::stack::Proposal;
+use crate::controller::Controller;
+use crate::controller::directory::{ClusterDirectory, cluster_folder, flux_folder, tree_digest};
+use crate::controller::parts::target_tree;
+use crate::controller::planner::{ClusterView, FleetReading};
+use crate::git::{Difference, GitError, Repository};
+
+/// Whether a commit changes nothing but what its plan says, and records nothing but that: times and evidence are those of when it was made.
+///
+/// # Errors
+/// [`GitError`] when commits cannot be read.
+pub(super) fn is_ours(
+    repository: &Repository,
+    reading: &FleetReading,
+    view: &ClusterView,
+    plan: &Plan,
+    proposal: &Proposal,
+) -> Result<bool, GitError> {
+    let parts = match &view.running {
+        Some((running, parts)) if running.digest == plan.digest => parts,
+        _ => &view.parts,
+    };
+    let Some(part) = parts.iter().find(|part| part.stage == proposal.trailers.stage) else { return Ok(false) };
+    let after = repository.deploy_snapshot(&reading.layout, &proposal.commit)?;
+    let directory = ClusterDirectory::read(&after, &view.name)?;
+    let tree = tree_digest(&target_tree(&view.directory.files, std::slice::from_ref(part)))?;
+    let Some(ledger) = directory.ledger().filter(|ledger| ledger.tree == tree) else { return Ok(false) };
+    if tree_digest(&directory.files)? != tree {
+        return Ok(false);
+    }
+    let (before, wanted) = (tree_digest(&part.before)?, tree_digest(&part.after)?);
+    let is_record =
+        |record: &StageRecord| record.stage == part.stage && record.before == before && record.after == wanted;
+    let known =
+        view.directory.ledger().filter(|known| known.rollout == plan.rollout_id && known.state == LedgerState::Running);
+    let (stages, approvals) = known.map_or((0, 0), |known| (known.stages.len(), known.approvals.len()));
+    // Whose approval it has is found out when it lands, and never said before.
+    let open = ledger
+        .approvals
+        .iter()
+        .skip(approvals)
+        .all(|approved| approved.by.is_none() && approved.approvers.is_empty() && approved.overridden.is_none());
+    let same = ledger.cluster == plan.cluster
+        && ledger.rollout == plan.rollout_id
+        && ledger.plan == plan.digest
+        && ledger.target == plan.target
+        && ledger.edits == plan.edits
+        && ledger.state == LedgerState::Running
+        && ledger.stages.len() == stages + 1
+        && ledger.stages.last().is_some_and(is_record)
+        && open;
+    Ok(same && changes_nothing_else(repository, reading, view, proposal)?)
+}
+
+fn changes_nothing_else(
+    repository: &Repository,
+    reading: &FleetReading,
+    view: &ClusterView,
+    proposal: &Proposal,
+) -> Result<bool, GitError> {
+    let Some(parent) = repository.parent(&proposal.commit)? else { return Ok(true) };
+    let (before, after) = (repository.snapshot_of(&parent)?, repository.snapshot_of(&proposal.commit)?);
+    let difference = Difference::between(&before, &after)?;
+    let folders = [cluster_folder(&view.name), flux_folder(&view.name)];
+    let is_own = |path: &overlays::RepoPath| {
+        let inside = match &reading.layout.prefix {
+            None => Some(path.clone()),
+            Some(prefix) => path.strip_prefix(prefix.as_str()),
+        };
+        inside.is_some_and(|inside| folders.iter().any(|folder| inside.is_below(folder)))
+    };
+    Ok(difference.unusable.is_empty() && difference.changed.iter().all(|file| is_own(&file.path)))
+}
+
+impl Controller {
+    /// As [`is_ours`], looked at once for each commit.
+    pub(super) fn knows_as_ours(
+        &self,
+        reading: &FleetReading,
+        view: &ClusterView,
+        plan: &Plan,
+        proposal: &Proposal,
+    ) -> Result<bool, GitError> {
+        let key = (proposal.commit.clone(), plan.digest.clone());
+        if self.memory(&view.name).proposed.as_ref() == Some(&key) {
+            return Ok(true);
+        }
+        let repository = self.planner.repository();
+        let ours = is_ours(repository, reading, view, plan, proposal)?;
+        if ours {
+            self.remember(&view.name, |memory| memory.proposed = Some(key));
+        } else {
+            let author = repository.author(&proposal.commit)?;
+            tracing::warn!(
+                cluster.name = %view.name, git.branch = %proposal.branch, git.commit = %proposal.commit, author,
+                "`{}` holds a commit in Stepgate's name that Stepgate would not make; it is proposed anew without it", proposal.branch
+            );
+        }
+        Ok(ours)
+    }
+}

@@ -1,0 +1,150 @@
+//! What people do between two looks of one pass, and what is proposed in Stepgate's name; a strict server that speaks as GitHub documents it.
+
+use std::path::Path;
+
+use stepgate::controller::{ClusterOutcome, Controller, Pass};
+use stepgate::forge::{ForgeAccess, ForgeCredential};
+use stepgate::git::Repository;
+
+use super::hub::Server;
+use super::{OVERLAY, message};
+use crate::approvals::{Git, Merge};
+use crate::fleet::{Fleet, outcome, told};
+
+struct Scene {
+    server: Server,
+    fleet: Fleet,
+    controller: Controller,
+}
+
+impl Scene {
+    /// One stage of the management cluster is asked for.
+    async fn asking(lines: &str) -> anyhow::Result<Self> {
+        let scene = Self::with_policy(lines).await?;
+        scene.fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
+        scene.fleet.run_until(&scene.controller, asks);
+        Ok(scene)
+    }
+
+    async fn with_policy(lines: &str) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let bare = folder.path().join("fleet.git");
+        let repository = Repository::create(&bare, &"main".parse()?)?;
+        let server = Server::start(&bare).await;
+        let token_file = folder.path().join("token");
+        std::fs::write(&token_file, "CANARY-token\n")?;
+        let access =
+            ForgeAccess { credential: Some(ForgeCredential::Token(token_file)), hosts: vec!["127.0.0.1".to_owned()] };
+        let url = &server.url;
+        let fleet = Fleet::on(folder, repository, "2026-01-05T09:00:00Z".parse()?, access, |policy| {
+            format!(
+                "{policy}approval: stage\n{lines}forge: {{kind: github, url: '{url}', repository: platform/fleet}}\n"
+            )
+        });
+        let controller = fleet.controller();
+        Ok(Self { server, fleet, controller })
+    }
+}
+
+fn asks(pass: &Pass) -> bool {
+    message(pass).contains("waits for approval: https")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_closed_before_the_next_would_be_opened_is_rejected() -> anyhow::Result<()> {
+    let scene = Scene::asking("").await?;
+    assert_eq!(scene.server.hub().pulls.len(), 1);
+    // A process that knows of nothing looks, finds none yet, and then there is one that somebody has closed.
+    let other = scene.fleet.controller();
+    scene.fleet.wait(None);
+    scene.server.hub().closes_unseen = Some("bob");
+    let pass = scene
+        .fleet
+        .run_until(&other, |pass| matches!(outcome(pass, "mgmt"), ClusterOutcome::Held { .. }) || asks(pass));
+    assert!(message(&pass).contains("rejected by bob"), "{}", told(&pass));
+    assert_eq!(scene.server.hub().pulls.len(), 1, "no other one was opened");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_is_looked_up_once_a_pass() -> anyhow::Result<()> {
+    // Two branches, since their rules differ.
+    let scene = Scene::with_policy(
+        "clusters: {mgmt: {approval: none}, team-a: {approvers: {minimum: 3, author: true}}, team-b: {approvers: {minimum: 4, author: true}}}\n",
+    )
+    .await?;
+    let edit = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\ncommonAnnotations: {team.example.com/owner: platform}\n";
+    scene.fleet.edit("overlays/cilium/kustomization.yaml", |_| edit.to_owned());
+    let waits = |pass: &Pass, words: &str| {
+        ["team-a", "team-b"].iter().all(|team| outcome(pass, team).message().contains(words))
+    };
+    scene.fleet.run_until(&scene.controller, |pass| waits(pass, "waits for approval: https"));
+    for number in [1, 2] {
+        scene.server.say(number, "alice", "/stepgate approve");
+        let head = scene.server.hub().pulls[number - 1]["head"]["sha"].as_str().unwrap().to_owned();
+        scene.server.review(number, "bob", &head);
+    }
+    let before = scene.server.hub().asked("collaborators");
+    let pass = scene.fleet.pass(&scene.controller);
+    assert!(outcome(&pass, "team-b").message().contains("2 of 4 approvals"), "{}", told(&pass));
+    assert_eq!(scene.server.hub().asked("collaborators") - before, 2);
+    Ok(())
+}
+
+/// What somebody makes of a file.
+type Change<'a> = &'a (dyn Fn(&str) -> String + Sync);
+
+/// Somebody puts a commit in the place of the proposed one, with its message and its author.
+fn forge(git: &Git, branch: &str, path: &str, change: impl Fn(&str) -> String) -> git2::Oid {
+    let reference = format!("refs/heads/{branch}");
+    let ours = git.0.find_reference(&reference).unwrap().peel_to_commit().unwrap();
+    let mut index = git2::Index::new().unwrap();
+    index.read_tree(&ours.tree().unwrap()).unwrap();
+    let entry = index.get_path(Path::new(path), 0).unwrap();
+    let old = git.0.find_blob(entry.id).unwrap();
+    let text = change(std::str::from_utf8(old.content()).unwrap());
+    assert_ne!(text.as_bytes(), old.content());
+    let blob = git.0.blob(text.as_bytes()).unwrap();
+    index.add(&git2::IndexEntry { id: blob, ..entry }).unwrap();
+    let tree = git.0.find_tree(index.write_tree_to(&git.0).unwrap()).unwrap();
+    let (author, message) = (ours.author(), ours.message().unwrap());
+    let forged = git.0.commit(None, &author, &author, message, &tree, &[&ours.parent(0).unwrap()]).unwrap();
+    git.0.reference(&reference, forged, true, "forged").unwrap();
+    forged
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_in_our_name_is_ours_by_what_it_holds() -> anyhow::Result<()> {
+    let manifest = "clusters/mgmt/cert-manager/cert-manager.yaml";
+    let ledger = "clusters/mgmt/rollout.yaml";
+    let approved = |text: &str| text.replacen("  plan: sha256:", "  by: Alice <alice@example.com>\n  plan: sha256:", 1);
+    let changes: [(&str, Change<'_>); 3] = [
+        (manifest, &|text| text.replace("system-node-critical", "evil")),
+        (ledger, &|text| text.replace("state: running", "state: done")),
+        (ledger, &approved),
+    ];
+    for (path, change) in changes {
+        let scene = Scene::asking("").await?;
+        let git = Git::of(&scene.fleet);
+        let (branch, ours) = git.of_cluster("mgmt").unwrap();
+        let forged = forge(&git, &branch, path, change);
+        // Both a process that has seen ours and one that has not.
+        for controller in [&scene.controller, &scene.fleet.controller()] {
+            scene
+                .fleet
+                .run_until(controller, |pass| asks(pass) && git.of_cluster("mgmt").is_some_and(|it| it.1 != forged));
+        }
+        let (_, head) = git.of_cluster("mgmt").unwrap();
+        let tree = |commit: git2::Oid| {
+            let tree = git.0.find_commit(commit).unwrap().tree().unwrap();
+            tree.get_path(Path::new(manifest)).unwrap().id()
+        };
+        assert_eq!(tree(head), tree(ours), "{path}");
+        git.merge(head, Merge::Commit, scene.fleet.clock_now());
+        scene.server.merged(&branch, "alice", scene.fleet.clock_now());
+        scene.fleet.run_to_the_end(&scene.controller);
+        assert_eq!(scene.fleet.stages("mgmt"), ["cert-manager", "verify"]);
+        assert!(!scene.fleet.deployed(manifest).unwrap().contains("evil"));
+    }
+    Ok(())
+}
