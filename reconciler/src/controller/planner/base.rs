@@ -8,7 +8,6 @@ use rollout::{ClusterName, CommitId, LedgerState};
 
 use super::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::directory::ClusterDirectory;
-use crate::controller::gather::Context;
 use crate::controller::inputs::Inputs;
 
 impl Planner {
@@ -57,13 +56,7 @@ impl Planner {
         let source = self.source(self.repository.snapshot_of(&commit)?)?;
         let cluster = source.fleet.cluster(view.name.as_str());
         let base = self.base_source(reading, &view.name, &view.directory, view.base.as_ref())?;
-        let context = Context {
-            name: &view.name,
-            directory: &view.directory,
-            base: base.as_deref(),
-            deployed: &reading.deployed,
-            proposed: &[],
-        };
+        let context = reading.context(&view.name, &view.directory, base.as_deref());
         let same = match cluster {
             Some(cluster) => self.plan(&context, &source, cluster)?.plan.digest == ledger.plan,
             None => false,

@@ -20,13 +20,7 @@ impl Planner {
         edits: &[Edit],
     ) -> Result<ClusterView, PlanError> {
         let base = self.base_source(reading, &view.name, &view.directory, view.base.as_ref())?;
-        let context = Context {
-            name: &view.name,
-            directory: &view.directory,
-            base: base.as_deref(),
-            deployed: &reading.deployed,
-            proposed: edits,
-        };
+        let context = Context { proposed: edits, ..reading.context(&view.name, &view.directory, base.as_deref()) };
         let Planned { plan, parts, kustomizations, reaches_far } =
             self.plan(&context, &reading.source, &view.cluster)?;
         let ledger = view.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running);

@@ -198,13 +198,7 @@ impl Planner {
         let history = self.history(reading, &cluster_name, &directory)?;
         let foreign = deploy::foreign_change(&self.repository, &reading.layout, &cluster_name, head, &directory)?;
         let base = self.base_source(reading, &cluster_name, &directory, history.base.as_ref())?;
-        let context = Context {
-            name: &cluster_name,
-            directory: &directory,
-            base: base.as_deref(),
-            deployed: &reading.deployed,
-            proposed: &[],
-        };
+        let context = reading.context(&cluster_name, &directory, base.as_deref());
         let Planned { plan, parts, kustomizations, reaches_far } = self.plan(&context, &reading.source, cluster)?;
         let running = self.running_plan(&context, &plan)?;
         let roster = Arc::new(people::roster_not_below(&reading.fleet.policy, base.as_ref().map(|base| &base.policy)));

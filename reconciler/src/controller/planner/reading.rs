@@ -9,6 +9,7 @@ use rollout::{ClusterName, CommitId, DeployHead, ForeignChange, Plan, Roster};
 use crate::cluster::{DeployedObjects, FluxReference};
 use crate::controller::deployed::Deployed;
 use crate::controller::directory::ClusterDirectory;
+use crate::controller::gather::Context;
 use crate::controller::inputs::SourceReading;
 use crate::controller::parts::Part;
 use crate::git::{DeployLayout, GitError, GitSnapshot};
@@ -37,6 +38,16 @@ impl FleetReading {
     /// The head of the deploy branch.
     pub fn deploy_head(&self) -> Option<&CommitId> {
         self.deploy.as_ref().map(GitSnapshot::commit)
+    }
+
+    /// What the plans of a cluster share, as long as nobody has changed what is proposed.
+    pub(super) fn context<'a>(
+        &'a self,
+        name: &'a ClusterName,
+        directory: &'a ClusterDirectory,
+        base: Option<&'a Fleet>,
+    ) -> Context<'a> {
+        Context { name, directory, base, deployed: &self.deployed, proposed: &[] }
     }
 }
 

@@ -1,7 +1,10 @@
 //! Real reads, probes, backups and applies against the scripted API server.
 
 mod acting;
+mod objects;
 mod reading;
+mod workload;
+mod writers;
 
 use std::path::{Path, PathBuf};
 

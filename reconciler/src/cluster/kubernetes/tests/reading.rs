@@ -1,20 +1,16 @@
 //! What is read, and what becomes of reads that fail.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rollout::{
     CommitId, EksaClusterExpectation, EtcdExpectation, GateHistory, KubeVipExpectation, ObjectReference, StagePolicy,
     control_plane_gate, workers_gate,
 };
 
 use super::super::server::Answer;
-use super::super::{Connection, ConnectionSource};
 use super::*;
-use crate::cluster::{DeployedObjects, FluxReference};
+use crate::cluster::FluxReference;
 
 #[tokio::test]
 async fn a_cluster_at_rest_passes_its_gates_as_read_from_the_api_server() {
@@ -160,183 +156,6 @@ async fn a_server_that_does_not_answer_makes_the_cluster_unreachable() {
 }
 
 #[tokio::test]
-async fn objects_of_kinds_that_are_not_served_are_not_there() {
-    let reference = |api_version: &str, kind: &str, namespace: Option<&str>, name: &str| ObjectReference {
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        namespace: namespace.map(str::to_owned),
-        name: name.to_owned(),
-    };
-    let objects = [
-        reference("v1", "ConfigMap", Some("a"), "there"),
-        reference("v1", "ConfigMap", Some("a"), "going"),
-        reference("v1", "ConfigMap", Some("a"), "gone"),
-        reference("anywhere.eks.amazonaws.com/v1alpha1", "Bundles", Some("eksa-system"), "bundles-1"),
-    ];
-    let script =
-        served().object("/api/v1/namespaces/a/configmaps/there", json!({"metadata": {"name": "there"}})).object(
-            "/api/v1/namespaces/a/configmaps/going",
-            json!({"metadata": {"name": "going", "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
-        );
-    let (observation, server) =
-        observe(script, objects.iter().map(|object| Expectation::Object { object: object.clone() }).collect()).await;
-    let seen: Vec<_> = observation
-        .objects
-        .iter()
-        .map(|presence| (presence.reference.name.as_str(), presence.present, presence.deleting))
-        .collect();
-    assert_eq!(
-        seen,
-        [("bundles-1", false, false), ("going", true, true), ("gone", false, false), ("there", true, false)]
-    );
-    // The kinds of a version are looked up once.
-    assert_eq!(server.lines().iter().filter(|line| *line == "GET /api/v1").count(), 1, "{:?}", server.lines());
-}
-
-#[tokio::test]
-async fn several_objects_of_a_kind_are_one_list_as_far_as_lists_are_allowed_and_whole() {
-    let expectations = || {
-        let object = |name: &str| ObjectReference {
-            api_version: String::from("v1"),
-            kind: String::from("ConfigMap"),
-            namespace: Some(String::from("a")),
-            name: name.to_owned(),
-        };
-        ["one", "two", "gone"].map(|name| Expectation::Object { object: object(name) }).to_vec()
-    };
-    let named = |name: &str| json!({"metadata": {"name": name}});
-    let path = "/api/v1/namespaces/a/configmaps";
-    let script = served().object(&format!("{path}/one"), named("one")).object(&format!("{path}/two"), named("two"));
-    let page = |token: &str, items: &[Value]| {
-        let metadata = json!({"continue": token});
-        Answer::Json(json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}))
-    };
-    let lists = format!("GET {path}");
-    for (answer, expected) in [
-        (page("", &[named("one"), named("other"), named("two")]), 0),
-        (page("more", &[named("one")]), 2),
-        (Answer::Error(403, "forbidden"), 3),
-        (Answer::Error(404, "not found"), 3),
-    ] {
-        let (observation, server) = observe(script.clone().on(&lists, answer.clone()), expectations()).await;
-        let seen: Vec<_> =
-            observation.objects.iter().map(|seen| (seen.reference.name.as_str(), seen.present)).collect();
-        assert_eq!(seen, [("gone", false), ("one", true), ("two", true)], "{answer:?}");
-        let single = server.lines().iter().filter(|line| line.starts_with(&format!("{lists}/"))).count();
-        assert_eq!((single, observation.unread.len()), (expected, 0), "{answer:?} {:?}", server.lines());
-    }
-}
-
-#[tokio::test]
-async fn objects_in_many_namespaces_are_one_list_unless_there_are_too_many_of_them() {
-    let namespaces = ["a", "b", "c", "d"];
-    let objects = namespaces.map(|namespace| ObjectReference {
-        api_version: String::from("v1"),
-        kind: String::from("ConfigMap"),
-        namespace: Some(namespace.to_owned()),
-        name: String::from("one"),
-    });
-    let named = |namespace: &str| json!({"metadata": {"name": "one", "namespace": namespace}});
-    let page = |token: &str, items: &[Value]| {
-        Answer::Json(json!({"kind": "List", "apiVersion": "v1", "metadata": {"continue": token}, "items": items}))
-    };
-    // What is called the same elsewhere is another object.
-    let items = [named("a"), named("elsewhere"), named("c")];
-    for (token, listed, single) in [("", 2, 0), ("more", 1, 6)] {
-        let mut script = served().on("GET /api/v1/configmaps", page(token, &items));
-        for namespace in ["a", "c"] {
-            script = script.object(&format!("/api/v1/namespaces/{namespace}/configmaps/one"), named(namespace));
-        }
-        let server = ApiServer::start(script).await;
-        let cluster = KubernetesCluster::management(server.connection(), PathBuf::from("/nonexistent"));
-        let expectations = objects.clone().map(|object| Expectation::Object { object }).to_vec();
-        for _ in 0..2 {
-            let observation = cluster.observe(&request(expectations.clone())).await;
-            let seen: Vec<_> = observation.objects.iter().map(|seen| seen.present).collect();
-            assert_eq!((seen, observation.unread.len()), (vec![true, false, true, false], 0), "{token:?}");
-        }
-        let asked = |path: &str| server.lines().iter().filter(|line| line.starts_with(path)).count();
-        assert_eq!(asked("GET /api/v1/configmaps"), listed, "{:?}", server.lines());
-        assert_eq!(asked("GET /api/v1/namespaces/"), single, "{:?}", server.lines());
-    }
-}
-
-#[tokio::test]
-async fn definitions_are_read_whole_when_they_have_changed() {
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let metadata =
-        |name: &str, version: &str| json!({"metadata": {"name": name, "uid": name, "resourceVersion": version}});
-    let whole = |name: &str, version: &str, served: bool| {
-        let mut object = metadata(name, version);
-        object["spec"] = json!({"versions": [{"name": "v1", "served": served, "storage": true}]});
-        object
-    };
-    let script = |version: &str, served: bool| {
-        Script::default()
-            .list(path, &[metadata("a", "1"), metadata("b", version)])
-            .object(&format!("{path}/a"), whole("a", "1", true))
-            .object(&format!("{path}/b"), whole("b", version, served))
-    };
-    let expectations: Vec<Expectation> = ["a", "b", "gone"]
-        .map(|name| Expectation::CustomResourceDefinition {
-            name: name.to_owned(),
-            served: vec![String::from("v1")],
-            storage: String::from("v1"),
-        })
-        .to_vec();
-    let first = ApiServer::start(script("1", true)).await;
-    let connection = first.connection();
-    let reading = |connection: &Connection| {
-        let cluster = KubernetesCluster::management(connection.clone(), "unused".into());
-        let request = request(expectations.clone());
-        async move { cluster.observe(&request).await.custom_resource_definitions }
-    };
-    let before = reading(&connection).await;
-    assert_eq!(before, reading(&connection).await);
-    assert_eq!(first.lines().len(), 4, "{:?}", first.lines());
-    first.answer(script("2", false));
-    let after = reading(&connection).await;
-    let served = |seen: &[rollout::CustomResourceDefinition]| -> Vec<(String, usize)> {
-        let mut served: Vec<_> = seen.iter().map(|seen| (seen.name.clone(), seen.served_versions.len())).collect();
-        served.sort();
-        served
-    };
-    assert_eq!(served(&before), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
-    assert_eq!(served(&after), [("a".to_owned(), 1), ("b".to_owned(), 0)]);
-    assert_eq!(first.lines().len(), 6, "{:?}", first.lines());
-}
-
-#[tokio::test]
-async fn workloads_of_kinds_that_are_not_served_are_none() {
-    let deployment = |ready: u32| {
-        json!({"metadata": {"name": format!("ready-{ready}"), "namespace": "a", "generation": 1}, "spec": {"replicas": 1},
-            "status": {"observedGeneration": 1, "readyReplicas": ready}})
-    };
-    let kinds: &[_] = &[("deployments", "Deployment", true), ("daemonsets", "DaemonSet", true)];
-    // As Cluster API's in-memory machines answer.
-    let script = Script::default()
-        .serves(&[("apps/v1", kinds)])
-        .list("/api/v1/nodes", &[])
-        .list("/apis/apps/v1/deployments", &[deployment(0), deployment(1)])
-        .list("/apis/apps/v1/daemonsets", &[])
-        .on("GET /apis/apps/v1/statefulsets", Answer::Error(500, "no kind is registered for the type v1.StatefulSet"));
-    let (observation, _server) = observe(script, vec![Expectation::Surveyed]).await;
-    assert_eq!(observation.unread, BTreeMap::new());
-    let survey = observation.survey.unwrap();
-    assert_eq!((survey.workloads, survey.broken), (2, vec![String::from("Deployment a/ready-0")]));
-}
-
-#[tokio::test]
-async fn workloads_are_unknown_where_none_of_their_kinds_is_served() {
-    for answer in [Answer::Text(404, "404 page not found"), Answer::Error(503, "not ready")] {
-        let script = Script::default().list("/api/v1/nodes", &[]).on("GET /apis/apps/v1", answer);
-        let (observation, _server) = observe(script, vec![Expectation::Surveyed]).await;
-        let unread: Vec<_> = observation.unread.keys().map(String::as_str).collect();
-        assert_eq!(unread, ["DaemonSet", "Deployment", "StatefulSet"]);
-    }
-}
-
-#[tokio::test]
 async fn flux_objects_are_read_with_their_source() {
     let kustomization = json!({"metadata": {"name": "capi", "namespace": "flux-system", "generation": 1},
         "spec": {"sourceRef": {"kind": "GitRepository", "name": "fleet"}},
@@ -385,74 +204,6 @@ async fn kube_vip_is_read_with_the_holder_of_the_address() {
     let (observation, _server) = observe(script, vec![Expectation::ControlPlane(expected)]).await;
     assert_eq!(observation.pods.iter().map(|pod| pod.node.as_deref()).collect::<Vec<_>>(), [Some("prod-abc12")]);
     assert_eq!(observation.virtual_address.unwrap().holder.as_deref(), Some("prod-abc12"));
-}
-
-fn kubeconfig(server: &str, user: &Value) -> Value {
-    let text = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": server}}], "users": [{"name": "u", "user": user}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
-    json!({"metadata": {"name": "prod-kubeconfig", "resourceVersion": "7"}, "data": {"value": STANDARD.encode(text.to_string())}})
-}
-
-#[tokio::test]
-async fn a_workload_cluster_is_reached_through_its_secret() {
-    let own = ApiServer::start(Script::default().list("/api/v1/nodes", &[node("worker")])).await;
-    let secret = "/api/v1/namespaces/eksa-system/secrets/prod-kubeconfig";
-    let management = ApiServer::start(served().object(secret, kubeconfig(&own.url, &json!({"token": "t"})))).await;
-    let cluster = KubernetesCluster::workload(management.connection(), "eksa-system", "prod", PathBuf::new());
-    for _ in 0..2 {
-        let observation = cluster.observe(&request(vec![Expectation::ClusterHealthy { cluster: None }])).await;
-        assert_eq!(observation.reachable, Reachability::Reachable);
-        assert_eq!(observation.nodes.len(), 1);
-    }
-    assert!(management.lines().iter().all(|line| line.ends_with("prod-kubeconfig")), "{:?}", management.lines());
-}
-
-#[tokio::test]
-async fn a_kubeconfig_of_a_secret_runs_no_program_reads_no_file_and_shows_no_credentials() {
-    let path = "/api/v1/namespaces/eksa-system/secrets/prod-kubeconfig";
-    let secret = |value: &str| json!({"metadata": {"name": "prod-kubeconfig"}, "data": {"value": value}});
-    for (answer, expected) in [
-        (None, "not found; Cluster API writes it"),
-        (Some(json!({"metadata": {"name": "prod-kubeconfig"}, "data": {}})), "key `value` is missing"),
-        (Some(secret("???")), "no base64"),
-        (Some(secret(&STANDARD.encode("hunter2: ["))), "no kubeconfig"),
-        (
-            Some(kubeconfig(
-                "http://127.0.0.1:1",
-                &json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch"}}),
-            )),
-            "runs a program",
-        ),
-        (Some(kubeconfig("http://127.0.0.1:1", &json!({"tokenFile": "/etc/hunter2"}))), "names files"),
-    ] {
-        let mut script = served();
-        if let Some(answer) = answer {
-            script = script.object(path, answer);
-        }
-        let management = ApiServer::start(script).await;
-        let cluster = KubernetesCluster::workload(management.connection(), "eksa-system", "prod", PathBuf::new());
-        let observation = cluster.observe(&request(vec![Expectation::ClusterHealthy { cluster: None }])).await;
-        let reason = unreachable(&observation);
-        assert!(reason.contains(expected) && reason.contains("Secret eksa-system/prod-kubeconfig"), "{reason}");
-        assert!(!reason.contains("hunter2"), "{reason}");
-    }
-}
-
-#[tokio::test]
-async fn credentials_that_cannot_be_read_are_said_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("config");
-    let open = |path: PathBuf, context: Option<String>| async move {
-        Connection::open(&ConnectionSource::Kubeconfig { path: Some(path), context }).await
-    };
-    let error = open(path.clone(), None).await.unwrap_err().to_string();
-    assert!(error.contains("could not use kubeconfig") && error.contains("config"), "{error}");
-    std::fs::write(&path, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: t}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n").unwrap();
-    assert!(open(path.clone(), None).await.is_err());
-    assert!(open(path.clone(), Some(String::from("other"))).await.is_err());
-    let connection = open(path, Some(String::from("c"))).await.unwrap();
-    assert_eq!(connection.server(), "http://127.0.0.1:1");
 }
 
 /// Whoever says "done" is read first, so that what was done is never older than that word.
@@ -536,51 +287,4 @@ async fn machines_whose_infrastructure_cannot_be_read_are_not_read() {
         .list("/api/v1/nodes", &[]);
     let (observation, _server) = observe(script, vec![Expectation::ControlPlane(control_plane())]).await;
     assert!(observation.unread["Machine"].contains("could not list devmachines"), "{:?}", observation.unread);
-}
-
-#[tokio::test]
-async fn a_second_writer_is_seen_on_whatever_the_deploy_branch_holds() {
-    let owned = |fields: &Value| {
-        let entry =
-            |manager: &str, fields: &Value| json!({"manager": manager, "operation": "Apply", "fieldsV1": fields});
-        let ours = entry("kustomize-controller", &json!({"f:metadata": {"f:labels": {"f:a": {}}}}));
-        json!({"metadata": {"name": "capi-controller-manager", "namespace": "capi-system", "generation": 1,
-            "managedFields": [ours, entry("kubectl", fields)]}})
-    };
-    let path = "/apis/apps/v1/namespaces/capi-system/deployments/capi-controller-manager";
-    let read = async |fields: Value| {
-        let script = served().list("/api/v1/namespaces/capi-system/pods", &[]).object(path, owned(&fields));
-        let server = ApiServer::start(script).await;
-        let cluster = KubernetesCluster::management(server.connection(), PathBuf::from("/nonexistent"));
-        let manifest = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: capi-controller-manager, namespace: capi-system}, spec: {replicas: 1}}";
-        let deployed = Arc::new(DeployedObjects::new([Arc::from(manifest.as_bytes())]));
-        cluster.observe(&ObserveRequest { deployed, ..request(vec![deployment()]) }).await.taken
-    };
-    let taken = read(json!({"f:spec": {"f:replicas": {}}})).await;
-    let [taken] = taken.as_slice() else { panic!("{taken:?}") };
-    assert_eq!(taken.object.to_string(), "Deployment capi-system/capi-controller-manager");
-    assert_eq!((taken.field.as_str(), taken.manager.as_str()), ("spec.replicas", "kubectl"));
-    assert_eq!(read(json!({"f:spec": {"f:paused": {}}})).await, []);
-}
-
-#[tokio::test]
-async fn a_second_writer_is_seen_on_cluster_api_s_objects_where_the_deploy_branch_holds_them() {
-    let entry = |manager: &str, fields: Value| json!({"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": fields}});
-    let managers =
-        [entry("kustomize-controller", json!({"f:version": {}})), entry("autoscaler", json!({"f:replicas": {}}))];
-    let object = json!({"metadata": {"name": "prod-md-0", "namespace": "eksa-system", "generation": 1, "managedFields": managers}});
-    let manifest = "{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachineDeployment, metadata: {name: prod-md-0, namespace: eksa-system}, spec: {replicas: 1}}";
-    for (held, expected) in [(manifest, 1), ("{}", 0)] {
-        let script = settled().list(&format!("{CAPI}/machinedeployments"), std::slice::from_ref(&object));
-        let server = ApiServer::start(script).await;
-        let cluster = KubernetesCluster::management(server.connection(), PathBuf::from("/nonexistent"));
-        let deployed = Arc::new(DeployedObjects::new([Arc::from(held.as_bytes())]));
-        let request = ObserveRequest { deployed, ..request(vec![Expectation::Workers(workers())]) };
-        let taken = cluster.observe(&request).await.taken;
-        assert_eq!(taken.len(), expected, "{taken:?}");
-        for taken in taken {
-            assert_eq!(taken.object.to_string(), "MachineDeployment eksa-system/prod-md-0");
-            assert_eq!((taken.field.as_str(), taken.manager.as_str()), ("spec.replicas", "autoscaler"));
-        }
-    }
 }
