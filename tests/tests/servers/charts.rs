@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use jiff::Timestamp;
-use rollout::{
-    Binding, CommitId, Expectation, Gate, GateHistory, GateVerdict, Landing, RolloutId, StageId, StagePolicy,
-};
+use rollout::{CommitId, Expectation, GateVerdict};
 use serde_json::{Value, json};
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
 use stepgate::cluster::{Cluster as _, ObserveRequest};
@@ -14,6 +12,7 @@ use tests::servers::manifests::apply;
 use tests::servers::{FLUX_NAMESPACE, FakeKubelet, Flux, Trouble, isolated};
 
 use super::scene::Scene;
+use super::verdicts::Judge;
 
 const NAMESPACE: &str = "charts";
 
@@ -50,76 +49,46 @@ fn release(version: u32) -> String {
 }
 
 /// The gate of one stage that consists of a release.
-struct Judge {
-    stage: StageId,
-    rollout: RolloutId,
-    policy: StagePolicy,
-    expectations: Vec<Expectation>,
-    binding: Binding,
-    history: GateHistory,
+fn judge(commit: CommitId, at: Timestamp) -> Judge {
+    let flux = Expectation::Flux { namespace: FLUX_NAMESPACE.to_owned(), kustomizations: vec![NAMESPACE.to_owned()] };
+    let release = Expectation::HelmRelease { namespace: NAMESPACE.to_owned(), name: "app".to_owned() };
+    Judge::new(commit, vec![flux, release], at)
 }
 
-impl Judge {
-    fn new(commit: &CommitId, at: Timestamp) -> anyhow::Result<Self> {
-        let flux =
-            Expectation::Flux { namespace: FLUX_NAMESPACE.to_owned(), kustomizations: vec![NAMESPACE.to_owned()] };
-        let release = Expectation::HelmRelease { namespace: NAMESPACE.to_owned(), name: "app".to_owned() };
-        let lineage = vec![commit.clone()];
-        Ok(Self {
-            stage: "cilium".parse()?,
-            rollout: "0123456789ab".parse()?,
-            policy: StagePolicy { soak: Duration::from_secs(1), ..StagePolicy::default() },
-            expectations: vec![flux, release],
-            binding: Binding { commit: commit.clone(), lineage, committed_at: at, landing: Landing::Pushed },
-            history: GateHistory::default(),
-        })
-    }
+/// What the gate says of one more reading.
+async fn read(judge: &mut Judge, cluster: &KubernetesCluster) -> GateVerdict {
+    let now = Timestamp::now();
+    let request = ObserveRequest {
+        expectations: judge.expectations.clone(),
+        kustomizations: Vec::new(),
+        deployed: std::sync::Arc::default(),
+        confirm: true,
+        at: now,
+    };
+    judge.evaluate(&cluster.observe(&request).await, now)
+}
 
-    /// What the gate says of one more reading.
-    async fn read(&mut self, cluster: &KubernetesCluster) -> GateVerdict {
-        let now = Timestamp::now();
-        let request = ObserveRequest {
-            expectations: self.expectations.clone(),
-            kustomizations: Vec::new(),
-            deployed: std::sync::Arc::default(),
-            confirm: true,
-            at: now,
+/// Reads until the gate has passed, or says all of these words.
+async fn until(judge: &mut Judge, cluster: &KubernetesCluster, words: Option<&[&str]>) -> anyhow::Result<()> {
+    let start = Instant::now();
+    loop {
+        let verdict = read(judge, cluster).await;
+        let said = match &verdict {
+            GateVerdict::Wait { reason, .. } => reason.to_string(),
+            other => format!("{other:?}"),
         };
-        let observation = cluster.observe(&request).await;
-        let gate = Gate {
-            stage: &self.stage,
-            rollout: &self.rollout,
-            expectations: &self.expectations,
-            binding: Some(&self.binding),
-            policy: &self.policy,
-        };
-        let held = gate.held(&observation, now).map(|settled| (gate.key(), settled));
-        self.history = self.history.record(observation.read_at, held.into_iter().collect(), self.policy.maximum_age);
-        gate.evaluate(Some(&observation), &self.history, now)
-    }
-
-    /// Reads until the gate has passed, or says all of these words.
-    async fn until(&mut self, cluster: &KubernetesCluster, words: Option<&[&str]>) -> anyhow::Result<()> {
-        let start = Instant::now();
-        loop {
-            let verdict = self.read(cluster).await;
-            let said = match &verdict {
-                GateVerdict::Wait { reason, .. } => reason.to_string(),
-                other => format!("{other:?}"),
-            };
-            match words {
-                None if verdict.is_pass() => return Ok(()),
-                Some(words) if words.iter().all(|word| said.contains(word)) => {
-                    println!("{said}");
-                    return Ok(());
-                }
-                _ => {}
+        match words {
+            None if verdict.is_pass() => return Ok(()),
+            Some(words) if words.iter().all(|word| said.contains(word)) => {
+                println!("{said}");
+                return Ok(());
             }
-            ensure!(words.is_none() || !verdict.is_pass(), "passed instead of {words:?}");
-            ensure!(start.elapsed() < PATIENCE, "said instead of {words:?}: {said}");
-            // Between two readings; what is waited for is a verdict, not a time.
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            _ => {}
         }
+        ensure!(words.is_none() || !verdict.is_pass(), "passed instead of {words:?}");
+        ensure!(start.elapsed() < PATIENCE, "said instead of {words:?}: {said}");
+        // Between two readings; what is waited for is a verdict, not a time.
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
@@ -143,12 +112,12 @@ fn a_release_passes_its_gate_when_it_is_installed_and_a_failure_is_told_in_helms
                 ("chart/templates/app.yaml", TEMPLATE),
                 ("release/app.yaml", release.as_str()),
             ];
-            Judge::new(&scene.repository.push(&format!("Version {version}"), &files)?.parse()?, at)
+            Ok(judge(scene.repository.push(&format!("Version {version}"), &files)?.parse()?, at))
         };
 
         let mut gate = push(1)?;
         apply(&scene.client, &flux(&scene)).await?;
-        gate.until(&cluster, None).await?;
+        until(&mut gate, &cluster, None).await?;
 
         // It is applied, and present; but Helm has not brought it about, and says so.
         kubelet.trouble(&image(2), Trouble::CrashLoopBackOff);
@@ -157,10 +126,10 @@ fn a_release_passes_its_gate_when_it_is_installed_and_a_failure_is_told_in_helms
             "HelmRelease charts/app",
             "False (UpgradeFailed: Helm upgrade failed for release charts/app with chart app@0.1.0",
         ];
-        gate.until(&cluster, Some(&failed)).await?;
+        until(&mut gate, &cluster, Some(&failed)).await?;
 
         let mut gate = push(3)?;
-        gate.until(&cluster, None).await?;
+        until(&mut gate, &cluster, None).await?;
         scene.folder.done();
         Ok(())
     });

@@ -17,4 +17,5 @@ mod requests;
 mod restoring;
 mod scene;
 mod simulator;
+mod verdicts;
 mod watching;

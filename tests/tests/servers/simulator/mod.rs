@@ -3,7 +3,6 @@
 mod real;
 mod scenario;
 mod simulated;
-mod verdicts;
 
 use tests::servers::{Flux, isolated};
 

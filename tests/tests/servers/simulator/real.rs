@@ -21,8 +21,8 @@ use tests::servers::{
 
 use super::scenario::{History, Scenario};
 use super::simulated::{self, Settled};
-use super::verdicts::Judge;
 use super::{NODES, Step};
+use crate::verdicts::Judge;
 
 const SOURCE: (&str, &str) = ("source.toolkit.fluxcd.io/v1", "GitRepository");
 const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization");

@@ -120,6 +120,11 @@ impl Scenario {
         vec![Self::new(Shape::Mixed, History::SourceAway), Self::new(Shape::Mixed, History::ServerAway)]
     }
 
+    /// Whether others commit to the same branch.
+    pub fn has_neighbours(&self) -> bool {
+        !matches!(self.history, History::SourceAway | History::ServerAway)
+    }
+
     /// The reference of an image of this version.
     pub fn image(&self, part: &str, version: u32) -> String {
         format!("registry.example/{}/{part}:v{version}@sha256:{version:064x}", self.name)

@@ -7,8 +7,8 @@ use rollout::CommitId;
 use simulator::{ClusterShape, DeployedCommit, Etcd, Injection, SimulatedCluster, Trigger};
 
 use super::scenario::Scenario;
-use super::verdicts::Judge;
 use super::{NODES, Step};
+use crate::verdicts::Judge;
 
 /// How long each step is watched: until everything has settled, and less than a Deployment's deadline.
 const WATCHED: SignedDuration = SignedDuration::from_secs(300);
@@ -35,7 +35,7 @@ pub fn play(scenario: &Scenario, seed: u64) -> Vec<Settled> {
         etcd: Etcd::Stacked,
     };
     let mut cluster = SimulatedCluster::new(&shape, seed, start);
-    let mut number = 0;
+    let (mut number, mut version) = (0, 0);
     let mut now = start;
     let mut judge = Judge::new(id(0), Vec::new(), start);
     let mut settled = Vec::new();
@@ -46,7 +46,11 @@ pub fn play(scenario: &Scenario, seed: u64) -> Vec<Settled> {
         if step == Step::End && scenario.history.is_mended() {
             cluster.heal(now);
         }
-        if let Some(version) = step.version(scenario) {
+        let committed = step.version(scenario);
+        // Flux fetches what is committed for others on the same branch too, and gates wait while it does.
+        let is_followed = step == Step::End && scenario.has_neighbours();
+        version = committed.unwrap_or(version);
+        if committed.is_some() || is_followed {
             number += 1;
             let desired = Arc::new(scenario.desired(version));
             let commit = DeployedCommit { id: id(number), stage: None, desired };
@@ -55,7 +59,11 @@ pub fn play(scenario: &Scenario, seed: u64) -> Vec<Settled> {
             } else {
                 cluster.commit(&commit, now);
             }
+        }
+        if committed.is_some() {
             judge.commit(id(number), scenario.expectations(version), now);
+        } else if is_followed {
+            judge.follow(id(number));
         }
         let end = now + WATCHED;
         judge.kinds.clear();

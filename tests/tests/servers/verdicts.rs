@@ -1,4 +1,4 @@
-//! What a gate says in the course of a scenario, without what differs from one cluster to the next: names of pods, commits, and the words
+//! What the gate of one stage says in the course of a scenario, and that in words without what differs from one cluster to the next: names of pods, commits, and the words
 //! that others put into conditions.
 
 use std::sync::LazyLock;
@@ -54,7 +54,7 @@ impl Judge {
     }
 
     /// What the gate says of one more reading.
-    pub fn read(&mut self, observation: &Observation, now: Timestamp) -> String {
+    pub fn evaluate(&mut self, observation: &Observation, now: Timestamp) -> GateVerdict {
         let gate = Gate {
             stage: &self.stage,
             rollout: &self.rollout,
@@ -64,7 +64,12 @@ impl Judge {
         };
         let held = gate.held(observation, now).map(|settled| (gate.key(), settled));
         self.history = self.history.record(observation.read_at, held.into_iter().collect(), self.policy.maximum_age);
-        let verdict = gate.evaluate(Some(observation), &self.history, now);
+        gate.evaluate(Some(observation), &self.history, now)
+    }
+
+    /// What the gate says of one more reading, in words.
+    pub fn read(&mut self, observation: &Observation, now: Timestamp) -> String {
+        let verdict = self.evaluate(observation, now);
         let kind = match verdict {
             GateVerdict::Pass { .. } => "pass",
             GateVerdict::Wait { .. } => "wait",
