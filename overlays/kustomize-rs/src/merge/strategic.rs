@@ -34,7 +34,8 @@ pub(super) struct Merger<'s> {
 }
 
 pub(super) fn is_null(node: &Node) -> bool {
-    node.is_null() || node.is_flow_null()
+    // A null that kustomize made itself is a text for it.
+    (node.is_null() && node.style() != Style::Untyped) || node.is_flow_null()
 }
 
 pub(super) fn is_nothing(node: Option<&Node>) -> bool {
@@ -130,7 +131,7 @@ impl<'s> Merger<'s> {
     ) -> Result<Option<Node>, BuildError> {
         let place = self.place(place, [dest.as_ref(), patch.as_ref()]);
         let shape = |node: &Option<Node>| match node.as_ref().filter(|node| !is_null(node)).map(|node| &node.value) {
-            None | Some(Value::Null) => None,
+            None => None,
             Some(Value::Mapping(_)) => Some("map"),
             Some(Value::Sequence(_)) => Some("list"),
             Some(_) => Some("scalar"),

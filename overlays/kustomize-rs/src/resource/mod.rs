@@ -114,9 +114,24 @@ impl Resource {
         !kind.is_empty() && (kind.ends_with("List") || has_name)
     }
 
+    /// Sets `apiVersion` or `kind`, in the way the old one was written.
     pub(crate) fn set_top(&mut self, field: &str, text: &str) {
         if let Some(mapping) = self.node.as_mapping_mut() {
-            mapping.insert(field, text);
+            match mapping.get_mut(field) {
+                Some(old) if old.is_scalar() && !old.is_null() => old.replace_plainly(text),
+                _ => {
+                    let mut new = Node::default();
+                    new.replace_plainly(text);
+                    mapping.insert(field, new);
+                }
+            }
         }
+    }
+
+    /// Sets `apiVersion` and `kind` to what they are, as kustomize does to some patches: what they were written as may be lost.
+    pub(crate) fn rewrite_type(&mut self) {
+        let gvk = self.gvk();
+        self.set_top("apiVersion", &gvk.api_version());
+        self.set_top("kind", &gvk.kind);
     }
 }

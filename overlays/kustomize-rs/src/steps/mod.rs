@@ -147,6 +147,7 @@ impl Context<'_, '_> {
             Prepared::StrategicMerge(all) => all.iter().try_for_each(|(patch, file)| {
                 let mut patch = patch.clone();
                 patch.rewrite_metadata()?;
+                patch.rewrite_type();
                 patches::apply_by_name(resources, patch, schema, file)
             }),
             Prepared::JsonPatch { operations, entry, file } => {

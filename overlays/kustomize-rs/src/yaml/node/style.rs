@@ -50,20 +50,29 @@ impl Node {
         self.style = style;
     }
 
+    /// Says whether this was written in quotes or as a block.
+    fn is_quoted(&self) -> bool {
+        matches!(self.style, Style::Quoted | Style::SingleQuoted | Style::Literal | Style::Folded)
+    }
+
     /// Takes over a value as kustomize does where there was one: how the old one was written stays, and a number that
     /// takes the place of a quoted text becomes text.
     pub(crate) fn replace_value(&mut self, new: Node) {
         let (style, shared, span) = (self.style, self.shared, self.span);
         let was_scalar = self.is_scalar();
         // A quoted number has a tag that says so.
-        let is_quoted = matches!(style, Style::Quoted | Style::SingleQuoted | Style::Literal | Style::Folded);
-        let had_tag = is_quoted && self.as_str().is_none();
+        let had_tag = self.is_quoted() && self.as_str().is_none();
         let written_style = match self.as_str() {
             Some(text) if style == Style::Written && text.contains('\n') => Style::Literal,
             Some(_) if style == Style::Written && emit(self).starts_with(['"', '\'']) => Style::Quoted,
             _ => Style::Plain,
         };
+        // What the quotes of the new one hide, a place without quotes shows.
+        let shown = if style == Style::Plain && new.is_quoted() { new.hidden_type() } else { None };
         *self = new;
+        if let Some(value) = shown {
+            (self.value, self.style) = (value, Style::Untyped);
+        }
         if !was_scalar || !self.is_scalar() {
             return;
         }
@@ -79,7 +88,7 @@ impl Node {
             // The type is still there: see `hidden_type`.
             let text = self.scalar_text().unwrap_or_default().into_owned();
             self.value = Value::String(text.as_str().into());
-            self.written = Some(text.into());
+            self.written = Some(text).filter(|text| !text.is_empty()).map(Into::into);
         }
     }
 
@@ -116,7 +125,9 @@ impl Node {
     /// Says whether this is a time without quotes that is more than a date. In braces and brackets its colons need some.
     pub(crate) fn is_time_of_day(&self) -> bool {
         let is_time = |text: &str| text.contains(':') && matches!(resolve_v3(text), Scalar::Timestamp(_));
-        self.style == Style::Plain && self.as_str().is_some() && self.written.as_deref().is_some_and(is_time)
+        matches!(self.style, Style::Plain | Style::Untyped)
+            && self.as_str().is_some()
+            && self.written.as_deref().is_some_and(is_time)
     }
 
     /// Becomes the text that it was written as.
@@ -156,7 +167,8 @@ impl Node {
             _ => false,
         };
         let text = if may_be_text { self.scalar_text() } else { None };
-        let is_other = |text: &str| !matches!(resolve::resolve_v2(text), Scalar::Text | Scalar::Timestamp(_));
+        let is_other =
+            |text: &str| !text.is_empty() && !matches!(resolve::resolve_v2(text), Scalar::Text | Scalar::Timestamp(_));
         let Some(text) = text.filter(|text| is_other(text)) else {
             return;
         };
