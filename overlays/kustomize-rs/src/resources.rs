@@ -20,6 +20,8 @@ pub struct Resources {
     pub(crate) warnings: Vec<String>,
     /// About how many bytes they have when printed, if that is known.
     pub(crate) printed: usize,
+    /// Whether a patch was merged by what the schema says of its object.
+    pub(crate) merged_by_schema: bool,
     /// Of the build they belong to.
     pub(crate) budget: Budget,
 }

@@ -125,11 +125,11 @@ impl Build {
         // Files are read before anything changes, as kustomize configures all its plugins first.
         let prepared: Vec<_> =
             all.into_iter().map(|(step, by)| Ok((context.prepare(step)?, by))).collect::<Result<_, BuildError>>()?;
-        let is_merge = |step: &_| matches!(step, steps::Prepared::Patch(_) | steps::Prepared::StrategicMerge(_));
-        if prepared.iter().any(|(step, _)| is_merge(step)) {
+        context.run_all(&prepared, &mut accumulator.resources)?;
+        if accumulator.resources.merged_by_schema {
             self.builtin = BuiltinSchema::Read;
         }
-        context.run_all(&prepared, &mut accumulator.resources)
+        Ok(())
     }
 
     /// Validators may look, but not change, except that they may label what they have seen.

@@ -109,6 +109,7 @@ fn merge_into(resources: &mut Resources, index: usize, patch: Resource, schema: 
         return Ok(());
     };
     let (name, namespace, kind) = (resource.name(), resource.namespace(), resource.kind());
+    resources.merged_by_schema |= !kind.is_empty() && !resource.gvk().api_version().is_empty();
     if patch.allow_name_change || patch.allow_kind_change {
         resource.store_previous_id(schema);
     }
