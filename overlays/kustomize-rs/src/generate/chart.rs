@@ -212,7 +212,7 @@ fn values(chart: &Chart, loader: &Loader<'_>, found: &Found, schema: &Schema) ->
             let content = file()?;
             let name = values_file_name(chart, loader, found)?;
             let text = decode(&content).map_err(|error| BuildError::from_yaml(error, &name))?;
-            let documents = parse_with(&text, &loader.limits, Rules::Manifest)
+            let documents = parse_with(&text, &loader.limits, Rules::Values)
                 .map_err(|error| BuildError::from_yaml(error, &name))?;
             // kustomize merges with a document, which `---` is, and a file of comments alone is not.
             if text.lines().all(|line| matches!(line.trim_start().chars().next(), None | Some('#'))) {

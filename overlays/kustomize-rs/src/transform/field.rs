@@ -57,7 +57,7 @@ fn leads_anywhere(node: &Node, path: &[String]) -> bool {
         return true;
     };
     match &node.value {
-        Value::Null => node.style() == Style::Untyped,
+        Value::Null => !is_nothing(node),
         Value::Sequence(items) => items.iter().any(|item| leads_anywhere(item, path)),
         Value::Mapping(mapping) => {
             let (name, is_list) = field_name(part);
@@ -79,11 +79,10 @@ fn walk(
     let Some((part, rest)) = path.split_first() else {
         return set(node);
     };
-    let (style, is_flow_null) = (node.style(), node.is_flow_null());
+    if is_nothing(node) {
+        return Ok(());
+    }
     match &mut node.value {
-        _ if is_flow_null => Ok(()),
-        // Only a null that was read as one is nothing.
-        Value::Null if style != Style::Untyped => Ok(()),
         Value::Sequence(items) => items.iter_mut().try_for_each(|item| walk(item, path, create, set)),
         Value::Mapping(mapping) => {
             let Some(field) = find(mapping, part, rest, create)? else {
@@ -93,6 +92,11 @@ fn walk(
         }
         _ => Err(BuildError::transform(format!("expected a list or a map before `{part}`, found a scalar"))),
     }
+}
+
+/// Only a null that was read as one is nothing.
+fn is_nothing(node: &Node) -> bool {
+    node.is_flow_null() || (node.is_null() && node.style() != Style::Untyped)
 }
 
 /// The name of a field, and whether it is a list.
@@ -129,7 +133,7 @@ fn find<'n>(
         });
     }
     let field = mapping.get_or_insert_with(name, || made(Text::default()));
-    if field.is_null() || field.is_flow_null() {
+    if is_nothing(field) {
         // kustomize changes the type of a null and leaves the text it was written with.
         let written = field.scalar_text().unwrap_or_default().into_owned();
         *field = made(Text::from(written.as_str()));
@@ -160,11 +164,12 @@ pub(crate) fn set_plain(node: &mut Node, text: &str) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Sets a key of a map to a text. `None` if the key is new: then the text is the one `shared` with other maps; else how
+/// Sets a key of a map to a text, and of a null to nothing. `None` if the key is new: then the text is the one `shared` with other maps; else how
 /// the value before was written. Lists and scalars are an error.
 pub(crate) fn set_entry(node: &mut Node, key: &str, text: &str, shared: u32) -> Result<Option<Style>, BuildError> {
-    if node.is_null() || node.is_flow_null() {
-        *node = Node::from(Mapping::new());
+    // Where no map is to be made kustomize puts it into the null, where nobody sees it.
+    if is_nothing(node) {
+        return Ok(None);
     }
     match &mut node.value {
         Value::Mapping(mapping) => {

@@ -61,7 +61,7 @@ impl<'l> Builder<'l> {
             source,
             limits,
             rules,
-            has_remarks: rules == Rules::Manifest && remark::may_be_in(source),
+            has_remarks: rules.is_of_manifests() && remark::may_be_in(source),
             nodes: 0,
             documents: 0,
             anchors: HashMap::new(),

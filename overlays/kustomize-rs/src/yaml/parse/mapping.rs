@@ -54,7 +54,7 @@ impl Builder<'_> {
                         mapping.key = Some(Key::Repeated(text.clone(), span));
                         return Ok(());
                     }
-                    if self.rules == Rules::Manifest {
+                    if self.rules.is_of_manifests() {
                         // kustomize finds this out when it prints the object, if both are still there.
                         mapping.key = Some(Key::Misfit(text.clone(), span));
                         return Ok(());
@@ -77,7 +77,7 @@ impl Builder<'_> {
 
     /// Adds what `<<` names: own keys win, then the first of a list.
     pub(super) fn merge(&mut self, mut frame: MappingFrame) -> Result<Mapping, YamlError> {
-        if self.rules == Rules::Manifest {
+        if self.rules.is_of_manifests() {
             frame.drop_quoted_merge_key();
         }
         let mut mapping = Mapping::from_entries(frame.entries);

@@ -35,12 +35,21 @@ pub enum Rules {
     /// As `V3`, and as kustomize takes it in: an empty value inside of `{}` is the empty text, a quoted `<<` is no key,
     /// and a repeated key is no error yet; the first value counts.
     Manifest,
+    /// As `Manifest`, of a chart's values: a key that is a number or a time is no text either.
+    Values,
     /// go-yaml v2, which kustomize reads kustomization files with: `yes`, `no`, `on`, `off`, `y`, `n` are booleans, in
     /// keys too, and every scalar key becomes text.
     V2,
     /// go-yaml v3, but a key may be repeated with an equal value, as published Bundles of 2021 do. Kubernetes takes
     /// the last one; here a repeated key with another value stays an error.
     V3RepeatedKeys,
+}
+
+impl Rules {
+    /// Whether this is how kustomize takes in what it renders.
+    fn is_of_manifests(self) -> bool {
+        matches!(self, Self::Manifest | Self::Values)
+    }
 }
 
 /// Returns `bytes` as text without byte order mark. All spans refer to the returned text.
@@ -84,7 +93,7 @@ pub fn parse_with(source: &str, limits: &Limits, rules: Rules) -> Result<Vec<Doc
         let message = format!("the text has {} bytes, more than the limit of {}", source.len(), limits.bytes);
         return Err(YamlError::new(YamlErrorKind::Limit, message, 1, 1));
     }
-    let has_remarks = rules == Rules::Manifest && remark::may_be_in(source);
+    let has_remarks = rules.is_of_manifests() && remark::may_be_in(source);
     if !has_remarks && let Some(documents) = super::plain::read(source, limits, rules) {
         return Ok(documents);
     }
@@ -95,7 +104,7 @@ pub fn parse_with(source: &str, limits: &Limits, rules: Rules) -> Result<Vec<Doc
 pub(super) fn parse_events(source: &str, limits: &Limits, rules: Rules) -> Result<Vec<Document>, YamlError> {
     let mut options = Options::default();
     // kustomize cuts a file at its `---` lines before it reads it, which leaves directives without a document.
-    options.disallow_directives = rules == Rules::Manifest;
+    options.disallow_directives = rules.is_of_manifests();
     options.set_emit_comments(false);
     options.emit_anchor_events = true;
     options.block_nesting_limit = limits.depth.saturating_add(1);

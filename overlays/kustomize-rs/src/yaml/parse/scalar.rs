@@ -72,7 +72,7 @@ impl Builder<'_> {
                 }
                 match self.resolve_tagged(&text, style, tag, span) {
                     // kustomize finds this out when it prints the object, if it is still there.
-                    Err(error) if self.rules == Rules::Manifest && error.kind == YamlErrorKind::Value => {
+                    Err(error) if self.rules.is_of_manifests() && error.kind == YamlErrorKind::Value => {
                         let mut node = Node::with_span(Value::String(text.into()), span);
                         node.set_style(Style::Misfit);
                         return Ok(node);
@@ -98,7 +98,7 @@ impl Builder<'_> {
 
     fn resolve(&self, text: &str) -> Scalar {
         match self.rules {
-            Rules::Manifest if text.is_empty() && self.in_flow_mapping() => Scalar::Text,
+            Rules::Manifest | Rules::Values if text.is_empty() && self.in_flow_mapping() => Scalar::Text,
             rules => resolve_with(text, rules),
         }
     }
@@ -144,6 +144,10 @@ impl Builder<'_> {
             return Ok(Key::Merge(span));
         }
         let node = self.scalar_node(Cow::Borrowed(text), style, tag, span)?;
+        let is_text = node.as_str().is_some() && node.hidden_type().is_none();
+        if self.rules == Rules::Values && !is_text {
+            return Ok(Key::Misfit(text.into(), span));
+        }
         let key = match node.value {
             Value::String(text) => text,
             Value::Int(number) => number.to_string().into(),
@@ -151,7 +155,7 @@ impl Builder<'_> {
             Value::Bool(value) if self.rules == Rules::V2 => value.to_string().into(),
             Value::Float(number) if self.rules == Rules::V2 => float_text(number).into(),
             // kustomize finds this out when it prints the object, if it is still there.
-            Value::Bool(_) | Value::Null | Value::Float(_) if self.rules == Rules::Manifest => {
+            Value::Bool(_) | Value::Null | Value::Float(_) if self.rules.is_of_manifests() => {
                 return Ok(Key::Misfit(text.into(), span));
             }
             _ => {
