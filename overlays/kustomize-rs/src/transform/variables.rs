@@ -1,5 +1,6 @@
 //! `vars`: `$(NAME)` in the fields that may hold one.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::field::{Create, apply};
@@ -156,13 +157,17 @@ fn indices(path: &[String]) -> Vec<String> {
     result
 }
 
-/// A text in which variables are looked for. A `<<` that was read without quotes is none, even where it merges nothing.
-fn text_of(node: &Node) -> Option<&str> {
+/// A text in which variables are looked for: also what kustomize made itself and gave no type. A `<<` that was read without quotes is none, even where
+/// it merges nothing.
+fn text_of(node: &Node) -> Option<Cow<'_, str>> {
+    if node.style() == Style::Untyped {
+        return node.scalar_text();
+    }
     let is_read = match node.style() {
         Style::Plain => node.span.line() > 0,
         style => style == Style::Written,
     };
-    node.untyped_text().filter(|text| !(*text == "<<" && is_read))
+    node.untyped_text().filter(|text| !(*text == "<<" && is_read)).map(Cow::Borrowed)
 }
 
 fn expand_node(node: &mut Node, values: &mut Values<'_>) -> Result<(), BuildError> {
@@ -174,7 +179,7 @@ fn expand_node(node: &mut Node, values: &mut Values<'_>) -> Result<(), BuildErro
         Value::Mapping(mapping) => {
             for entry in mapping.iter_mut() {
                 if let Some(text) = text_of(&entry.value) {
-                    let expanded = expand(text)?;
+                    let expanded = expand(&text)?;
                     entry.value.set_plainly(expanded);
                 }
             }
@@ -184,13 +189,13 @@ fn expand_node(node: &mut Node, values: &mut Values<'_>) -> Result<(), BuildErro
                 let Some(text) = text_of(item) else {
                     return Err(BuildError::transform("a list with variables holds something that is no text"));
                 };
-                let expanded = expand(text)?;
+                let expanded = expand(&text)?;
                 item.set_plainly(expanded);
             }
         }
         _ => {
             if let Some(text) = text_of(node) {
-                let expanded = expand(text)?;
+                let expanded = expand(&text)?;
                 node.set_plainly(expanded);
             }
         }
