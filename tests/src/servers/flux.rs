@@ -1,4 +1,4 @@
-//! Flux: its source and kustomize controllers.
+//! Flux: its source and kustomize controllers, and those that a test asks for.
 
 use std::process::Command;
 use std::time::Duration;
@@ -70,6 +70,32 @@ impl Flux {
         let (mut helm, health) = start(programs, server, Self::HELM, |_| {})?;
         helm.wait_until(READY, || answers(health, "/readyz")).await?;
         Ok(helm)
+    }
+
+    /// What has to be built for [`Flux::notification`].
+    pub const NOTIFICATION: &'static str = "notification-controller";
+
+    /// Defines `Alerts`, `Providers` and `Receivers`, starts the controller that tells others of events, and has the kustomize controller tell it of
+    /// what it does from now on.
+    ///
+    /// # Errors
+    /// When one of them does not start; with the end of its log.
+    pub async fn notification(&mut self, programs: &Programs, server: &ApiServer) -> anyhow::Result<Process> {
+        let module = programs.module(Self::NOTIFICATION, "github.com/fluxcd/notification-controller")?;
+        define(&server.client().await?, &kustomized(&module, "config/crd")?).await?;
+        let events = format!("127.0.0.1:{}", free_port()?);
+        let receiver = format!("127.0.0.1:{}", free_port()?);
+        let (mut notification, health) = start(programs, server, Self::NOTIFICATION, |command| {
+            command.arg(format!("--events-addr={events}")).arg(format!("--receiverAddr={receiver}"));
+        })?;
+        notification.wait_until(READY, || answers(health, "/readyz")).await?;
+        self.kustomize.kill()?;
+        let (kustomize, health) = start(programs, server, Self::NEEDED[1], |command| {
+            command.arg(format!("--events-addr=http://{events}/"));
+        })?;
+        self.kustomize = kustomize;
+        self.kustomize.wait_until(READY, || answers(health, "/readyz")).await?;
+        Ok(notification)
     }
 }
 
