@@ -56,6 +56,7 @@ fn rewrite(
         if fields.is_empty() {
             continue;
         }
+        expect_group(object, &referrer.state.origin.file)?;
         let namespaces = subject_namespaces(object, &referrer.current.gvk.kind)?;
         let role_reference = role_reference(object);
         for (target, spec) in fields.iter() {
@@ -123,6 +124,16 @@ impl Candidate<'_> {
         let is_kind = if selector.kind.is_empty() { !self.state.previous.is_empty() } else { had_kind(&selector.kind) };
         is_kind && self.current.gvk.is_selected(&any_kind)
     }
+}
+
+/// kustomize compares an object that may name others with what it has read of it, and never finds an empty group again.
+fn expect_group(object: &Node, file: &str) -> Result<(), BuildError> {
+    let odd = object.get("apiVersion").filter(|node| node.scalar_text().is_some_and(|text| text.starts_with('/')));
+    odd.map_or(Ok(()), |node| {
+        let text = node.scalar_text().unwrap_or_default();
+        let error = BuildError::transform(format!("the apiVersion `{text}` has no group before its slash"));
+        Err(error.hint("name the group, or leave the slash out").at(file, node.span))
+    })
 }
 
 /// Namespaces of the service accounts that a role binding names.
