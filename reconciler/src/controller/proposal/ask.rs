@@ -56,6 +56,7 @@ impl Controller {
         let mut result = Asked::default();
         // What is decided is proposed on the branch as it is now, as far as the cluster's own folders are the same there.
         let reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
+        let considered = board.stacks(&self.planner, &reading).await?;
         let stacks = board.stacks_again(&self.planner, &reading).await?;
         self.tell_rejected(&reading, board, positions).await;
         let mut groups = self.wanted(&reading, positions, &mut result)?;
@@ -64,6 +65,11 @@ impl Controller {
         }
         for (branch, wanted) in groups {
             let stack = stacks.get(&branch).map(Arc::as_ref);
+            let as_considered = |stack: &Stack| considered.get(&branch).is_some_and(|known| known.head == stack.head);
+            if stack.is_some_and(|stack| stack.is_edited() && !as_considered(stack)) {
+                // What people changed while this pass went on is looked at before anything takes its place.
+                continue;
+            }
             let failed = &mut result.failed;
             match self.bring(&reading, board, &branch, stack, &wanted, positions, undecided, failed).await {
                 Ok(Told::Nothing) => {}

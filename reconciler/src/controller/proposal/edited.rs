@@ -8,15 +8,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use overlays::{RenderedTree, RepoPath};
-use rollout::{AcceptedEdit, StagePlan};
+use rollout::AcceptedEdit;
 
 use super::asked;
 use super::board::Board;
 use super::group::Group;
 use super::objects::{changed, plain};
 use super::stack::Stack;
+use super::take_up::{EditedFile, keep_proposed, names, take_up};
 use crate::controller::directory::ClusterDirectory;
-use crate::controller::edits::{self, Edit};
+use crate::controller::edits;
 use crate::controller::parts::Part;
 use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
@@ -98,14 +99,12 @@ fn on_stack(
     if stage.policy.accept_edits {
         let snapshot = planner.repository().deploy_snapshot(&reading.layout, &proposed.commit)?;
         known = edits::of_directory(&ClusterDirectory::read(&snapshot, &view.name)?)?;
-        known.retain(|(edit, bytes)| {
-            let may_be = || edits::objection(&view.name, stage, part, &edit.path, Some(bytes)).is_none();
-            edit.stage == stage.stage && !view.plan.edits.contains(edit) && may_be()
-        });
+        keep_proposed(&mut known, &view.plan, stage, part);
     }
     let mut edited = None;
     if is_edited {
-        edited = Some(match take_up(planner.repository(), reading, &view, stage, part, stack, &mut known)? {
+        let files = files(planner.repository(), reading, stack)?;
+        edited = Some(match take_up(&view.name, stage, part, &files, &mut known)? {
             None => Edited::TakenUp,
             Some(reason) => Edited::Refused(reason),
         });
@@ -113,66 +112,6 @@ fn on_stack(
     let is_other = !known.is_empty() || edited == Some(Edited::TakenUp);
     let view = if is_other { Arc::new(planner.edited_view(reading, &view, &known)?) } else { view };
     Ok(Considered { view, edited })
-}
-
-/// Adds what people changed above what is proposed to what is `known`. What speaks against it: then nothing was added.
-fn take_up(
-    repository: &Repository,
-    reading: &FleetReading,
-    view: &ClusterView,
-    stage: &StagePlan,
-    part: &Part,
-    stack: &Stack,
-    known: &mut Vec<Edit>,
-) -> Result<Option<String>, PlanError> {
-    let mut all = known.clone();
-    let files = files(repository, reading, stack)?;
-    for file in &files {
-        let path = plain(&file.path);
-        let refused = |why: &str| Ok(Some(format!("{} changed `{path}`: {why}", names(&file.by))));
-        if !file.is_inside {
-            return refused("it is not below the deploy path");
-        }
-        if let Some(why) = edits::objection(&view.name, stage, part, &file.path, file.after.as_ref()) {
-            return refused(&why);
-        }
-        let rendered = part.rendered.get(&file.path).or_else(|| part.after.get(&file.path));
-        let (Some(rendered), Some(after), Some(before)) = (rendered, &file.after, &file.before) else {
-            return refused("files are neither added nor removed");
-        };
-        let earlier = all.iter().position(|(edit, _)| edit.path == file.path).map(|place| all.swap_remove(place));
-        let is_of = before == rendered
-            || part.after.get(&file.path) == Some(before)
-            || earlier.as_ref().is_some_and(|(_, bytes)| bytes == before);
-        if !is_of {
-            return refused("the source branch renders another file by now");
-        }
-        let digests = (edits::file_digest(&file.path, rendered)?, edits::file_digest(&file.path, after)?);
-        let (Some(rendered), Some(edited)) = digests else { return refused("that is no path") };
-        // Taken back to what is rendered it is none, unless another one lies on the deploy branch.
-        if rendered == edited && !part.rendered.files.contains_key(file.path.as_str()) {
-            continue;
-        }
-        let mut by = file.by.clone();
-        by.extend(earlier.into_iter().flat_map(|(edit, _)| edit.by).filter(|name| !file.by.contains(name)));
-        let edit = AcceptedEdit { path: file.path.clone(), stage: stage.stage.clone(), rendered, edited, by };
-        all.push((edit, Arc::clone(after)));
-    }
-    all.sort_by(|(one, _), (other, _)| one.path.cmp(&other.path));
-    *known = all;
-    Ok(None)
-}
-
-/// A file that people changed on a branch.
-#[derive(Clone, Debug)]
-struct EditedFile {
-    /// From the top of the deploy tree, as far as it is inside of that.
-    path: String,
-    is_inside: bool,
-    before: Option<Arc<[u8]>>,
-    after: Option<Arc<[u8]>>,
-    /// Who, by git's word, the latest first.
-    by: Vec<String>,
 }
 
 /// The files that people changed above what is proposed on a branch.
@@ -259,12 +198,6 @@ fn entry(path: &str, by: &[String], before: Option<&Arc<[u8]>>, after: Option<&A
     let more = objects.len().saturating_sub(TOLD);
     let more = (more > 0).then(|| format!("{who}: and {more} more objects"));
     objects.iter().take(TOLD).map(|object| format!("{who}: {object}")).chain(more).collect()
-}
-
-/// Names as part of a text that a forge shows.
-fn names(by: &[String]) -> String {
-    let name = |name: &String| plain(name.split_once(" <").map_or(name.as_str(), |(name, _)| name));
-    if by.is_empty() { "somebody".to_owned() } else { by.iter().map(name).collect::<Vec<_>>().join(", ") }
 }
 
 /// Whether anything of what is proposed for this subject is an edit that nobody has looked at yet.

@@ -1,13 +1,15 @@
-//! 50,000 orders in which people, processes and the forge can do what they do: nothing lands that was not approved as it is, nothing that was
-//! approved is lost, and there is at most one open pull request for a stage.
+//! 50,000 orders in which people, processes and the forge can do what they do: nothing lands that was not approved as it is, no edit of people
+//! either, nothing that was approved is lost, and there is at most one open pull request for a stage.
 //!
-//! What decides is the real thing: `step` on a simulated cluster, what the comments and reviews below a pull request come to, and the marks in
-//! its text. Git and the forge are values here, and what carries a decision out is told again in the few lines of `carry.rs`, call by call, so that
+//! What decides is the real thing: `step` on a simulated cluster, what the comments and reviews below a pull request come to, the marks in
+//! its text, which edits are taken up and hold, and what makes a commit ours. Git and the forge are values here, and what carries a decision out is told again in the few lines of `carry.rs`, call by call, so that
 //! a process can die and another one act between any two of them. The whole controller is run by `tests/tests/controller/forge/interleavings.rs`.
 //!
 //! `STEPGATE_INTERLEAVINGS` says how many are tried, `STEPGATE_SEED` tries one alone and prints what was done.
 
 mod carry;
+mod edits;
+mod look;
 mod people;
 mod scene;
 
@@ -43,9 +45,11 @@ fn nothing_lands_that_was_not_approved_and_nothing_approved_is_lost() {
     }
     println!("{count} interleavings in {:.0?}: {totals:?}", started.elapsed());
     // Everything that is said to be tried was.
-    let Totals { pushes, edits, approvals, merges, stale, closed, reopened, kills, errors, lost } = totals;
+    let Totals { pushes, edits, taken_up, landed, left_out, forged, approvals, .. } = totals;
+    let Totals { merges, stale, closed, reopened, kills, errors, lost, .. } = totals;
     if count >= FEW {
-        for tried in [pushes, edits, approvals, merges, stale, closed, reopened, kills, errors, lost] {
+        let of_edits = [pushes, edits, taken_up, landed, left_out, forged];
+        for tried in [approvals, merges, stale, closed, reopened, kills, errors, lost].into_iter().chain(of_edits) {
             assert!(tried > 0, "{totals:?}");
         }
     }
@@ -56,6 +60,13 @@ fn nothing_lands_that_was_not_approved_and_nothing_approved_is_lost() {
 struct Totals {
     pushes: usize,
     edits: usize,
+    /// Edits that became what is proposed.
+    taken_up: usize,
+    /// Those that landed, or were merged before they were looked at.
+    landed: usize,
+    /// Edits that another proposal does not have.
+    left_out: usize,
+    forged: usize,
     approvals: usize,
     merges: usize,
     stale: usize,
@@ -72,6 +83,10 @@ impl Totals {
         let count = |word: &str| scene.told.iter().filter(|line| line.contains(word)).count();
         self.pushes += count("push ");
         self.edits += count("edits");
+        self.taken_up += count("takes up");
+        self.landed += scene.landed_by.keys().filter(|(_, version)| *version >= edits::EDITED).count();
+        self.left_out += count("is left out");
+        self.forged += count("forges");
         self.approvals += count("approves") + count("reviews");
         self.merges += count("merges");
         self.stale += count("a stale one");

@@ -32,6 +32,7 @@ mod sections;
 mod show;
 mod stack;
 mod status;
+mod take_up;
 mod tell;
 mod text;
 mod thread;

@@ -1,6 +1,6 @@
 //! Whether a proposed commit is the one that Stepgate would make. Its message alone says nothing: whoever may push the branch can write that.
 
-use rollout::{LedgerState, Plan, StageRecord};
+use rollout::{Ledger, LedgerState, Plan, StageId, StageRecord, TreeDigest};
 
 use super::stack::Proposal;
 use crate::controller::Controller;
@@ -32,11 +32,21 @@ pub(super) fn is_ours(
     if tree_digest(&directory.files)? != tree {
         return Ok(false);
     }
-    let (before, wanted) = (tree_digest(&part.before)?, tree_digest(&part.after)?);
-    let is_record =
-        |record: &StageRecord| record.stage == part.stage && record.before == before && record.after == wanted;
-    let known =
-        view.directory.ledger().filter(|known| known.rollout == plan.rollout_id && known.state == LedgerState::Running);
+    let stage = (&part.stage, &tree_digest(&part.before)?, &tree_digest(&part.after)?);
+    Ok(records(ledger, view.directory.ledger(), plan, stage)
+        && changes_nothing_else(repository, reading, view, proposal)?)
+}
+
+/// Whether a ledger records one more stage than the deployed one, and nothing else than its plan says: of the stage its name and the digests
+/// of its part before and after.
+pub(super) fn records(
+    ledger: &Ledger,
+    deployed: Option<&Ledger>,
+    plan: &Plan,
+    (stage, before, after): (&StageId, &TreeDigest, &TreeDigest),
+) -> bool {
+    let is_record = |record: &StageRecord| record.stage == *stage && record.before == *before && record.after == *after;
+    let known = deployed.filter(|known| known.rollout == plan.rollout_id && known.state == LedgerState::Running);
     let (stages, approvals) = known.map_or((0, 0), |known| (known.stages.len(), known.approvals.len()));
     // Whose approval it has is found out when it lands, and never said before.
     let open = ledger
@@ -44,7 +54,7 @@ pub(super) fn is_ours(
         .iter()
         .skip(approvals)
         .all(|approved| approved.by.is_none() && approved.approvers.is_empty() && approved.overridden.is_none());
-    let same = ledger.cluster == plan.cluster
+    ledger.cluster == plan.cluster
         && ledger.rollout == plan.rollout_id
         && ledger.plan == plan.digest
         && ledger.target == plan.target
@@ -52,8 +62,7 @@ pub(super) fn is_ours(
         && ledger.state == LedgerState::Running
         && ledger.stages.len() == stages + 1
         && ledger.stages.last().is_some_and(is_record)
-        && open;
-    Ok(same && changes_nothing_else(repository, reading, view, proposal)?)
+        && open
 }
 
 fn changes_nothing_else(

@@ -1,11 +1,15 @@
 //! What people and the forge do, in any order.
 
-use rollout::{CommitId, Landing, LedgerState, StageName};
+use std::sync::Arc;
+
+use rollout::{AcceptedEdit, CommitId, Landing, LedgerState, StageName};
 use simulator::Random;
-use simulator::model::tree_digest;
+use simulator::model::{Parts, part_digest, tree_digest};
 
 use super::carry::Process;
+use super::edits::{BY_HAND, EDITED, file, text};
 use super::scene::{Deployed, Proposed, Scene, branch_of};
+use crate::controller::edits::file_digest;
 use crate::forge::{Comment, PullRequestState, Review};
 
 impl Scene {
@@ -36,7 +40,8 @@ impl Scene {
                 self.told.push(format!("push {wanted:?}"));
                 self.push_source(wanted);
             }
-            (1, Some(branch), _) => self.edit(&branch, who),
+            (1, Some(branch), _) => self.edit(&branch, who, random),
+            (12, Some(branch), _) if random.chance(1, 4) => self.forge(&branch, random),
             (2..=4, _, Some(at)) => self.comment(at, who),
             (5, _, Some(at)) => self.review(at, who, random),
             (6, Some(branch), _) => {
@@ -70,15 +75,74 @@ impl Scene {
         }
     }
 
-    fn edit(&mut self, branch: &str, who: &str) {
+    /// Somebody writes another version onto a branch, or takes what was written back.
+    fn edit(&mut self, branch: &str, who: &str, random: &mut Random) {
         let proposed = self.objects[&self.branches[branch]].clone();
+        let rendered = self.wanted()[&proposed.commit.stage.name];
+        let wanted = EDITED + u32::try_from(random.below(3)).unwrap();
+        let version = match random.below(6) {
+            0 => BY_HAND,
+            1 => rendered,
+            2 => proposed.content.version,
+            _ => wanted,
+        };
+        self.write_above(branch, who, version);
+    }
+
+    /// A commit of somebody's above what is proposed.
+    fn write_above(&mut self, branch: &str, who: &str, version: u32) {
+        let mut proposed = self.objects[&self.branches[branch]].clone();
+        proposed.words.push((who.to_owned(), version));
+        let head = self.put(branch, proposed);
+        self.told.push(format!("{who} edits {branch}, version {version}: {head}"));
+    }
+
+    /// Somebody puts a commit there that says it is Stepgate's, for the same plan: with other files, whatever its ledger says of them, with an
+    /// edit that was never looked at, or with approvals that nobody gave.
+    fn forge(&mut self, branch: &str, random: &mut Random) {
+        let mut proposed = self.objects[&self.branches[branch]].clone();
+        let (name, version) = (proposed.commit.stage.name.clone(), EDITED + u32::try_from(random.below(3)).unwrap());
+        let how = random.below(4);
+        if how < 3 {
+            proposed.content.version = version;
+        }
+        if how > 0 && how < 3 {
+            let after = part_digest(&Parts::from([(name.clone(), version)]), &name);
+            proposed.content.recorded = version;
+            if let Some(record) = proposed.commit.ledger.stages.last_mut() {
+                record.after = after.clone();
+            }
+            proposed.commit.after = after;
+        }
+        if how == 2 {
+            let rendered = self.wanted()[&name];
+            let digest = |version| file_digest(&file(&name), &Arc::from(text(version).into_bytes())).unwrap().unwrap();
+            proposed.commit.ledger.edits = vec![AcceptedEdit {
+                path: file(&name),
+                stage: proposed.commit.stage.clone(),
+                rendered: digest(rendered),
+                edited: digest(version),
+                by: vec!["alice".to_owned()],
+            }];
+        }
+        if how == 3
+            && let Some(approved) = proposed.commit.ledger.approvals.last_mut()
+        {
+            approved.by = Some("alice".to_owned());
+        }
+        proposed.words.clear();
+        let head = self.put(branch, proposed);
+        self.told.push(format!("somebody forges {head} on {branch}, version {version}, {how}"));
+    }
+
+    fn put(&mut self, branch: &str, proposed: Proposed) -> CommitId {
         let head = self.id();
-        self.objects.insert(head.clone(), Proposed { edited: true, ..proposed });
+        self.objects.insert(head.clone(), proposed);
         self.branches.insert(branch.to_owned(), head.clone());
         if let Some(at) = self.open(branch) {
             self.pulls[at].head = head.to_string();
         }
-        self.told.push(format!("{who} edits {branch}: {head}"));
+        head
     }
 
     fn comment(&mut self, at: usize, who: &str) {
@@ -156,7 +220,11 @@ impl Scene {
         }
         let branches: Vec<String> = self.branches.keys().cloned().collect();
         for branch in branches {
-            if self.objects[&self.branches[&branch]].edited {
+            let proposed = &self.objects[&self.branches[&branch]];
+            if proposed.is_edited() && self.sources.len().is_multiple_of(2) {
+                let version = proposed.content.version;
+                self.write_above(&branch, "bob", version);
+            } else if proposed.is_edited() {
                 // Without its edits it is proposed anew.
                 self.branches.remove(&branch);
                 if let Some(at) = self.open(&branch) {

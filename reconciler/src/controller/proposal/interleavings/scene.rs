@@ -6,17 +6,15 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use rollout::{
     Approval, ApprovalRules, ClusterName, ClusterRole, CommitId, DeployCommit, DeployHead, Landing, Ledger, Plan,
-    PlanDigest, StageCommit, StageName, StagePolicy, StageTrailer, plan,
+    PlanDigest, StageCommit, StageName, StagePolicy, StageTrailer, TreeDigest,
 };
-use simulator::model::{ModelCluster, Parts, part_digest, tree_digest};
+use simulator::model::{ModelCluster, Parts, tree_digest};
 use simulator::{ClusterShape, DeployedCommit, Etcd, SimulatedCluster};
 
 use super::carry::Process;
+use super::edits::Content;
 use crate::controller::proposal::marks::Marks;
 use crate::forge::{Comment, PullRequest, PullRequestState, Review};
-
-/// A version that nobody wants: what somebody wrote by hand.
-pub const BY_HAND: u32 = 99;
 
 /// What lies on a branch.
 #[derive(Clone, Debug)]
@@ -24,7 +22,9 @@ pub struct Proposed {
     pub commit: StageCommit,
     /// The cluster's directory that it changes.
     pub on: Parts,
-    pub edited: bool,
+    pub content: Content,
+    /// What people made of it above it, each with the version that they want.
+    pub words: Vec<(String, u32)>,
 }
 
 /// A state of the deploy branch.
@@ -57,6 +57,10 @@ pub struct Scene {
     pub approved: BTreeMap<(PlanDigest, String), BTreeSet<String>>,
     /// Comments that approve what is shown since, by pull request and plan.
     pub standing: BTreeMap<(u64, PlanDigest), BTreeSet<String>>,
+    /// What each plan leads to, stage by stage: it never means anything else.
+    pub trees: BTreeMap<PlanDigest, BTreeMap<StageName, TreeDigest>>,
+    /// By which plan a version of a stage came last.
+    pub landed_by: BTreeMap<(StageName, u32), PlanDigest>,
     pub told: Vec<String>,
     ids: u64,
 }
@@ -75,6 +79,7 @@ impl Scene {
             timeout: Duration::from_secs(1_000_000),
             approval: Approval::Stage,
             approvers,
+            accept_edits: seed % 4 >= 2,
             ..StagePolicy::default()
         };
         let cluster = ModelCluster {
@@ -116,6 +121,8 @@ impl Scene {
             needed,
             approved: BTreeMap::new(),
             standing: BTreeMap::new(),
+            trees: BTreeMap::new(),
+            landed_by: BTreeMap::new(),
             told: Vec::new(),
             ids: 1,
         };
@@ -147,8 +154,7 @@ impl Scene {
 
     /// The plan of a source commit on a state of the deploy branch.
     pub fn plan_of(&self, source: usize, state: &Deployed) -> Plan {
-        let (id, wanted, _) = &self.sources[source];
-        plan(self.cluster.plan_input(id, &state.parts, wanted, state.ledger.clone()))
+        self.edited_plan(source, state, &[])
     }
 
     /// Puts a state onto the deploy branch.
@@ -164,22 +170,17 @@ impl Scene {
 
     /// Puts a proposed commit onto the deploy branch as it is, edits and all. Whether it goes there without a conflict.
     pub fn merge(&mut self, head: &CommitId, landing: Landing) -> bool {
-        let Some(Proposed { commit, on, edited }) = self.objects.get(head).cloned() else { return false };
+        let Some(Proposed { commit, on, content, words }) = self.objects.get(head).cloned() else { return false };
         if self.deployed().parts != on || self.deployed().ledger.as_ref().is_some_and(|ledger| *ledger == commit.ledger)
         {
             return false;
         }
         let mut parts = on;
-        let version = versions().find(|version| {
-            let mut tried = parts.clone();
-            tried.insert(commit.stage.name.clone(), *version);
-            part_digest(&tried, &commit.stage.name) == commit.after
-        });
-        parts.insert(commit.stage.name.clone(), version.unwrap());
+        parts.insert(commit.stage.name.clone(), content.recorded);
         let ledger = commit.ledger.clone().with_tree(tree_digest(&parts));
-        if edited {
-            parts.insert(commit.stage.name.clone(), BY_HAND);
-        }
+        let version = words.last().map_or(content.version, |(_, version)| *version);
+        parts.insert(commit.stage.name.clone(), version);
+        self.landed_by.insert((commit.stage.name.clone(), version), commit.plan.clone());
         let trailer =
             StageTrailer { cluster: commit.cluster.clone(), rollout: commit.rollout.clone(), stage: commit.stage };
         self.land(Deployed { parts, ledger: Some(ledger) }, landing, Some(trailer));
@@ -248,7 +249,10 @@ impl Scene {
             }
             let done =
                 self.deployed().ledger.as_ref().is_none_or(|ledger| ledger.state != rollout::LedgerState::Running);
-            if done && &self.deployed().parts == self.wanted() {
+            // What people changed and had approved stays, as long as the same is rendered.
+            let plan = self.edited_plan(self.sources.len() - 1, self.deployed(), &[]);
+            if done && plan.next_stage().is_none() {
+                self.assert_edits_approved();
                 return;
             }
             if round % 5 == 4 {
@@ -260,7 +264,7 @@ impl Scene {
 
     /// A plan that was approved by comments on what is shown, which is what is asked.
     fn owed(&self) -> Option<(u64, PlanDigest)> {
-        let plan = self.plan_of(self.sources.len() - 1, self.deployed());
+        let plan = self.considered(self.sources.len() - 1, self.deployed(), &self.branches).plan;
         let next = plan.next_stage()?;
         let at = self.open(&branch_of(&next.stage.name))?;
         let number = self.pulls[at].number;
@@ -269,7 +273,7 @@ impl Scene {
             .branches
             .get(&self.pulls[at].branch)
             .and_then(|head| self.objects.get(head))
-            .is_none_or(|it| it.edited);
+            .is_none_or(Proposed::is_edited);
         let enough = self.standing.get(&key).is_some_and(|who| who.len() >= usize::try_from(self.needed).unwrap());
         let held =
             self.deployed().ledger.as_ref().is_some_and(|ledger| ledger.tree != tree_digest(&self.deployed().parts));
@@ -280,11 +284,6 @@ impl Scene {
     fn stands_still(&self) -> bool {
         self.processes[0].said.contains("was merged")
     }
-}
-
-/// Versions that anything ever has.
-fn versions() -> impl Iterator<Item = u32> {
-    (40..50).chain([BY_HAND])
 }
 
 /// The branch on which a stage is asked for.
