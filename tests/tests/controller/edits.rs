@@ -189,6 +189,68 @@ fn what_may_not_be_edited_is_named_and_holds_until_it_is_taken_back() {
     }
 }
 
+/// What is proposed says this, and asks for another priority class.
+fn proposes(git: &Git, class: &str, wanted: &str) -> bool {
+    git.of_cluster("mgmt").is_some_and(|(_, head)| {
+        file(git, head, MANIFEST).contains(class) && file(git, head, "clusters/mgmt/proposal.md").contains(wanted)
+    })
+}
+
+#[test]
+fn an_edit_that_the_source_branch_overtakes_is_told_until_it_is_made_again() {
+    let wanted = "## Not part of this any more\n\n- Alice changed `clusters/mgmt/cert-manager/cert-manager.yaml`, and that is not part of this: \
+                  the source branch renders another file by now\n";
+    for taken_up_first in [true, false] {
+        let (fleet, controller) = asking("acceptEdits: true\n");
+        let git = Git::of(&fleet);
+        let (branch, _) = git.of_cluster("mgmt").unwrap();
+        edit(&git, &branch, "Alice", MANIFEST, class);
+        if taken_up_first {
+            fleet.run_until(&controller, |pass| waits_for_people(pass) && is_taken_up(&git));
+        }
+        fleet.edit(OVERLAY, |text| text.replace("system-node-critical", "other"));
+        fleet.run_until(&controller, |pass| waits_for_people(pass) && proposes(&git, "other", wanted));
+        // It is still said when the source branch has moved once more, and another process finds the same.
+        fleet.edit(OVERLAY, |text| text.replace("other", "another"));
+        fleet.run_until(&fleet.controller(), |pass| waits_for_people(pass) && proposes(&git, "another", wanted));
+        let (branch, head) = git.of_cluster("mgmt").unwrap();
+        fleet.run_until(&fleet.controller(), waits_for_people);
+        assert_eq!(git.of_cluster("mgmt"), Some((branch.clone(), head)));
+        edit(&git, &branch, "Alice", MANIFEST, |text| text.replace("another", "team-critical"));
+        fleet.run_until(&controller, |pass| waits_for_people(pass) && is_taken_up(&git));
+        assert!(!proposes(&git, "", "Not part of this any more"));
+    }
+}
+
+#[test]
+fn an_edit_that_is_not_accepted_is_told_when_it_goes() {
+    let (fleet, controller) = asking("acceptEdits: false\n");
+    let git = Git::of(&fleet);
+    let (branch, _) = git.of_cluster("mgmt").unwrap();
+    edit(&git, &branch, "Alice", MANIFEST, class);
+    fleet.run_until(&controller, |pass| waits_for_people(pass) && message(pass).contains("changed by"));
+    fleet.edit(OVERLAY, |text| text.replace("system-node-critical", "other"));
+    let wanted = "that is not part of this: stage cert-manager of mgmt accepts no edits";
+    fleet.run_until(&controller, |pass| waits_for_people(pass) && proposes(&git, "other", wanted));
+}
+
+#[test]
+fn a_commit_in_the_name_of_stepgate_is_replaced_and_told() {
+    let (fleet, controller) = asking("acceptEdits: true\n");
+    let git = Git::of(&fleet);
+    let (branch, head) = git.of_cluster("mgmt").unwrap();
+    edit(&git, &branch, "Mallory", MANIFEST, class);
+    let edited = git.0.find_commit(git.of_cluster("mgmt").unwrap().1).unwrap();
+    let ours = git.0.find_commit(head).unwrap();
+    // The same message on other files, in the place of what was proposed.
+    let (who, parent, tree) = (edited.author(), ours.parent(0).unwrap(), edited.tree().unwrap());
+    let forged = git.0.commit(None, &who, &who, ours.message().unwrap(), &tree, &[&parent]).unwrap();
+    git.0.reference(&format!("refs/heads/{branch}"), forged, true, "").unwrap();
+    let id: String = forged.to_string().chars().take(10).collect();
+    let wanted = format!("commit {id} lay here in Stepgate's name, written by Mallory as far as git tells");
+    fleet.run_until(&controller, |pass| waits_for_people(pass) && proposes(&git, "system-node-critical", &wanted));
+}
+
 #[test]
 fn an_edit_that_is_merged_before_it_is_taken_up_stops_the_cluster() {
     let (fleet, controller) = asking("acceptEdits: true\n");

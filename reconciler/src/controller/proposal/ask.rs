@@ -142,6 +142,7 @@ impl Controller {
         });
         let mut is_new = false;
         if !is_there {
+            let layers = self.with_lost(reading, branch, stack, wanted, layers)?;
             is_new = match self.rebuild(reading, branch, stack, layers, positions)? {
                 Some(rebuilt) => {
                     let is_new = stack.is_none_or(|stack| stack.head != rebuilt.head);

@@ -18,19 +18,20 @@ const EDITS_ROOM: usize = 6_000;
 /// Headings of the text, by which the text of a pull request takes it apart.
 pub(super) const ONE_WAY: &str = "There is no way back from";
 pub(super) const RISKS: &str = "Risks";
+pub(super) const LOST: &str = "Not part of this any more";
 pub(super) const EDITS: &str = "Changed by people";
 pub(super) const CHANGES: &str = "Changes";
 pub(super) const NOTES: &str = "Release notes";
 pub(super) const OBJECTS: &str = "What changes, object by object";
 pub(super) const EVIDENCE: &str = "What the gate before it saw";
 
-/// The text of a proposal.
+/// The text of a proposal. `lost` is what lay on its branch and is not part of it.
 pub(super) fn text(
     plan: &Plan,
     request: &ApprovalRequest,
     parts: &[Part],
-    branch: &BranchName,
-    deploy: &BranchName,
+    (branch, deploy): (&BranchName, &BranchName),
+    lost: &[String],
 ) -> String {
     let commit = &request.commit;
     let stages: Vec<&StagePlan> = match &request.scope {
@@ -45,6 +46,7 @@ pub(super) fn text(
         format!("# {title}\n\nRollout {} of source commit {}, plan {}.\n", plan.rollout_id, commit.source, commit.plan);
     list(&mut text, ONE_WAY, stages.iter().flat_map(|stage| named(stage, &stage.one_way)));
     list(&mut text, RISKS, stages.iter().flat_map(|stage| named(stage, &stage.risks)));
+    list(&mut text, LOST, lost.iter().cloned());
     let edits: Vec<String> =
         parts.iter().flat_map(|part| taken_up(part, &plan.edits)).map(|edit| format!("- {edit}\n")).collect();
     if !edits.is_empty() {

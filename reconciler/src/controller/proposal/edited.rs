@@ -115,7 +115,11 @@ fn on_stack(
 }
 
 /// The files that people changed above what is proposed on a branch.
-fn files(repository: &Repository, reading: &FleetReading, stack: &Stack) -> Result<Vec<EditedFile>, GitError> {
+pub(super) fn files(
+    repository: &Repository,
+    reading: &FleetReading,
+    stack: &Stack,
+) -> Result<Vec<EditedFile>, GitError> {
     let Some(top) = stack.parts.last() else { return Ok(Vec::new()) };
     let (before, after) = (repository.snapshot_of(&top.commit)?, repository.snapshot_of(&stack.head)?);
     let mut authors: Vec<(String, BTreeSet<String>)> = Vec::new();

@@ -18,6 +18,7 @@ mod group;
 #[cfg(test)]
 mod interleavings;
 mod landed;
+mod lost;
 mod marks;
 mod merge;
 mod mergers;

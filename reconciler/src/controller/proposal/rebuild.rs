@@ -7,6 +7,7 @@ use rollout::{ApprovalRequest, ClusterName, Plan};
 
 use super::ask::Position;
 use super::build::{Layer, build};
+use super::lost::lost;
 use super::stack::{Proposal, Stack};
 use super::wanted::Wanted;
 use super::{PREFIX, body, body_path};
@@ -33,20 +34,49 @@ impl Controller {
         };
         // As the branch is now: another process may have proposed it since the pass began.
         let known = stack.and_then(|stack| stack.proposal(&wanted.asking.subject(view)));
+        let mut forged = None;
         if let Some(known) = known.filter(|known| known.trailers.plan == wanted.asking.plan)
             && up_to_date(&known)?
-            && self.knows_as_ours(reading, view, wanted.plan, &known)?
         {
-            return Ok(Some(Layer::Known(view.name.clone(), known.commit)));
+            if self.knows_as_ours(reading, view, wanted.plan, &known)? {
+                return Ok(Some(Layer::Known(view.name.clone(), known.commit)));
+            }
+            forged = Some(known);
         }
         let Some(request) = wanted.request else { return Ok(None) };
-        self.draft(reading, branch, view, wanted.plan, request).map(|draft| Some(Layer::New(Box::new(draft))))
+        let on = (branch, stack, forged.as_ref());
+        self.draft(reading, on, view, wanted.plan, request).map(|draft| Some(Layer::New(Box::new(draft))))
+    }
+
+    /// The same where the branch is written anew for another reason: what people changed of a commit that stays goes all the same, so that is
+    /// made anew too and says so.
+    pub(super) fn with_lost(
+        &self,
+        reading: &FleetReading,
+        branch: &BranchName,
+        stack: Option<&Stack>,
+        wanted: &BTreeMap<ClusterName, Wanted<'_>>,
+        layers: Vec<Layer>,
+    ) -> Result<Vec<Layer>, anyhow::Error> {
+        let again = |layer: Layer| {
+            let Layer::Known(cluster, _) = &layer else { return Ok(layer) };
+            let of = wanted.get(cluster).and_then(|wanted| Some((wanted, wanted.request?)));
+            match of.filter(|_| stack.is_some_and(|stack| stack.is_edited_for(cluster))) {
+                Some((wanted, request)) => {
+                    let view = &wanted.position.view;
+                    let draft = self.draft(reading, (branch, stack, None), view, wanted.plan, request)?;
+                    Ok(Layer::New(Box::new(draft)))
+                }
+                None => Ok(layer),
+            }
+        };
+        layers.into_iter().map(again).collect()
     }
 
     fn draft(
         &self,
         reading: &FleetReading,
-        branch: &BranchName,
+        (branch, stack, forged): (&BranchName, Option<&Stack>, Option<&Proposal>),
         view: &ClusterView,
         plan: &Plan,
         request: &ApprovalRequest,
@@ -61,7 +91,8 @@ impl Controller {
             Err(StaleDecision::Git(error)) => return Err(error.into()),
             Err(stale) => return Err(stale.into()),
         };
-        let text = body::text(plan, request, parts, branch, &reading.layout.branch);
+        let lost = lost(self.planner.repository(), reading, view, (plan, parts), stack, forged)?;
+        let text = body::text(plan, request, parts, (branch, &reading.layout.branch), &lost);
         draft.edits.insert(body_path(&view.name)?, Some(Arc::from(text.into_bytes())));
         Ok(draft)
     }

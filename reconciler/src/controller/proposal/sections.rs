@@ -1,6 +1,6 @@
 //! What a `proposal.md` says, taken apart again, for a text about several of them.
 
-use super::body::{CHANGES, EDITS, EVIDENCE, NOTES, OBJECTS, ONE_WAY, RISKS};
+use super::body::{CHANGES, EDITS, EVIDENCE, LOST, NOTES, OBJECTS, ONE_WAY, RISKS};
 
 /// What a `proposal.md` says, taken apart.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub(super) struct Sections {
     pub plan: String,
     pub one_way: Vec<String>,
     pub risks: Vec<String>,
+    /// What lay on the branch and is not part of it.
+    pub lost: Vec<String>,
     /// What people changed and is taken up, an entry of several lines for each object.
     pub edits: Vec<String>,
     /// Addresses of release notes.
@@ -34,6 +36,7 @@ impl Sections {
                 let list = match heading {
                     ONE_WAY => &mut sections.one_way,
                     RISKS => &mut sections.risks,
+                    LOST => &mut sections.lost,
                     EDITS => &mut sections.edits,
                     NOTES => &mut sections.notes,
                     OBJECTS => &mut sections.objects,

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use rollout::{ApprovalScope, ClusterName};
+use rollout::{ApprovalScope, ClusterName, CommitId};
 
 use super::ask::Position;
 use super::body_path;
 use super::close::Left;
 use super::edited;
 use super::marks::Marks;
+use super::sections::Sections;
 use super::show::Showing;
 use super::text::{Content, Proposed, since};
 use super::thread::Thread;
@@ -16,6 +17,9 @@ use crate::controller::Controller;
 use crate::controller::planner::FleetReading;
 use crate::forge::ForgeError;
 use crate::git::GitError;
+
+/// By how many characters a line is known.
+const BEGIN: usize = 200;
 
 impl Controller {
     /// Title and text of a pull request: those of the proposed commits, with what is missing now, so that they stay as long as these do.
@@ -57,6 +61,7 @@ impl Controller {
         let mut lines = open.map(|thread| since(&thread.pull.body)).unwrap_or_default();
         if open.is_some() {
             lines.extend(self.what_changed(reading, showing, &before));
+            tell_lost(&proposed, &showing.stack.head, &mut lines);
         }
         let branches = (showing.branch.as_str(), reading.layout.branch.as_str());
         let edits = match showing.stack.is_edited() {
@@ -118,6 +123,21 @@ impl Controller {
             Some(_) if position.held => Some(Left::Held),
             Some(asking) if asking.said.held_by.is_some() => Some(Left::Apart),
             Some(_) => None,
+        }
+    }
+}
+
+/// Says once what lay on the branch and is not part of what is proposed.
+fn tell_lost(proposed: &[Proposed<'_>], head: &CommitId, lines: &mut Vec<String>) {
+    let head: String = head.as_str().chars().take(10).collect();
+    for it in proposed {
+        for lost in Sections::read(&it.text).lost {
+            let line = format!("{}: {lost}", it.cluster);
+            // Lines are cut where they are too long.
+            let begin: String = line.chars().take(BEGIN).collect();
+            if !lines.iter().any(|known| known.contains(&begin)) {
+                lines.push(format!("{head}: {line}"));
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use rollout::ClusterName;
 
-use super::body::{CHANGES, EDITS, NOTES, OBJECTS, ONE_WAY, RISKS, folded};
+use super::body::{CHANGES, EDITS, LOST, NOTES, OBJECTS, ONE_WAY, RISKS, folded};
 use super::marks::Marks;
 use super::room::{ELSEWHERE, LONGEST, cell, fitting, shared, shortened};
 use super::sections::Sections;
@@ -87,6 +87,7 @@ impl Content<'_> {
         };
         text.push_str(&under(ONE_WAY, &of_all(|sections| &sections.one_way, room / 6, "lines")));
         text.push_str(&under(RISKS, &of_all(|sections| &sections.risks, room / 6, "lines")));
+        text.push_str(&under(LOST, &of_all(|sections| &sections.lost, room / 12, "lines")));
         text.push_str(&under(EDITS, &of_all(|sections| &sections.edits, room / 12, "changes")));
         let end = format!(
             "\n## What to do\n\nMerging `{branch}` into `{base}` approves and commits this for every cluster above; `stepgate approve CLUSTER --yes` does it \

@@ -87,6 +87,43 @@ fn an_accepted_edit_is_shown_and_asked_for_anew_and_lands() {
 }
 
 #[test]
+fn an_edit_that_the_source_branch_overtakes_is_told_in_the_pull_request() {
+    isolated(
+        "forge::edited::an_edit_that_the_source_branch_overtakes_is_told_in_the_pull_request",
+        Gitea::NEEDED,
+        async |programs| {
+            let scene = Scene::with_policy(&programs, RULES).await?;
+            scene.gitea.permit("stepgate", Permission::Admin).await?;
+            let fleet = &scene.fleet;
+            let controller = fleet.controller();
+            scene.edit("class-a");
+            let pull = scene.the_pull(&controller).await?;
+            let branch = text(&pull["head"], "ref").to_owned();
+            edit(&scene, "alice", &branch, "class-a", "class-of-alice").await?;
+            // The branch moves before anybody has looked, and once more after what was lost is told.
+            let mut body = String::new();
+            for class in ["class-b", "class-c"] {
+                scene.edit(class);
+                fleet.pass(&controller);
+                let again = scene.the_pull(&controller).await?;
+                assert_eq!(number(&again), number(&pull));
+                body = text(&again, "body").replace("\r\n", "\n");
+                let lost = "alice changed `clusters/mgmt/cert-manager/cert-manager.yaml`, and that is not part of this: the source branch renders another \
+                            file by now";
+                for wanted in [format!("## Not part of this any more\n\n- {lost}"), format!(": mgmt: {lost}")] {
+                    assert!(body.contains(&wanted), "{wanted} is missing in\n{body}");
+                }
+                assert_eq!(body.matches(": mgmt: alice changed").count(), 1, "{body}");
+            }
+            fleet.pass(&fleet.controller());
+            let again = scene.the_pull(&controller).await?;
+            assert_eq!(text(&again, "body").replace("\r\n", "\n"), body, "it is told once");
+            Ok(())
+        },
+    );
+}
+
+#[test]
 fn an_edit_that_is_not_accepted_is_shown_and_holds() {
     isolated("forge::edited::an_edit_that_is_not_accepted_is_shown_and_holds", Gitea::NEEDED, async |programs| {
         let scene = Scene::start(&programs).await?;

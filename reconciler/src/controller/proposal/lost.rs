@@ -1,0 +1,124 @@
+//! What goes from a proposed branch when it is made anew: what people changed and the new commit does not have, and commits in Stepgate's name
+//! that Stepgate would not make. The proposal says so, since nothing else keeps it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rollout::{ClusterName, Plan};
+
+use super::body_path;
+use super::edited::files;
+use super::objects::plain;
+use super::room::line;
+use super::sections::Sections;
+use super::stack::{Proposal, Stack};
+use super::take_up::names;
+use crate::controller::directory::{ClusterDirectory, cluster_folder, flux_folder};
+use crate::controller::edits::{Edit, file_digest, objection, of_directory};
+use crate::controller::parts::Part;
+use crate::controller::planner::{ClusterView, FleetReading};
+use crate::git::{GitError, Repository};
+
+/// The most lines that one proposal says of it.
+const TOLD: usize = 20;
+
+/// A file as somebody wanted it, and who; none where it was to go.
+type Wanted = (Vec<String>, Option<Arc<[u8]>>);
+
+/// What the commit of a cluster that is made anew does not have of what lies on its branch, a line each. `forged` is what lies there in
+/// Stepgate's name.
+///
+/// # Errors
+/// [`GitError`] when commits cannot be read.
+pub(super) fn lost(
+    repository: &Repository,
+    reading: &FleetReading,
+    view: &ClusterView,
+    (plan, parts): (&Plan, &[Part]),
+    stack: Option<&Stack>,
+    forged: Option<&Proposal>,
+) -> Result<Vec<String>, GitError> {
+    let mut lines = Vec::new();
+    if let Some(forged) = forged {
+        lines.push(forgery(repository, forged)?);
+    }
+    let Some(stack) = stack else { return Ok(lines) };
+    let Some(proposed) = stack.part(&view.name) else { return Ok(lines) };
+    let stage = plan.stages.iter().find(|stage| stage.stage == proposed.trailers.stage);
+    let part = parts.iter().find(|part| part.stage == proposed.trailers.stage);
+    let mut taken_up = Vec::new();
+    if forged.is_none() {
+        let snapshot = repository.deploy_snapshot(&reading.layout, &proposed.commit)?;
+        taken_up = of_directory(&ClusterDirectory::read(&snapshot, &view.name)?)?;
+    }
+    for (path, (by, after)) in wanted(repository, reading, view, stack, taken_up)? {
+        let now = part.and_then(|part| part.after.get(&path));
+        if now == after.as_ref() {
+            continue;
+        }
+        let why = match (stage, part) {
+            (Some(stage), Some(part)) => objection(&view.name, stage, part, &path, after.as_ref()),
+            _ => None,
+        };
+        let why = why.unwrap_or_else(|| "the source branch renders another file by now".to_owned());
+        lines.push(format!("{} changed `{}`, and that is not part of this: {why}", names(&by), plain(&path)));
+    }
+    // Whoever has not looked since the last time is told once more.
+    if forged.is_none() {
+        let snapshot = repository.deploy_snapshot(&reading.layout, &proposed.commit)?;
+        let text = snapshot.read(&body_path(&view.name)?).unwrap_or_default();
+        for told in Sections::read(&String::from_utf8_lossy(&text)).lost {
+            let is_of = |path: &str| told.contains(&format!("`{}`", plain(path)));
+            let again =
+                lines.iter().any(|known| line(known) == told) || plan.edits.iter().any(|edit| is_of(&edit.path));
+            if !again {
+                lines.push(told);
+            }
+        }
+    }
+    lines.truncate(TOLD);
+    Ok(lines)
+}
+
+/// What people want of the files of a cluster, as far as the branch shows it: taken up already, or written above what is proposed.
+fn wanted(
+    repository: &Repository,
+    reading: &FleetReading,
+    view: &ClusterView,
+    stack: &Stack,
+    mut taken_up: Vec<Edit>,
+) -> Result<BTreeMap<String, Wanted>, GitError> {
+    let mut wanted: BTreeMap<String, Wanted> = BTreeMap::new();
+    let deployed = view.directory.ledger().map(|ledger| ledger.edits.as_slice()).unwrap_or_default();
+    taken_up.retain(|(edit, _)| !deployed.contains(edit));
+    for (edit, bytes) in &taken_up {
+        wanted.insert(edit.path.clone(), (edit.by.clone(), Some(Arc::clone(bytes))));
+    }
+    for file in files(repository, reading, stack)?.into_iter().filter(|file| is_of(stack, &view.name, &file.path)) {
+        let earlier = taken_up.iter().find(|(edit, _)| edit.path == file.path);
+        let digest = file.after.as_ref().map(|after| file_digest(&file.path, after)).transpose()?.flatten();
+        // What was taken back is wanted by nobody.
+        match earlier {
+            Some((edit, _)) if digest.as_ref() == Some(&edit.rendered) => drop(wanted.remove(&file.path)),
+            Some(_) | None => drop(wanted.insert(file.path, (file.by, file.after))),
+        }
+    }
+    Ok(wanted)
+}
+
+/// Whether a file is this cluster's, or of none that is proposed on the branch.
+fn is_of(stack: &Stack, cluster: &ClusterName, path: &str) -> bool {
+    let is_below = |name: &ClusterName| {
+        [cluster_folder(name), flux_folder(name)].iter().any(|it| path.starts_with(&format!("{it}/")))
+    };
+    is_below(cluster) || stack.parts.iter().all(|part| !is_below(&part.trailers.cluster))
+}
+
+fn forgery(repository: &Repository, forged: &Proposal) -> Result<String, GitError> {
+    let commit: String = forged.commit.as_str().chars().take(10).collect();
+    let author = names(&[repository.author(&forged.commit)?]);
+    Ok(format!(
+        "commit {commit} lay here in Stepgate's name, written by {author} as far as git tells, and is not what Stepgate would commit: this takes its \
+         place"
+    ))
+}
