@@ -73,6 +73,8 @@ struct Memory {
     mergers: Mergers,
     /// The proposed commit that was found to be the one that Stepgate makes for this plan.
     proposed: Option<(CommitId, PlanDigest)>,
+    /// What went with a branch that was withdrawn, for whoever looks at the next proposal there.
+    lost: Option<(BranchName, Vec<String>)>,
 }
 
 /// What git says of a cluster, by digests: while it stays, a cluster that is done is done, and its plan is the same.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use rollout::LedgerState;
 
-use super::{ClusterView, FleetReading, PlanError, Planned, Planner};
+use super::making::Planned;
+use super::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::edits::Edit;
 use crate::controller::gather::Context;
 

@@ -2,29 +2,23 @@
 
 mod base;
 mod edited;
+mod making;
 mod reading;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use overlays::{
-    BundleFile, Charts, ClusterSpec, Fleet, Manifests, Problem, ReadFiles, Remembered, RenderRequest, RenderedCluster,
-    RenderedTree, Scope,
-};
-use rollout::{ClusterName, CommitId, LedgerState, Plan};
+use overlays::{Charts, Fleet, Manifests, Problem, ReadFiles, Remembered, Scope};
+use rollout::{ClusterName, CommitId};
 
+use making::Planned;
 pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, layout};
 
 use super::deploy::Histories;
 use super::deployed::DeployedVersions;
 use super::directory::ClusterDirectory;
-use super::edits;
-use super::gather::{self, Context};
 use super::inputs::SourceReading;
-use super::near::NearFiles;
-use super::parts::{self, Part};
-use super::{deploy, people, plan};
-use crate::cluster::{DeployedObjects, FluxReference};
+use super::{deploy, people};
+use crate::cluster::DeployedObjects;
 use crate::forge::{Forge, ForgeAccess, ForgeError, Forges};
 use crate::git::{BranchName, GitError, GitSnapshot, Heads, HistoryEntry, Repository};
 
@@ -259,88 +253,4 @@ impl Planner {
         let (known, head) = (&self.known.histories, reading.deploy_head());
         deploy::history(&self.repository, known, &reading.layout, cluster, head, directory.ledger())
     }
-
-    /// The plan that the ledger is carrying out, made again from its own source commit, where it is not the newest plan.
-    fn running_plan(&self, context: &Context<'_>, newest: &Plan) -> Result<Option<PlannedParts>, PlanError> {
-        let Some(ledger) = context.directory.ledger() else { return Ok(None) };
-        if ledger.state != LedgerState::Running || ledger.plan == newest.digest {
-            return Ok(None);
-        }
-        let source = self.source(self.repository.snapshot_of(&ledger.source)?)?;
-        let Some(cluster) = source.fleet.cluster(context.name.as_str()) else { return Ok(None) };
-        let Planned { plan, parts, .. } = self.plan(context, &source, cluster)?;
-        Ok(Some((plan, parts)))
-    }
-
-    fn plan(&self, context: &Context<'_>, source: &SourceReading, cluster: &ClusterSpec) -> Result<Planned, PlanError> {
-        let fleet = source.fleet.as_ref();
-        let files = NearFiles::new(source.files.as_ref());
-        let mut blocked = gather::blocks(fleet, context, cluster);
-        let bundle = match overlays::uses_bundle(fleet, cluster).then(|| overlays::bundle_for(fleet, cluster)) {
-            None => None,
-            Some(Ok(bundle)) => Some(bundle),
-            Some(Err(problem)) => {
-                blocked.push(gather::block(&problem));
-                None
-            }
-        };
-        let deployed_tree = context.directory.deployed(context.name);
-        let rendered = self.render(fleet, &files, cluster, bundle, &deployed_tree);
-        let deployed = gather::deployed_cluster(&deployed_tree, cluster);
-        let steps = gather::specification_steps(fleet, &deployed_tree, &rendered, cluster);
-        let groups: Vec<String> = cluster.worker_groups.iter().map(|group| group.name.clone()).collect();
-        let order = fleet.policy.worker_order(&cluster.name, &groups);
-        let mut parts = parts::cut(context.name, cluster, &context.directory.files, &rendered, &order, &steps)?;
-        let mut edits = edits::of_directory(context.directory)?;
-        edits.extend(context.proposed.iter().cloned());
-        let edits = edits::apply(&mut parts, &edits)?;
-        let changes =
-            bundle.map(|bundle| gather::component_changes(context, fleet, cluster, &bundle.bundles, deployed.as_ref()));
-        let kustomizations = gather::kustomizations(&rendered, context.name);
-        let facts = plan::Facts {
-            fleet,
-            base: context.base,
-            cluster,
-            name: context.name,
-            deployed: deployed.as_ref(),
-            directory: context.directory,
-            source: source.files.snapshot().commit(),
-            parts: &parts,
-            changes: &changes.unwrap_or_default(),
-            kustomizations: &kustomizations,
-            deployed_eksa: &context.deployed.eksa,
-            blocked,
-            warnings: gather::warnings(fleet, cluster, &rendered),
-        };
-        let plan = Plan { edits, ..rollout::plan(plan::input(&facts)?) };
-        Ok(Planned { plan, parts: parts.into(), kustomizations, reaches_far: files.reached_far() })
-    }
-
-    fn render(
-        &self,
-        fleet: &Fleet,
-        files: &NearFiles<'_>,
-        cluster: &ClusterSpec,
-        bundle: Option<&BundleFile>,
-        deployed: &RenderedTree,
-    ) -> RenderedCluster {
-        let (manifests, charts) = (self.sources.manifests(fleet), self.sources.charts(fleet));
-        overlays::render::render(&RenderRequest {
-            fleet,
-            cluster,
-            bundle,
-            deployed,
-            manifests: manifests.as_ref(),
-            charts: charts.as_ref(),
-            files,
-        })
-    }
-}
-
-/// A plan with the parts that its stages commit.
-struct Planned {
-    plan: Plan,
-    parts: Arc<[Part]>,
-    kustomizations: BTreeMap<String, FluxReference>,
-    reaches_far: bool,
 }

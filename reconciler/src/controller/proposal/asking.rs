@@ -8,7 +8,7 @@ use rollout::{
 };
 
 use super::board::Board;
-use super::command::Said;
+use super::conversation::Said;
 use super::edited::{Considered, Edited, is_taken_up_from};
 use super::group::Group;
 use super::marks::Marks;

@@ -7,7 +7,8 @@ use rollout::{ApprovalScope, ClusterName};
 use super::WITHDRAWN;
 use super::ask::{Position, has_landed};
 use super::board::Board;
-use super::room::whole;
+use super::body::LOST;
+use super::room::{line, whole};
 use super::stack::{Part, Stack};
 use super::status::context;
 use crate::controller::Controller;
@@ -57,6 +58,8 @@ impl Controller {
         stack: &Stack,
         positions: &BTreeMap<ClusterName, Position>,
     ) -> Result<(), GitError> {
+        let lost: String =
+            self.lost_with(reading, stack, positions)?.iter().map(|entry| format!("- {}\n", line(entry))).collect();
         if let Ok(Some(forge)) = self.planner.forge(reading) {
             self.remember_shown(&stack.branch, None);
             let closed = async {
@@ -87,7 +90,8 @@ impl Controller {
                     reasons.push(Left::Landed);
                 }
                 let reasons: Vec<&str> = reasons.into_iter().map(Left::reason).collect();
-                let body = whole(format!("{WITHDRAWN} {}\n\n{}", reasons.join(" "), pull.body));
+                let lost = if lost.is_empty() { lost } else { format!("{LOST}:\n\n{lost}\n") };
+                let body = whole(format!("{WITHDRAWN} {}\n\n{lost}{}", reasons.join(" "), pull.body));
                 forge.edit(pull.number, &Edit { title: None, body: Some(&body), close: true }).await
             };
             if let Err(error) = closed.await {

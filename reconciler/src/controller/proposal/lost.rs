@@ -6,18 +6,21 @@ use std::sync::Arc;
 
 use rollout::{ClusterName, Plan};
 
+use super::ask::Position;
 use super::body_path;
+use super::close::Left;
 use super::edited::files;
 use super::objects::plain;
 use super::room::line;
 use super::sections::Sections;
 use super::stack::{Proposal, Stack};
 use super::take_up::names;
+use crate::controller::Controller;
 use crate::controller::directory::{ClusterDirectory, cluster_folder, flux_folder};
 use crate::controller::edits::{Edit, file_digest, objection, of_directory};
 use crate::controller::parts::Part;
 use crate::controller::planner::{ClusterView, FleetReading};
-use crate::git::{GitError, Repository};
+use crate::git::{BranchName, GitError, Repository};
 
 /// The most lines that one proposal says of it.
 const TOLD: usize = 20;
@@ -25,18 +28,69 @@ const TOLD: usize = 20;
 /// A file as somebody wanted it, and who; none where it was to go.
 type Wanted = (Vec<String>, Option<Arc<[u8]>>);
 
+impl Controller {
+    /// What a commit that is made anew does not have of what lies on its branch, a line each, or lay there until it was withdrawn. `forged` is
+    /// what lies there in Stepgate's name.
+    ///
+    /// # Errors
+    /// [`GitError`] when commits cannot be read.
+    pub(super) fn lost(
+        &self,
+        reading: &FleetReading,
+        (branch, stack, forged): (&BranchName, Option<&Stack>, Option<&Proposal>),
+        view: &ClusterView,
+        planned: (&Plan, &[Part]),
+    ) -> Result<Vec<String>, GitError> {
+        let mut lines = lost(self.planner.repository(), reading, view, planned, stack, forged, false)?;
+        if stack.and_then(|stack| stack.part(&view.name)).is_none() {
+            let known = self.memory(&view.name).lost.filter(|(of, _)| of == branch);
+            lines.extend(known.into_iter().flat_map(|(_, lines)| lines));
+        }
+        self.remember(&view.name, |memory| memory.lost = None);
+        Ok(lines)
+    }
+
+    /// What goes with a branch that is withdrawn, a line each. The next proposal there says it too, unless this process dies before.
+    ///
+    /// # Errors
+    /// As [`Controller::lost`].
+    pub(super) fn lost_with(
+        &self,
+        reading: &FleetReading,
+        stack: &Stack,
+        positions: &BTreeMap<ClusterName, Position>,
+    ) -> Result<Vec<String>, GitError> {
+        let mut all = Vec::new();
+        for part in &stack.parts {
+            let cluster = &part.trailers.cluster;
+            let Some(position) = positions.get(cluster) else { continue };
+            if self.left(reading, part, positions)? == Left::Landed {
+                continue;
+            }
+            let planned = (&position.view.plan, position.view.parts.as_ref());
+            let lines = lost(self.planner.repository(), reading, &position.view, planned, Some(stack), None, true)?;
+            if !lines.is_empty() {
+                all.extend(lines.iter().map(|line| format!("{cluster}: {line}")));
+                self.remember(cluster, |memory| memory.lost = Some((stack.branch.clone(), lines)));
+            }
+        }
+        Ok(all)
+    }
+}
+
 /// What the commit of a cluster that is made anew does not have of what lies on its branch, a line each. `forged` is what lies there in
 /// Stepgate's name.
 ///
 /// # Errors
 /// [`GitError`] when commits cannot be read.
-pub(super) fn lost(
+fn lost(
     repository: &Repository,
     reading: &FleetReading,
     view: &ClusterView,
     (plan, parts): (&Plan, &[Part]),
     stack: Option<&Stack>,
     forged: Option<&Proposal>,
+    withdrawn: bool,
 ) -> Result<Vec<String>, GitError> {
     let mut lines = Vec::new();
     if let Some(forged) = forged {
@@ -52,11 +106,13 @@ pub(super) fn lost(
         taken_up = of_directory(&ClusterDirectory::read(&snapshot, &view.name)?)?;
     }
     for (path, (by, after)) in wanted(repository, reading, view, stack, taken_up)? {
-        let now = part.and_then(|part| part.after.get(&path));
+        let rendered = part.and_then(|part| part.rendered.get(&path)).filter(|_| withdrawn);
+        let now = rendered.or_else(|| part.and_then(|part| part.after.get(&path)));
         if now == after.as_ref() {
             continue;
         }
         let why = match (stage, part) {
+            _ if rendered.is_some() => Some("it went when the proposal was withdrawn".to_owned()),
             (Some(stage), Some(part)) => objection(&view.name, stage, part, &path, after.as_ref()),
             _ => None,
         };

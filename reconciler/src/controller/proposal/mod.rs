@@ -13,6 +13,7 @@ mod body;
 mod build;
 mod close;
 mod command;
+mod conversation;
 mod edited;
 mod group;
 #[cfg(test)]

@@ -7,7 +7,6 @@ use rollout::{ApprovalRequest, ClusterName, Plan};
 
 use super::ask::Position;
 use super::build::{Layer, build};
-use super::lost::lost;
 use super::stack::{Proposal, Stack};
 use super::wanted::Wanted;
 use super::{PREFIX, body, body_path};
@@ -91,7 +90,7 @@ impl Controller {
             Err(StaleDecision::Git(error)) => return Err(error.into()),
             Err(stale) => return Err(stale.into()),
         };
-        let lost = lost(self.planner.repository(), reading, view, (plan, parts), stack, forged)?;
+        let lost = self.lost(reading, (branch, stack, forged), view, (plan, parts))?;
         let text = body::text(plan, request, parts, (branch, &reading.layout.branch), &lost);
         draft.edits.insert(body_path(&view.name)?, Some(Arc::from(text.into_bytes())));
         Ok(draft)

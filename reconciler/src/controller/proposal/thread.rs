@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use rollout::{ClusterName, GivenApproval, Means, Person, PlanDigest, Roster};
 
-use super::command::{Conversation, Said, speakers};
+use super::command::speakers;
+use super::conversation::{Conversation, Said};
 use super::marks::Marks;
 use crate::controller::people::roster;
 use crate::controller::planner::FleetReading;

@@ -1,12 +1,15 @@
 //! Answering a proposal with Stepgate itself, where no forge does.
 
+mod error;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use rollout::{
-    ApprovalScope, ClusterName, CommitId, GivenApproval, LedgerState, Means, Plan, StageId, approval_rules,
-    approval_verdict,
+    ApprovalScope, CommitId, GivenApproval, LedgerState, Means, Plan, StageId, approval_rules, approval_verdict,
 };
+
+pub use error::AnswerError;
 
 use super::edited::consider_now;
 use super::group::Group;
@@ -16,8 +19,8 @@ use super::{ANSWERED, REJECTED_BY, asked};
 use crate::controller::commit::Signature;
 use crate::controller::people::facts::{self, Landed};
 use crate::controller::people::words::{Subject, paragraph};
-use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
-use crate::git::{BranchName, CommitDraft, CommitMessage, GitError, Identity, IdentityError};
+use crate::controller::planner::{ClusterView, FleetReading, Planner};
+use crate::git::{BranchName, CommitDraft, CommitMessage, Identity};
 
 /// What an answer came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,74 +42,6 @@ pub enum Consent<'a> {
     Word,
     /// Nothing but this reason: the rules are set aside.
     Override(&'a str),
-}
-
-/// Why there is nothing to answer, or the answer does not count.
-#[derive(Debug, thiserror::Error)]
-pub enum AnswerError {
-    /// Nothing is proposed.
-    #[error("nothing is proposed for cluster {0}")]
-    NothingProposed(ClusterName),
-    /// What is proposed is not what would be committed now.
-    #[error("what {branch} proposes is not what would be committed now: {reason}")]
-    Void {
-        /// The branch.
-        branch: BranchName,
-        /// What moved.
-        reason: &'static str,
-    },
-    /// People changed the proposed branch.
-    #[error("{0} was changed by people: it holds {1}, which does not come from Stepgate")]
-    Edited(BranchName, CommitId),
-    /// A branch moved meanwhile, or a rule of the repository refused the push.
-    #[error("{branch} could not be moved: {reason}")]
-    NotPushed {
-        /// The branch.
-        branch: BranchName,
-        /// Why.
-        reason: String,
-    },
-    /// No stage was reverted as often as its policy lets it be committed.
-    #[error("no stage of cluster {0} waits for another attempt")]
-    NothingReverted(ClusterName),
-    /// Approvals are counted where people are known.
-    #[error(
-        "approvals of cluster {0} are counted on the forge, and a commit's word is not known to be anybody's there"
-    )]
-    OnForge(ClusterName),
-    /// What the rules look at.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// Git.
-    #[error(transparent)]
-    Git(#[from] GitError),
-    /// Name or address cannot be written into a commit.
-    #[error(transparent)]
-    Identity(#[from] IdentityError),
-}
-
-impl AnswerError {
-    /// What helps.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::NothingProposed(cluster) | Self::NothingReverted(cluster) => {
-                Some(format!("`stepgate why {cluster}` says what it waits for"))
-            }
-            Self::Void { .. } => {
-                Some("let the controller (`stepgate run`) propose it anew, and look at that".to_owned())
-            }
-            Self::Edited(branch, _) => Some(format!(
-                "put what is wanted into the source branch and delete {branch}: it is proposed again without the edit"
-            )),
-            Self::NotPushed { .. } => Some("try again; look at the branch first".to_owned()),
-            Self::OnForge(cluster) => Some(format!(
-                "review the pull request, or comment `/stepgate approve` there; `stepgate approve {cluster} --override --reason TEXT` sets the \
-                 rules aside"
-            )),
-            Self::Git(error) | Self::Plan(PlanError::Git(error)) => error.hint(),
-            Self::Plan(_) | Self::Identity(_) => None,
-        }
-    }
 }
 
 /// Merges what is proposed for a cluster into the deploy branch, as it was proposed, on the word of whoever approves it; see [`answer`].

@@ -1,12 +1,14 @@
 //! From a rendered cluster to the input of its plan: stages with reasons, risks, one-way doors and what their gates expect.
 
+mod skew;
+
 use std::collections::BTreeMap;
 
 use kustomize_rs::yaml::Node;
 use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, RenderedTree, Weight};
 use rollout::{
-    Block, ClusterName, ClusterRole, CommitId, ComponentChange, Expectation, GroupVersions, PlanInput,
-    ProviderContracts, SkewFacts, StageInput, StageName, StagePolicy, VersionStep,
+    Block, ClusterName, ClusterRole, CommitId, ComponentChange, Expectation, PlanInput, StageInput, StageName,
+    StagePolicy,
 };
 
 use super::directory::{ClusterDirectory, cluster_folder, tree_digest};
@@ -82,7 +84,7 @@ pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
         deployed: tree_digest(&facts.directory.files)?,
         target: tree_digest(&target_tree(&facts.directory.files, facts.parts))?,
         stages,
-        skew: skew(facts),
+        skew: skew::skew(facts),
         policy: plan_policy(policy, &facts.cluster.name),
         blocked,
         warnings: facts.warnings.clone(),
@@ -246,70 +248,4 @@ fn machines(facts: &Facts<'_>, part: &Part, changes: &[ComponentChange]) -> u32 
         }
         _ => 0,
     }
-}
-
-fn skew(facts: &Facts<'_>) -> SkewFacts {
-    let step = |deployed: Option<&str>, target: &str| {
-        Some(VersionStep { deployed: deployed.map(str::to_owned), target: target.to_owned() })
-    };
-    let eksa = |spec: &ClusterSpec| match &spec.bundle_reference {
-        Some(overlays::BundleReference::EksaVersion(version)) => Some(version.clone()),
-        _ => None,
-    };
-    let workers = facts.cluster.worker_groups.iter().filter_map(|group| {
-        let before = facts.deployed.and_then(|spec| spec.worker_groups.iter().find(|known| known.name == group.name));
-        Some(GroupVersions {
-            group: group.name.parse().ok()?,
-            version: VersionStep {
-                deployed: before.map(|known| known.kubernetes_version.clone()),
-                target: group.kubernetes_version.clone(),
-            },
-        })
-    });
-    let core = facts
-        .changes
-        .get(&StageName::Capi)
-        .and_then(|changes| changes.iter().find(|change| change.component == "clusterAPI"));
-    let others = |managed: bool| facts.deployed_eksa.iter().filter(move |(name, _)| managed && *name != facts.name);
-    let manager = match &facts.cluster.management {
-        overlays::Management::ManagedBy(name) => Some(name.as_str()),
-        overlays::Management::SelfManaged => None,
-    };
-    SkewFacts {
-        control_plane: step(
-            facts.deployed.map(|spec| spec.kubernetes_version.as_str()),
-            &facts.cluster.kubernetes_version,
-        ),
-        workers: workers.collect(),
-        eksa: eksa(facts.cluster).and_then(|target| step(facts.deployed.and_then(eksa).as_deref(), &target)),
-        management_eksa: manager.and_then(|manager| {
-            facts.deployed_eksa.iter().find(|(name, _)| name.as_str() == manager).map(|(_, version)| version.clone())
-        }),
-        workload_eksa: others(facts.cluster.is_management())
-            .map(|(name, version)| (name.clone(), version.clone()))
-            .collect(),
-        management_components: None,
-        cluster_api: core.and_then(|change| step(change.old_version.as_deref(), change.new_version.as_deref()?)),
-        core_contracts: vec!["v1beta1".to_owned(), "v1beta2".to_owned()],
-        providers: providers(facts.parts),
-        extended_support: None,
-    }
-}
-
-/// Contracts of the providers, read off the labels of their definitions: Cluster API resolves by these.
-fn providers(parts: &[Part]) -> Vec<ProviderContracts> {
-    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for part in parts.iter().filter(|part| part.stage.name == StageName::Capi) {
-        for definition in part.objects.iter().filter_map(|object| object.crd.as_ref()) {
-            let labels = groups.entry(definition.group.clone()).or_default();
-            labels.extend(definition.contract_labels.iter().map(|(contract, _)| contract.clone()));
-        }
-    }
-    let provider = |(name, mut labels): (String, Vec<String>)| {
-        labels.sort();
-        labels.dedup();
-        // Core's own definitions carry no contract label.
-        (!labels.is_empty()).then_some(ProviderContracts { name, labels, metadata: None })
-    };
-    groups.into_iter().filter_map(provider).collect()
 }

@@ -1,0 +1,74 @@
+//! Why an answer does not count, and what helps.
+
+use rollout::{ClusterName, CommitId};
+
+use crate::controller::planner::PlanError;
+use crate::git::{BranchName, GitError, IdentityError};
+
+/// Why there is nothing to answer, or the answer does not count.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// Nothing is proposed.
+    #[error("nothing is proposed for cluster {0}")]
+    NothingProposed(ClusterName),
+    /// What is proposed is not what would be committed now.
+    #[error("what {branch} proposes is not what would be committed now: {reason}")]
+    Void {
+        /// The branch.
+        branch: BranchName,
+        /// What moved.
+        reason: &'static str,
+    },
+    /// People changed the proposed branch.
+    #[error("{0} was changed by people: it holds {1}, which does not come from Stepgate")]
+    Edited(BranchName, CommitId),
+    /// A branch moved meanwhile, or a rule of the repository refused the push.
+    #[error("{branch} could not be moved: {reason}")]
+    NotPushed {
+        /// The branch.
+        branch: BranchName,
+        /// Why.
+        reason: String,
+    },
+    /// No stage was reverted as often as its policy lets it be committed.
+    #[error("no stage of cluster {0} waits for another attempt")]
+    NothingReverted(ClusterName),
+    /// Approvals are counted where people are known.
+    #[error(
+        "approvals of cluster {0} are counted on the forge, and a commit's word is not known to be anybody's there"
+    )]
+    OnForge(ClusterName),
+    /// What the rules look at.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// Git.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// Name or address cannot be written into a commit.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+}
+
+impl AnswerError {
+    /// What helps.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NothingProposed(cluster) | Self::NothingReverted(cluster) => {
+                Some(format!("`stepgate why {cluster}` says what it waits for"))
+            }
+            Self::Void { .. } => {
+                Some("let the controller (`stepgate run`) propose it anew, and look at that".to_owned())
+            }
+            Self::Edited(branch, _) => Some(format!(
+                "put what is wanted into the source branch and delete {branch}: it is proposed again without the edit"
+            )),
+            Self::NotPushed { .. } => Some("try again; look at the branch first".to_owned()),
+            Self::OnForge(cluster) => Some(format!(
+                "review the pull request, or comment `/stepgate approve` there; `stepgate approve {cluster} --override --reason TEXT` sets the \
+                 rules aside"
+            )),
+            Self::Git(error) | Self::Plan(PlanError::Git(error)) => error.hint(),
+            Self::Plan(_) | Self::Identity(_) => None,
+        }
+    }
+}
