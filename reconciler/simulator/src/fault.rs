@@ -28,8 +28,14 @@ pub enum Fault {
     ControlPlaneStuck,
     /// `control-plane-paused`: somebody has paused the KubeadmControlPlane, so a new generation is not observed.
     ControlPlanePaused,
+    /// `cluster-paused`: somebody has paused the Cluster, so nothing of Cluster API acts on it.
+    ClusterPaused,
+    /// `control-plane-machine-deleted`: somebody has deleted a machine of the control plane, and another takes its place.
+    ControlPlaneMachineDeleted,
     /// `machine-stuck`: a new worker machine never starts.
     MachineStuck,
+    /// `machine-deleted`: somebody has deleted a worker machine, and another takes its place.
+    MachineDeleted,
     /// `drain-blocked`: a disruption budget keeps deleted machines from going away.
     DrainBlocked,
     /// `node-not-ready`: one node stops reporting.
@@ -52,7 +58,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault, in the order of this documentation.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::SlowImage,
         Self::FailingPod,
         Self::StaleReads,
@@ -62,7 +68,10 @@ impl Fault {
         Self::ClockSkew,
         Self::ControlPlaneStuck,
         Self::ControlPlanePaused,
+        Self::ClusterPaused,
+        Self::ControlPlaneMachineDeleted,
         Self::MachineStuck,
+        Self::MachineDeleted,
         Self::DrainBlocked,
         Self::NodeNotReady,
         Self::ControllerSlow,
@@ -87,7 +96,10 @@ impl Fault {
             Self::ClockSkew => "clock-skew",
             Self::ControlPlaneStuck => "control-plane-stuck",
             Self::ControlPlanePaused => "control-plane-paused",
+            Self::ClusterPaused => "cluster-paused",
+            Self::ControlPlaneMachineDeleted => "control-plane-machine-deleted",
             Self::MachineStuck => "machine-stuck",
+            Self::MachineDeleted => "machine-deleted",
             Self::DrainBlocked => "drain-blocked",
             Self::NodeNotReady => "node-not-ready",
             Self::ControllerSlow => "controller-slow",
@@ -113,7 +125,10 @@ impl Fault {
             Self::ClockSkew => "the clock that stamps observations runs ten minutes ahead",
             Self::ControlPlaneStuck => "a new control-plane machine never starts",
             Self::ControlPlanePaused => "somebody has paused the control plane",
+            Self::ClusterPaused => "somebody has paused the Cluster",
+            Self::ControlPlaneMachineDeleted => "somebody has deleted a control-plane machine",
             Self::MachineStuck => "a new worker machine never starts",
+            Self::MachineDeleted => "somebody has deleted a worker machine",
             Self::DrainBlocked => "a disruption budget keeps deleted machines from going away",
             Self::NodeNotReady => "one node stops reporting",
             Self::ControllerSlow => "EKS Anywhere's controller takes minutes to notice what Flux has applied",

@@ -69,13 +69,10 @@ const WORKER_TEMPLATE: &str = "in-memory-default-worker-machinetemplate";
 /// Both templates of that kind are there from the start: Flux applies a class before templates that came with it, and Cluster API then
 /// refuses the class.
 pub fn class(programs: &Programs, green: &str) -> anyhow::Result<String> {
-    let module = programs.module("cluster-api-in-memory", "sigs.k8s.io/cluster-api/test")?;
-    let path = module.join("infrastructure/docker/templates/clusterclass-in-memory.yaml");
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let mut documents = Vec::new();
     // Templates cannot be changed, so that another duration is another template.
     let green_template = |duration: &str| format!("green-{duration}");
-    for mut object in objects(&text)? {
+    for mut object in provided(programs)? {
         let metadata =
             object.get_mut("metadata").and_then(Value::as_object_mut).context("an object without metadata")?;
         metadata.insert("namespace".to_owned(), json!(NAMESPACE));
@@ -107,8 +104,15 @@ pub fn class(programs: &Programs, green: &str) -> anyhow::Result<String> {
     Ok(documents.join("\n---\n"))
 }
 
+/// The class that the provider comes with, and its templates.
+pub fn provided(programs: &Programs) -> anyhow::Result<Vec<Value>> {
+    let module = programs.module("cluster-api-in-memory", "sigs.k8s.io/cluster-api/test")?;
+    let path = module.join("infrastructure/docker/templates/clusterclass-in-memory.yaml");
+    objects(&std::fs::read_to_string(&path).with_context(|| path.display().to_string())?)
+}
+
 /// A machine and what runs on it come up after this time.
-fn starts_after(template: &mut Value, duration: &str) -> anyhow::Result<()> {
+pub fn starts_after(template: &mut Value, duration: &str) -> anyhow::Result<()> {
     for part in ["vm", "node", "apiServer", "etcd"] {
         let place = format!("/spec/template/spec/backend/inMemory/{part}/provisioning/startupDuration");
         set(template, &place, json!(duration))?;

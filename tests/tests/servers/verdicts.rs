@@ -1,4 +1,4 @@
-//! What the gate of one stage says in the course of a scenario, and that in words without what differs from one cluster to the next: names of pods, commits, and the words
+//! What the gate of one stage says in the course of a scenario, and that in words without what differs from one cluster to the next: names of pods and machines, commits, and the words
 //! that others put into conditions.
 
 use std::sync::LazyLock;
@@ -88,7 +88,8 @@ fn said(verdict: &GateVerdict) -> String {
         [
             (r"\b[0-9a-f]{40}\b", "COMMIT"),
             (r"pod [a-z0-9-]+, ", "pod POD, "),
-            (r"\b(True|False|Unknown) \((\w+): .*?\)(;|$)", "$1 ($2)$3"),
+            (r"\b(Machine|MachineSet) ([a-z0-9-]+)/[a-z0-9-]+", "$1 $2/NAME"),
+            (r"\b(True|False|Unknown) \((\w+): .*?\)(, \w+ expected)?(;|$)", "$1 ($2)$3$4"),
             (r"cannot be (called|reached): [^;]*", "cannot be $1"),
         ]
         .map(|(pattern, words)| (Regex::new(pattern).unwrap(), words))

@@ -73,7 +73,16 @@ impl State {
 
     /// One turn of the KubeadmControlPlane's controller.
     pub(super) fn reconcile_control_plane(&mut self) {
-        if self.is_active(Fault::ControlPlanePaused) {
+        if self.is_active(Fault::ControlPlanePaused) || self.is_active(Fault::ClusterPaused) {
+            if let Some(control_plane) = &mut self.control_plane {
+                let generation = Some(control_plane.published.generation);
+                control_plane.published.conditions.extend([condition(
+                    "Paused",
+                    ConditionStatus::True,
+                    "Paused",
+                    generation,
+                )]);
+            }
             return;
         }
         let Some(control_plane) = &self.control_plane else { return };

@@ -33,6 +33,9 @@ impl State {
             Fault::SlowImage | Fault::FailingPod => self.known_images = self.live_images(),
             Fault::NodeNotReady => self.lose_node(),
             Fault::FluxSuspended => self.suspend_kustomizations(true),
+            Fault::ClusterPaused => self.look_at_machines(),
+            Fault::ControlPlaneMachineDeleted => self.lose_machine(|owner| owner == Owner::ControlPlane),
+            Fault::MachineDeleted => self.lose_machine(|owner| matches!(owner, Owner::Workers(_))),
             // These are asked for where they matter.
             Fault::StaleReads
             | Fault::LostEvents
@@ -63,6 +66,10 @@ impl State {
             Fault::ControlPlaneStuck | Fault::MachineStuck | Fault::EtcdStuck | Fault::DrainBlocked => {
                 self.resume_machines();
             }
+            Fault::ClusterPaused => {
+                self.resume_machines();
+                self.look_at_machines();
+            }
             // Its status stays stale for two seconds more.
             Fault::ControlPlanePaused => self.plan_in(Duration::from_millis(2500), Event::ControlPlane),
             Fault::NodeNotReady => self.find_nodes(),
@@ -76,7 +83,19 @@ impl State {
             | Fault::WebhookDown
             | Fault::FluxError
             | Fault::SourceError
-            | Fault::BackupFailed => {}
+            | Fault::BackupFailed
+            // What is deleted does not come back; its owner has made another.
+            | Fault::ControlPlaneMachineDeleted
+            | Fault::MachineDeleted => {}
+        }
+    }
+
+    /// Somebody deletes a machine that runs.
+    fn lose_machine(&mut self, is_of: impl Fn(Owner) -> bool) {
+        let machine = self.machines.iter().find(|machine| is_of(machine.owner) && machine.is_ready());
+        if let Some(id) = machine.map(|machine| machine.id) {
+            self.delete_machine(id);
+            self.look_at_machines();
         }
     }
 

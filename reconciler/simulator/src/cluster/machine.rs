@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use rollout::{Condition, ConditionStatus};
 
 use super::{Event, State, condition};
-use crate::{clock::Moment, fault::Fault};
+use crate::{clock::Moment, desired::DesiredMachines, fault::Fault};
 
 /// A machine's spec does not change during its life, once its provider has filled it in.
 const GENERATION: Option<i64> = Some(3);
@@ -83,6 +83,13 @@ impl Machine {
     /// Its etcd member and control-plane pods are missing or unhealthy while its node is there.
     pub(super) fn harms_control_plane(&self) -> bool {
         matches!(self.phase, Phase::Unhealthy | Phase::Leaving | Phase::Gone)
+    }
+
+    /// Is from now on, and has always been, what the branch says.
+    pub(super) fn give_way(&mut self, spec: &DesiredMachines) {
+        self.version.clone_from(&spec.version);
+        self.template.clone_from(&spec.template);
+        self.kubelet = kubelet_version(&spec.version);
     }
 
     /// Whether it is what its owner wants.
@@ -169,6 +176,8 @@ impl Machine {
                 phase if phase >= Phase::Joined => True,
                 _ => Unknown,
             };
+            // Nobody can look at a node before there is one.
+            let inspected = if node == Unknown && !self.lost { "InspectionFailed" } else { "" };
             conditions.extend([
                 condition("Available", yes(self.is_ready()), "", GENERATION),
                 condition("Ready", yes(self.is_ready()), "", GENERATION),
@@ -179,8 +188,8 @@ impl Machine {
                     "",
                     GENERATION,
                 ),
-                condition("NodeHealthy", node, "", GENERATION),
-                condition("NodeReady", node, "", GENERATION),
+                condition("NodeHealthy", node, inspected, GENERATION),
+                condition("NodeReady", node, inspected, GENERATION),
                 condition("Updating", False, "NotUpdating", GENERATION),
                 condition("Deleting", yes(self.deleting), "", GENERATION),
                 condition("Paused", False, "NotPaused", GENERATION),
@@ -290,13 +299,16 @@ impl State {
             .iter()
             .find(|machine| machine.id == id)
             .is_some_and(|machine| self.is_active(stuck_owner(machine.owner)));
+        let paused = self.is_active(Fault::ClusterPaused);
         let startup = self.random.between(Duration::from_secs(12), Duration::from_secs(18));
         let pods = self.random.between(Duration::from_secs(3), Duration::from_secs(6));
         let Some(position) = self.machines.iter().position(|machine| machine.id == id) else { return };
         let Some(machine) = self.machines.get_mut(position) else { return };
         let owner = machine.owner;
         let second = Duration::from_secs(1);
-        let (phase, next) = if machine.deleting {
+        let (phase, next) = if paused {
+            (machine.phase, None)
+        } else if machine.deleting {
             match machine.phase {
                 Phase::Leaving => (Phase::Gone, Some(second)),
                 Phase::Gone => {
@@ -340,7 +352,7 @@ impl State {
         let waiting: Vec<u64> = self
             .machines
             .iter()
-            .filter(|machine| machine.due.is_none() && (machine.deleting || machine.phase == Phase::Provisioning))
+            .filter(|machine| machine.due.is_none() && (machine.deleting || machine.phase != Phase::Running))
             .map(|machine| machine.id)
             .collect();
         for id in waiting {

@@ -92,8 +92,7 @@ impl State {
             DesiredObject::ControlPlane { machines: spec, kube_vip } => {
                 // What the shape says of the machines gives way to what the branch says.
                 for machine in self.machines.iter_mut().filter(|machine| machine.owner == Owner::ControlPlane) {
-                    machine.version.clone_from(&spec.version);
-                    machine.template.clone_from(&spec.template);
+                    machine.give_way(spec);
                     machine.kube_vip.clone_from(kube_vip);
                 }
                 self.control_plane = Some(ControlPlane::settled(spec.clone(), kube_vip.clone(), &self.cluster));
@@ -103,8 +102,7 @@ impl State {
                 let index =
                     self.workers.iter().position(|workers| workers.group == *group).unwrap_or(self.workers.len());
                 for machine in self.machines.iter_mut().filter(|machine| machine.owner == Owner::Workers(index)) {
-                    machine.version.clone_from(&spec.version);
-                    machine.template.clone_from(&spec.template);
+                    machine.give_way(spec);
                 }
                 let settled = Workers::settled(group.clone(), spec.clone(), &self.cluster);
                 match self.workers.get_mut(index) {
@@ -115,8 +113,7 @@ impl State {
             }
             DesiredObject::Etcd(spec) => {
                 for machine in self.machines.iter_mut().filter(|machine| machine.owner == Owner::Etcd) {
-                    machine.version.clone_from(&spec.version);
-                    machine.template.clone_from(&spec.template);
+                    machine.give_way(spec);
                 }
                 self.etcd = Some(EtcdadmCluster::settled(spec.clone(), &self.cluster));
                 self.reconcile_etcd();

@@ -218,14 +218,17 @@ impl State {
 
     fn observed_cluster(&self) -> MachineTopology {
         use rollout::ConditionStatus::{False, True};
+        let paused = self.is_active(Fault::ClusterPaused);
+        let (status, reason) = if paused { (True, "Paused") } else { (False, "NotPaused") };
         MachineTopology {
             namespace: self.namespace.clone(),
             name: self.cluster.clone(),
+            paused,
             conditions: Conditions::from([
                 condition("Available", True, "Available", None),
                 condition("InfrastructureReady", True, "Ready", None),
                 condition("ControlPlaneInitialized", True, "Initialized", None),
-                condition("Paused", False, "NotPaused", None),
+                condition("Paused", status, reason, None),
             ]),
             ..MachineTopology::default()
         }

@@ -14,7 +14,7 @@ use super::{
     deployment::number,
     machine::{Machine, MachineSpec, Owner, Phase},
 };
-use crate::desired::DesiredMachines;
+use crate::{desired::DesiredMachines, fault::Fault};
 
 #[derive(Debug, Clone)]
 pub(super) struct Workers {
@@ -99,7 +99,13 @@ impl State {
     pub(super) fn reconcile_workers(&mut self, index: usize) {
         let now = self.now;
         let lowest = self.control_plane_version();
+        let paused = self.is_active(Fault::ClusterPaused);
         let Some(workers) = self.workers.get_mut(index) else { return };
+        if paused {
+            let generation = Some(workers.published.generation);
+            workers.published.conditions.extend([condition("Paused", ConditionStatus::True, "Paused", generation)]);
+            return;
+        }
         workers.turn = workers.turn.saturating_add(1);
         let (spec, turn, lies) = (workers.spec.clone(), workers.turn, workers.lies);
         for machine in self.machines.iter_mut().filter(|machine| machine.owner == Owner::Workers(index)) {

@@ -1,5 +1,6 @@
 //! The simulator beside the real servers: in the same scenarios gates say the same, at other times.
 
+mod machines;
 mod real;
 mod scenario;
 mod simulated;
@@ -41,7 +42,8 @@ impl Step {
 
 #[test]
 fn every_simulated_scenario_begins_and_ends_well() {
-    for scenario in Scenario::side_by_side().iter().chain(&Scenario::alone()) {
+    let all = [Scenario::side_by_side(), Scenario::alone(), Scenario::of_machines()].concat();
+    for scenario in &all {
         let settled = simulated::play(scenario, 1);
         for (step, settled) in Step::ALL.iter().zip(&settled) {
             println!("{} {step:?} {:?} {}", scenario.name, settled.kinds, settled.said);
@@ -66,6 +68,17 @@ fn gates_say_the_same_of_simulated_and_of_real_clusters() {
         for scenario in &alone {
             stand.play(std::slice::from_ref(scenario)).await?;
         }
+        stand.folder.done();
+        Ok(())
+    });
+}
+
+#[test]
+fn gates_say_the_same_of_simulated_and_of_real_machines() {
+    let name = "simulator::gates_say_the_same_of_simulated_and_of_real_machines";
+    isolated(name, &super::machines::needed(), async |programs| {
+        let mut stand = Stand::start(&programs).await?.with_machines(&programs).await?;
+        stand.play(&Scenario::of_machines()).await?;
         stand.folder.done();
         Ok(())
     });

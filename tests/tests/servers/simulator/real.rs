@@ -19,6 +19,7 @@ use tests::servers::{
     Programs, Trouble,
 };
 
+use super::machines::{self, MachineProvider};
 use super::scenario::{History, Scenario};
 use super::simulated::{self, Settled};
 use super::{NODES, Step};
@@ -29,8 +30,8 @@ const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomiz
 const REFUSAL: (&str, &str) = ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy");
 const REFUSAL_BINDING: (&str, &str) = ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding");
 
-/// How long the real servers may take to come to where the simulator has come.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// How long the real servers may take to come to where the simulator has come, machines included.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Clusters that are read at once.
 const CONCURRENT: usize = 8;
@@ -40,17 +41,19 @@ pub struct Stand {
     pub folder: Folder,
     server: ApiServer,
     client: Client,
-    cluster: KubernetesCluster,
+    connection: Connection,
     repository: FleetRepository,
     git: GitServer,
     kubelet: FakeKubelet,
     webhooks: FakeWebhooks,
     _flux: Flux,
+    provider: Option<MachineProvider>,
 }
 
 /// A scenario in its course.
 struct Played<'a> {
     scenario: &'a Scenario,
+    cluster: KubernetesCluster,
     expected: Vec<Settled>,
     judge: Judge,
     said: String,
@@ -69,8 +72,24 @@ impl Stand {
         let git = GitServer::start(repository.served().0).await?;
         let kubelet = FakeKubelet::start(&client, &NODES, "v1.34.0").await?;
         let webhooks = FakeWebhooks::start(&client).await?;
-        let cluster = KubernetesCluster::management(connection, folder.path().join("backups"));
-        Ok(Self { folder, server, client, cluster, repository, git, kubelet, webhooks, _flux: flux })
+        let provider = None;
+        Ok(Self { folder, server, client, connection, repository, git, kubelet, webhooks, _flux: flux, provider })
+    }
+
+    /// The same with Cluster API, for scenarios of machines.
+    pub async fn with_machines(mut self, programs: &Programs) -> anyhow::Result<Self> {
+        self.provider = Some(MachineProvider::start(programs, &self.server).await?);
+        Ok(self)
+    }
+
+    /// The cluster that a scenario is about: one of its own, where it has machines.
+    fn cluster(&self, scenario: &Scenario) -> KubernetesCluster {
+        let (connection, backups) = (self.connection.clone(), self.folder.path().join("backups"));
+        if machines::shape(scenario).is_some() {
+            KubernetesCluster::workload(connection, &scenario.name, &scenario.name, backups)
+        } else {
+            KubernetesCluster::management(connection, backups)
+        }
     }
 
     /// Plays scenarios side by side, step by step, and compares each with the simulator's course of it.
@@ -80,6 +99,7 @@ impl Stand {
             .iter()
             .map(|scenario| Played {
                 scenario,
+                cluster: self.cluster(scenario),
                 expected: simulated::play(scenario, 1),
                 judge: Judge::new(nothing(), Vec::new(), now),
                 said: String::new(),
@@ -101,11 +121,14 @@ impl Stand {
             }
             Step::Install | Step::Bump => {}
         }
+        let provider = self.provider.as_ref();
         let file = |scenario: &Scenario| {
             let version = step.version(scenario)?;
-            Some((format!("{}/objects.yaml", scenario.name), manifests(scenario, version)))
+            let text = manifests(scenario, version, provider);
+            Some(text.map(|text| (format!("{}/objects.yaml", scenario.name), text)))
         };
-        let files: Vec<(String, String)> = played.iter().filter_map(|played| file(played.scenario)).collect();
+        let files: Vec<(String, String)> =
+            played.iter().filter_map(|played| file(played.scenario)).collect::<anyhow::Result<_>>()?;
         if files.is_empty() {
             return Ok(());
         }
@@ -172,7 +195,7 @@ impl Stand {
             confirm: true,
             at: now,
         };
-        let observation = self.cluster.observe(&request).await;
+        let observation = played.cluster.observe(&request).await;
         played.said = played.judge.read(&observation, now);
     }
 
@@ -180,7 +203,11 @@ impl Stand {
     async fn trouble(&mut self, scenarios: &[&Scenario], begins: bool) -> anyhow::Result<()> {
         for scenario in scenarios.iter().filter(|scenario| begins || scenario.history.is_mended()) {
             match scenario.history {
-                History::Bumped | History::Dropped | History::Pruned | History::Refused => {}
+                // A machine that is stuck comes with the bump.
+                History::Bumped | History::Dropped | History::Pruned | History::Refused | History::Stuck => {}
+                History::Paused => machines::pause(&self.client, scenario, begins).await?,
+                History::Deleted if begins => machines::delete_one(&self.client, scenario).await?,
+                History::Deleted => {}
                 History::Crashing | History::Repaired | History::TakenBack => {
                     self.fail_pods(scenario, Trouble::CrashLoopBackOff, begins).await?;
                 }
@@ -287,15 +314,18 @@ fn is_part(seen: &[&str], expected: &[&str]) -> bool {
 }
 
 /// The objects of a version as files of the deploy branch.
-fn manifests(scenario: &Scenario, version: u32) -> String {
-    let documents = scenario.objects(version).into_iter().flat_map(|object| manifest(scenario, &object));
+fn manifests(scenario: &Scenario, version: u32, provider: Option<&MachineProvider>) -> anyhow::Result<String> {
     let labels = json!({"version": version.to_string(),
         "refused": if scenario.history == History::Refused { "2" } else { "never" }});
-    let documents = documents.map(|mut object| {
-        object["metadata"]["labels"] = labels.clone();
-        object.to_string()
-    });
-    documents.collect::<Vec<_>>().join("\n---\n")
+    let mut documents = Vec::new();
+    for object in scenario.objects(version) {
+        let of_machines = provider.map(|provider| provider.manifest(&scenario.name, &object)).transpose()?;
+        for mut object in of_machines.into_iter().flatten().chain(manifest(scenario, &object)) {
+            object["metadata"]["labels"] = labels.clone();
+            documents.push(object.to_string());
+        }
+    }
+    Ok(documents.join("\n---\n"))
 }
 
 fn manifest(scenario: &Scenario, object: &DesiredObject) -> Vec<Value> {
@@ -345,6 +375,7 @@ fn manifest(scenario: &Scenario, object: &DesiredObject) -> Vec<Value> {
         })],
         DesiredObject::Object(wanted) => vec![json!({"apiVersion": wanted.api_version, "kind": wanted.kind,
             "metadata": metadata(&wanted.name), "data": {"content": wanted.content}})],
+        // Their provider makes these.
         DesiredObject::ControlPlane { .. } | DesiredObject::Workers { .. } | DesiredObject::Etcd(_) => Vec::new(),
     }
 }

@@ -7,6 +7,8 @@ use simulator::{
 };
 use tests::servers::FLUX_NAMESPACE;
 
+use super::machines;
+
 /// What a Kustomization consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
@@ -26,6 +28,12 @@ pub enum Shape {
     Config,
     /// A Deployment, a DaemonSet and a ConfigMap.
     Mixed,
+    /// A cluster of Cluster API whose control plane is bumped.
+    ControlPlane,
+    /// A cluster of Cluster API with two worker groups, of which one is bumped.
+    Workers,
+    /// A cluster of Cluster API that is bumped as a whole.
+    Cluster,
 }
 
 /// What happens, beside the bump to the second version.
@@ -55,27 +63,19 @@ pub enum History {
     SourceAway,
     /// The API server is away during the bump.
     ServerAway,
+    /// A machine of the bump never comes up, and a third version has machines that do.
+    Stuck,
+    /// A person has paused the Cluster before the bump, and resumes it.
+    Paused,
+    /// A person deletes a machine by hand before the bump.
+    Deleted,
 }
 
 impl History {
-    /// What goes wrong, in the simulator's terms.
-    pub fn fault(self) -> Option<Fault> {
-        match self {
-            Self::Bumped | Self::Dropped | Self::Pruned => None,
-            Self::Crashing | Self::Repaired | Self::TakenBack => Some(Fault::FailingPod),
-            Self::Pulling => Some(Fault::SlowImage),
-            Self::Suspended => Some(Fault::FluxSuspended),
-            Self::Refused => Some(Fault::FluxError),
-            Self::Silent => Some(Fault::WebhookDown),
-            Self::SourceAway => Some(Fault::SourceError),
-            Self::ServerAway => Some(Fault::ApiOutage),
-        }
-    }
-
     /// The version that is committed when the trouble is over; none where none is.
     pub fn last_version(self) -> Option<u32> {
         match self {
-            Self::Repaired => Some(3),
+            Self::Repaired | Self::Stuck => Some(3),
             Self::TakenBack => Some(1),
             _ => None,
         }
@@ -118,6 +118,41 @@ impl Scenario {
     /// Those that everything else on the same servers would feel.
     pub fn alone() -> Vec<Self> {
         vec![Self::new(Shape::Mixed, History::SourceAway), Self::new(Shape::Mixed, History::ServerAway)]
+    }
+
+    /// Those of clusters with machines, which do not disturb each other either.
+    pub fn of_machines() -> Vec<Self> {
+        use History::{Bumped, Deleted, Paused, Stuck};
+        use Shape::{Cluster, ControlPlane, Workers};
+        let all = [
+            (ControlPlane, Bumped),
+            (Workers, Bumped),
+            (Cluster, Bumped),
+            (ControlPlane, Paused),
+            (Workers, Paused),
+            (Workers, Stuck),
+            (ControlPlane, Deleted),
+            (Workers, Deleted),
+        ];
+        all.map(|(shape, history)| Self::new(shape, history)).into()
+    }
+
+    /// What goes wrong, in the simulator's terms.
+    pub fn fault(&self) -> Option<Fault> {
+        match self.history {
+            History::Bumped | History::Dropped | History::Pruned => None,
+            History::Crashing | History::Repaired | History::TakenBack => Some(Fault::FailingPod),
+            History::Pulling => Some(Fault::SlowImage),
+            History::Suspended => Some(Fault::FluxSuspended),
+            History::Refused => Some(Fault::FluxError),
+            History::Silent => Some(Fault::WebhookDown),
+            History::SourceAway => Some(Fault::SourceError),
+            History::ServerAway => Some(Fault::ApiOutage),
+            History::Stuck => Some(Fault::MachineStuck),
+            History::Paused => Some(Fault::ClusterPaused),
+            History::Deleted if self.shape == Shape::ControlPlane => Some(Fault::ControlPlaneMachineDeleted),
+            History::Deleted => Some(Fault::MachineDeleted),
+        }
     }
 
     /// Whether others commit to the same branch.
@@ -207,6 +242,7 @@ impl Scenario {
                 DesiredObject::DaemonSet(self.workload("agent", 0, version)),
                 self.config("config", version),
             ],
+            Shape::ControlPlane | Shape::Workers | Shape::Cluster => machines::objects(self, version),
         };
         if self.history == History::Pruned && version == 1 {
             objects.push(self.config("left-over", 1));
@@ -247,9 +283,9 @@ impl Scenario {
                 }
                 DesiredObject::Webhook(webhook) => Expectation::Webhook { name: webhook.name },
                 DesiredObject::Object(object) => Expectation::Object { object: reference(object) },
-                DesiredObject::ControlPlane { .. } | DesiredObject::Workers { .. } | DesiredObject::Etcd(_) => {
-                    return None;
-                }
+                DesiredObject::ControlPlane { machines, .. } => machines::control_plane(machines),
+                DesiredObject::Workers { group, machines } => machines::workers(&self.name, group, machines),
+                DesiredObject::Etcd(_) => return None,
             })
         }));
         if self.history == History::Pruned

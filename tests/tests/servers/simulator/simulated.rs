@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use rollout::CommitId;
+use rollout::{CommitId, Observation};
 use simulator::{ClusterShape, DeployedCommit, Etcd, Injection, SimulatedCluster, Trigger};
 
 use super::scenario::Scenario;
-use super::{NODES, Step};
+use super::{NODES, Step, machines};
 use crate::verdicts::Judge;
 
 /// How long each step is watched: until everything has settled, and less than a Deployment's deadline.
@@ -26,21 +26,21 @@ pub struct Settled {
 /// Plays a scenario from its first step to its last.
 pub fn play(scenario: &Scenario, seed: u64) -> Vec<Settled> {
     let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-    let shape = ClusterShape {
+    let shape = machines::shape(scenario).unwrap_or_else(|| ClusterShape {
         name: "prod".parse().unwrap(),
         namespace: "eksa-system".to_owned(),
         kubernetes_version: "v1.34.0".to_owned(),
         control_plane_replicas: u32::try_from(NODES.len()).unwrap(),
         worker_groups: Vec::new(),
         etcd: Etcd::Stacked,
-    };
+    });
     let mut cluster = SimulatedCluster::new(&shape, seed, start);
     let (mut number, mut version) = (0, 0);
     let mut now = start;
     let mut judge = Judge::new(id(0), Vec::new(), start);
     let mut settled = Vec::new();
     for step in Step::ALL {
-        if let Some(fault) = scenario.history.fault().filter(|_| step == Step::Trouble) {
+        if let Some(fault) = scenario.fault().filter(|_| step == Step::Trouble) {
             cluster.inject(&Injection { fault, from: Trigger::At(now), lasts: None });
         }
         if step == Step::End && scenario.history.is_mended() {
@@ -71,11 +71,18 @@ pub fn play(scenario: &Scenario, seed: u64) -> Vec<Settled> {
         while now < end {
             let next = cluster.next_event().unwrap_or(end).min(now + PERIOD);
             now = next.max(now + SignedDuration::from_millis(1));
-            said = judge.read(&cluster.observe_afresh(now), now);
+            said = judge.read(&without_kubelets(cluster.observe_afresh(now)), now);
         }
         settled.push(Settled { kinds: judge.kinds.clone(), said });
     }
     settled
+}
+
+/// Nodes that exist in memory do not say which kubelet they run, as all others do.
+fn without_kubelets(mut observation: Observation) -> Observation {
+    observation.machines.iter_mut().for_each(|machine| machine.kubelet_version = None);
+    observation.nodes.iter_mut().for_each(|node| node.kubelet_version = None);
+    observation
 }
 
 fn id(number: u32) -> CommitId {

@@ -61,6 +61,10 @@ fn every_fault_shows_and_heals() {
                 let control_plane = &broken.control_planes[0];
                 control_plane.paused && control_plane.generation == 2 && control_plane.observed_generation == Some(1)
             }
+            Fault::ClusterPaused => {
+                let (cluster, workers) = (&broken.clusters[0], &broken.machine_deployments[0]);
+                cluster.paused && workers.generation == 2 && workers.observed_generation == Some(1)
+            }
             Fault::MachineStuck => machines(false, "Provisioning") == 1,
             Fault::DrainBlocked => machines(true, "Deleting") == 1,
             Fault::NodeNotReady => {
@@ -68,6 +72,8 @@ fn every_fault_shows_and_heals() {
             }
             // Nothing here has an external etcd, nothing takes a backup, and the slowest controller has come round by now.
             Fault::EtcdStuck | Fault::BackupFailed | Fault::ControllerSlow => is_complete(&broken),
+            // Another machine has taken its place by now.
+            Fault::ControlPlaneMachineDeleted | Fault::MachineDeleted => is_complete(&broken),
             Fault::WebhookDown => matches!(broken.webhooks[0].outcome, WebhookOutcome::Unreachable { .. }),
             Fault::FluxSuspended => {
                 broken.flux.kustomizations.iter().all(|known| known.suspended && known.suspended_by.is_some())

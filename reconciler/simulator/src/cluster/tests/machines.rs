@@ -180,3 +180,61 @@ fn an_external_etcd_makes_new_members_first_and_keeps_the_old_ones_for_the_contr
     assert_eq!(seen.machines.iter().filter(|machine| machine.name.starts_with("prod-etcd-")).count(), 3);
     assert_eq!(letter(&seen.etcd_clusters[0].conditions, "Ready"), 'T');
 }
+
+#[test]
+fn machines_that_were_there_run_what_the_branch_says_and_not_what_the_shape_says() {
+    let mut cluster = SimulatedCluster::new(&shape(), 6, after(-600));
+    let newer = Versions { control_plane: "v1.35.0", workers: "v1.33.0", ..OLD };
+    cluster.install(&commit(1, None, newer), after(-600));
+    for machine in cluster.observe_afresh(after(0)).machines {
+        assert_eq!(machine.kubelet_version, machine.spec_version, "{}", machine.name);
+    }
+}
+
+#[test]
+fn a_machine_that_somebody_deletes_is_replaced_by_one_of_the_same_version() {
+    for (fault, control_plane) in [(Fault::ControlPlaneMachineDeleted, true), (Fault::MachineDeleted, false)] {
+        let mut cluster = cluster(7);
+        let before = cluster.observe_afresh(after(1)).machines;
+        cluster.inject(&Injection { fault, from: Trigger::At(after(2)), lasts: None });
+        let deleting: Vec<_> =
+            cluster.observe_afresh(after(3)).machines.into_iter().filter(|machine| machine.deleting).collect();
+        assert_eq!(
+            deleting.iter().map(|machine| machine.control_plane).collect::<Vec<_>>(),
+            [control_plane],
+            "{fault}"
+        );
+        let now = cluster.observe_afresh(after(300)).machines;
+        assert!(now.iter().all(|machine| machine.name != deleting[0].name), "{fault}");
+        assert_eq!(now.len(), before.len(), "{fault}");
+        assert!(now.iter().all(|machine| machine.spec_version.as_deref() == Some("v1.34.0")), "{fault}");
+    }
+}
+
+#[test]
+fn nothing_acts_on_a_paused_cluster_and_everything_goes_on_when_it_is_resumed() {
+    let mut cluster = cluster(8);
+    cluster.inject(&Injection { fault: Fault::ClusterPaused, from: Trigger::At(after(1)), lasts: None });
+    cluster.commit(&commit(2, None, Versions { control_plane: "v1.35.0", workers: "v1.35.0", ..OLD }), after(2));
+    let seen = cluster.observe_afresh(after(600));
+    assert!(seen.clusters[0].paused);
+    assert!(seen.machines.iter().all(|machine| machine.spec_version.as_deref() == Some("v1.34.0")));
+    for (generation, observed, conditions) in [
+        (
+            seen.control_planes[0].generation,
+            seen.control_planes[0].observed_generation,
+            &seen.control_planes[0].conditions,
+        ),
+        (
+            seen.machine_deployments[0].generation,
+            seen.machine_deployments[0].observed_generation,
+            &seen.machine_deployments[0].conditions,
+        ),
+    ] {
+        assert_eq!((generation, observed, letter(conditions, "Paused")), (2, Some(1), 'T'));
+    }
+    cluster.heal(after(600));
+    let seen = cluster.observe_afresh(after(1200));
+    assert_eq!(letter(&seen.machine_deployments[0].conditions, "Paused"), 'F');
+    assert!(seen.machines.iter().all(|machine| machine.spec_version.as_deref() == Some("v1.35.0")));
+}
