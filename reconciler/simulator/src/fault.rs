@@ -83,6 +83,13 @@ impl Fault {
         Self::BackupFailed,
     ];
 
+    /// Whether machines come and go by it that the deploy branch says nothing about: what was rolled out is then not what runs, which the gates of
+    /// other stages need not see.
+    #[must_use]
+    pub fn replaces_machines(self) -> bool {
+        matches!(self, Self::ControlPlaneMachineDeleted | Self::MachineDeleted)
+    }
+
     /// The fault's name on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
