@@ -7,6 +7,8 @@ mod approvals;
 mod edits;
 mod fleet;
 mod forge;
+mod glancing;
+mod hooked;
 mod people;
 mod remembering;
 mod rules;

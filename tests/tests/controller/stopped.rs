@@ -3,14 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use futures::future::{self, BoxFuture, FutureExt as _};
-use jiff::Timestamp;
-use overlays::{ClusterSpec, RenderedTree};
-use rollout::{BackupReport, Observation, RolloutId};
-use stepgate::cluster::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
-use stepgate::controller::access::Clusters;
+use futures::future::FutureExt as _;
+use overlays::RenderedTree;
 
 use crate::fleet::{CLUSTERS, Fleet, assert_no_stage_twice, is_done, outcome, told};
+use crate::hooked::{Act, Hook, Hooked};
 
 /// What a bump leads to when nothing disturbs it.
 #[derive(Debug, PartialEq)]
@@ -45,74 +42,6 @@ fn assert_same_end(fleet: &Fleet) {
     assert!(differing.is_empty(), "{differing:?}");
 }
 
-/// The acts of a controller on a cluster.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Act {
-    Observe,
-    BackUp,
-    /// Follows every push at once.
-    Nudge,
-}
-
-/// What happens when a controller is about to act on a cluster. False: the process is killed there.
-type Hook = Arc<dyn Fn(Act) -> bool + Send + Sync>;
-
-/// Clusters that something happens at.
-struct Hooked {
-    inner: Arc<dyn Clusters>,
-    hook: Hook,
-}
-
-struct HookedCluster {
-    inner: Arc<dyn Cluster>,
-    hook: Hook,
-}
-
-impl Clusters for Hooked {
-    fn cluster(&self, cluster: &ClusterSpec) -> Arc<dyn Cluster> {
-        Arc::new(HookedCluster { inner: self.inner.cluster(cluster), hook: Arc::clone(&self.hook) })
-    }
-}
-
-impl Cluster for HookedCluster {
-    fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
-        if !(self.hook)(Act::Observe) {
-            return Box::pin(future::pending());
-        }
-        self.inner.observe(request)
-    }
-
-    fn back_up<'a>(
-        &'a self,
-        rollout: &'a RolloutId,
-        at: Timestamp,
-    ) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
-        if !(self.hook)(Act::BackUp) {
-            return Box::pin(future::pending());
-        }
-        self.inner.back_up(rollout, at)
-    }
-
-    fn nudge<'a>(
-        &'a self,
-        kustomizations: &'a [FluxReference],
-        at: Timestamp,
-    ) -> BoxFuture<'a, Result<(), ClusterError>> {
-        if !(self.hook)(Act::Nudge) {
-            return Box::pin(future::pending());
-        }
-        self.inner.nudge(kustomizations, at)
-    }
-
-    fn apply<'a>(
-        &'a self,
-        request: &'a ApplyRequest,
-        at: Timestamp,
-    ) -> BoxFuture<'a, Result<ApplyReport, ClusterError>> {
-        self.inner.apply(request, at)
-    }
-}
-
 /// Runs the bump with a controller that is killed where `survives` says no, and replaced by a new one each time.
 /// Returns how often that happened.
 #[track_caller]
@@ -121,7 +50,7 @@ fn run_with_deaths(fleet: &Fleet, survives: impl Fn(Act) -> bool + Send + Sync +
     let deaths = Arc::new(AtomicUsize::new(0));
     let hook: Hook = {
         let (dead, deaths) = (Arc::clone(&dead), Arc::clone(&deaths));
-        Arc::new(move |act| {
+        Arc::new(move |_, act| {
             // Nobody acts after death.
             if dead.load(Ordering::SeqCst) {
                 return false;
@@ -134,8 +63,7 @@ fn run_with_deaths(fleet: &Fleet, survives: impl Fn(Act) -> bool + Send + Sync +
             alive
         })
     };
-    let start =
-        || fleet.controller_of(Arc::new(Hooked { inner: Arc::clone(&fleet.simulated) as Arc<_>, hook: hook.clone() }));
+    let start = || fleet.controller_of(Arc::new(Hooked::new(&fleet.simulated, hook.clone())));
     let mut controller = start();
     for _ in 0..20_000 {
         let pass = fleet.pass_or_death(&controller, &dead);
@@ -231,7 +159,7 @@ fn a_controller_that_is_overtaken_in_the_middle_of_a_pass_plans_again() {
     let overtaken = Arc::new(AtomicUsize::new(0));
     let hook: Hook = {
         let (fleet, overtaken) = (Arc::clone(&fleet), Arc::clone(&overtaken));
-        Arc::new(move |act| {
+        Arc::new(move |_, act| {
             if act == Act::Observe {
                 let before = fleet.head();
                 other.pass().now_or_never().unwrap().unwrap();
@@ -242,7 +170,7 @@ fn a_controller_that_is_overtaken_in_the_middle_of_a_pass_plans_again() {
             true
         })
     };
-    let controller = fleet.controller_of(Arc::new(Hooked { inner: Arc::clone(&fleet.simulated) as Arc<_>, hook }));
+    let controller = fleet.controller_of(Arc::new(Hooked::new(&fleet.simulated, hook)));
     fleet.run_to_the_end(&controller);
     assert_same_end(&fleet);
     assert!(overtaken.load(Ordering::SeqCst) > 0);
@@ -256,7 +184,7 @@ fn a_push_that_loses_against_an_unrelated_commit_goes_on() {
     let commits = Arc::new(AtomicUsize::new(0));
     let hook: Hook = {
         let (fleet, commits) = (Arc::clone(&fleet), Arc::clone(&commits));
-        Arc::new(move |act| {
+        Arc::new(move |_, act| {
             if act == Act::Observe {
                 let number = commits.fetch_add(1, Ordering::SeqCst);
                 fleet.meddle("README.md", Some(&format!("note {number}\n")));
@@ -264,7 +192,7 @@ fn a_push_that_loses_against_an_unrelated_commit_goes_on() {
             true
         })
     };
-    let controller = fleet.controller_of(Arc::new(Hooked { inner: Arc::clone(&fleet.simulated) as Arc<_>, hook }));
+    let controller = fleet.controller_of(Arc::new(Hooked::new(&fleet.simulated, hook)));
     let pass = fleet.run_to_the_end(&controller);
     assert_eq!(outcome(&pass, "mgmt").word(), "done");
     assert_no_stage_twice(&fleet);

@@ -48,7 +48,8 @@ pub struct Changes {
 }
 
 impl Changes {
-    pub(super) fn note(&self, cluster: &str, extent: Extent) {
+    /// Something has changed of a cluster.
+    pub fn note(&self, cluster: &str, extent: Extent) {
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         let known = changed.entry(cluster.to_owned()).or_insert(extent);
         *known = extent.max(*known);

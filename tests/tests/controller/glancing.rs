@@ -1,0 +1,138 @@
+//! While Flux has not applied what a gate waits for, nothing else is read; and a glance at it decides nothing.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
+
+use jiff::SignedDuration;
+use rollout::StageName;
+use simulator::Fault;
+use stepgate::cluster::kubernetes::{Changes, Extent};
+use stepgate::controller::{Controller, Pass};
+
+use crate::fleet::{Fleet, outcome};
+use crate::hooked::{Act, Hook, Hooked};
+
+const CLUSTER: &str = "mgmt";
+
+/// A fleet whose clusters tell of their changes, and what its controller reads of one of them.
+struct Scene {
+    fleet: Fleet,
+    controller: Controller,
+    changes: Arc<Changes>,
+    read: Arc<Mutex<Vec<Act>>>,
+    last: RefCell<Option<Arc<Pass>>>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let fleet = Fleet::new();
+        let (changes, read) = (Arc::<Changes>::default(), Arc::<Mutex<Vec<Act>>>::default());
+        let reads = Arc::clone(&read);
+        let hook: Hook = Arc::new(move |cluster, act| {
+            if cluster == CLUSTER && matches!(act, Act::Observe | Act::Glance) {
+                reads.lock().unwrap().push(act);
+            }
+            true
+        });
+        let clusters = Hooked::new(&fleet.simulated, hook).telling(&changes);
+        let controller = fleet.controller_of(Arc::new(clusters));
+        Self { fleet, controller, changes, read, last: RefCell::default() }
+    }
+
+    /// The next pass, so long after the last one: what it reads.
+    fn pass_after(&self, seconds: i64) -> Vec<Act> {
+        self.fleet.clock.advance(SignedDuration::from_secs(seconds));
+        self.read.lock().unwrap().clear();
+        *self.last.borrow_mut() = Some(self.fleet.pass(&self.controller));
+        self.read.lock().unwrap().clone()
+    }
+
+    /// What the last pass said of the cluster.
+    fn said(&self) -> String {
+        self.last.borrow().as_ref().map(|pass| outcome(pass, CLUSTER).message().to_owned()).unwrap_or_default()
+    }
+
+    /// Passes until the cluster's first stage is committed.
+    fn commit_first(&self) {
+        self.fleet.bump();
+        self.fleet.run_until(&self.controller, |pass| {
+            self.read.lock().unwrap().clear();
+            pass.clusters.iter().any(|own| own.cluster == CLUSTER && !own.committed.is_empty())
+        });
+    }
+
+    /// Passes, each a second after the other, as long as these glance: how many did, and what the one after them read.
+    fn glances(&self) -> (usize, Vec<Act>) {
+        for count in 0..100 {
+            let read = self.pass_after(1);
+            if read != [Act::Glance] {
+                return (count, read);
+            }
+        }
+        panic!("nothing else is ever read")
+    }
+}
+
+#[test]
+fn after_a_commit_flux_alone_is_read_until_it_has_applied_that() {
+    let scene = Scene::new();
+    scene.commit_first();
+    let behind = "does not contain the stage's commit";
+    for second in 1..200 {
+        let read = scene.pass_after(1);
+        let said = scene.said();
+        if read == [Act::Glance] {
+            assert!(said.contains(behind), "after {second} s: {said}");
+        } else if read == [Act::Glance, Act::Observe] {
+            // The glance that sees that Flux is done decides nothing: everything is read.
+            assert!(!said.contains(behind), "after {second} s: {said}");
+            return;
+        } else {
+            // Half a minute was over.
+            assert_eq!((read, second % 30), (vec![Act::Observe], 0));
+        }
+        scene.changes.note(CLUSTER, Extent::Flux);
+    }
+    panic!("Flux is never done");
+}
+
+#[test]
+fn glances_end_after_half_a_minute_whatever_flux_says() {
+    let scene = Scene::new();
+    scene.fleet.break_at(CLUSTER, StageName::CertManager, Fault::FluxSuspended);
+    scene.commit_first();
+    let (count, read) = scene.glances();
+    assert!((28..=30).contains(&count), "{count}");
+    assert_eq!(read, [Act::Observe]);
+    // From then on everything is read whenever something is.
+    scene.changes.note(CLUSTER, Extent::More);
+    assert_eq!(scene.pass_after(5), [Act::Observe]);
+}
+
+#[test]
+fn what_else_has_changed_is_read_at_once() {
+    let scene = Scene::new();
+    scene.fleet.break_at(CLUSTER, StageName::CertManager, Fault::FluxSuspended);
+    scene.commit_first();
+    assert_eq!(scene.pass_after(1), [Act::Glance]);
+    scene.changes.note(CLUSTER, Extent::Flux);
+    scene.changes.note("team-a", Extent::More);
+    assert_eq!(scene.pass_after(1), [Act::Glance]);
+    scene.changes.note(CLUSTER, Extent::More);
+    scene.changes.note(CLUSTER, Extent::Flux);
+    assert_eq!(scene.pass_after(1), [Act::Observe]);
+    // What Flux alone tells later is looked at with it alone.
+    scene.changes.note(CLUSTER, Extent::Flux);
+    assert_eq!(scene.pass_after(1), [Act::Glance]);
+}
+
+#[test]
+fn a_cluster_that_is_held_is_read_whole() {
+    let scene = Scene::new();
+    scene.fleet.break_at(CLUSTER, StageName::CertManager, Fault::FailingPod);
+    scene.fleet.bump();
+    scene.fleet.run_until(&scene.controller, |pass| outcome(pass, CLUSTER).word() == "held");
+    scene.changes.note(CLUSTER, Extent::Flux);
+    let read = scene.pass_after(5);
+    assert!(read.contains(&Act::Observe) && !read.contains(&Act::Glance), "{read:?}");
+}

@@ -1,0 +1,102 @@
+//! Clusters that something happens at whenever a controller acts on them.
+
+use std::sync::Arc;
+
+use futures::future::{self, BoxFuture};
+use jiff::Timestamp;
+use overlays::ClusterSpec;
+use rollout::{BackupReport, Expectation, Observation, RolloutId};
+use stepgate::cluster::kubernetes::Changes;
+use stepgate::cluster::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
+use stepgate::controller::access::Clusters;
+use stepgate::demo::SimulatedFleet;
+
+/// The acts of a controller on a cluster.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Act {
+    Observe,
+    /// Reads what Flux says, and nothing else.
+    Glance,
+    BackUp,
+    /// Follows every push at once.
+    Nudge,
+}
+
+/// What happens when a controller is about to act on a cluster of this name. False: the process is killed there.
+pub type Hook = Arc<dyn Fn(&str, Act) -> bool + Send + Sync>;
+
+/// The clusters.
+pub struct Hooked {
+    inner: Arc<SimulatedFleet>,
+    hook: Hook,
+    changes: Option<Arc<Changes>>,
+}
+
+impl Hooked {
+    pub fn new(fleet: &Arc<SimulatedFleet>, hook: Hook) -> Self {
+        Self { inner: Arc::clone(fleet), hook, changes: None }
+    }
+
+    /// The same, of which somebody tells when they change.
+    pub fn telling(self, changes: &Arc<Changes>) -> Self {
+        Self { changes: Some(Arc::clone(changes)), ..self }
+    }
+}
+
+struct HookedCluster {
+    name: String,
+    inner: Arc<dyn Cluster>,
+    hook: Hook,
+}
+
+impl Clusters for Hooked {
+    fn cluster(&self, cluster: &ClusterSpec) -> Arc<dyn Cluster> {
+        let (name, hook) = (cluster.name.clone(), Arc::clone(&self.hook));
+        Arc::new(HookedCluster { name, inner: self.inner.cluster(cluster), hook })
+    }
+
+    fn changes(&self) -> Option<&Changes> {
+        self.changes.as_deref()
+    }
+}
+
+impl Cluster for HookedCluster {
+    fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
+        let is_flux = |expectation: &Expectation| matches!(expectation, Expectation::Flux { .. });
+        let is_glance = !request.expectations.is_empty() && request.expectations.iter().all(is_flux);
+        if !(self.hook)(&self.name, if is_glance { Act::Glance } else { Act::Observe }) {
+            return Box::pin(future::pending());
+        }
+        self.inner.observe(request)
+    }
+
+    fn back_up<'a>(
+        &'a self,
+        rollout: &'a RolloutId,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
+        if !(self.hook)(&self.name, Act::BackUp) {
+            return Box::pin(future::pending());
+        }
+        self.inner.back_up(rollout, at)
+    }
+
+    fn nudge<'a>(
+        &'a self,
+        kustomizations: &'a [FluxReference],
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        if !(self.hook)(&self.name, Act::Nudge) {
+            return Box::pin(future::pending());
+        }
+        self.inner.nudge(kustomizations, at)
+    }
+
+    fn apply<'a>(
+        &'a self,
+        request: &'a ApplyRequest,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<ApplyReport, ClusterError>> {
+        self.inner.apply(request, at)
+    }
+}
