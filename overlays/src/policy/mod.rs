@@ -7,11 +7,13 @@
 mod approvers;
 mod data;
 mod duration;
+mod effective;
 mod forge;
 mod levels;
 mod pattern;
 mod read;
 mod sources;
+mod stage;
 mod template;
 mod types;
 mod window;
@@ -21,9 +23,10 @@ pub use data::{DataPattern, DataPatternError};
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use forge::{ForgeKind, ForgePolicy};
 pub use read::read_policy;
+pub use stage::{Approval, OnFailure, StagePolicy, StageSettings};
 pub use template::commented_policy;
 pub use types::{
-    Apply, Approval, Author, BundleSelection, ClusterPolicy, Deploy, EnvironmentPolicy, FluxPolicy, FluxSource,
-    OnFailure, Policy, ProviderSecrets, Signing, SigningFormat, StagePolicy, StageSettings, Wave, Week, Window,
-    WindowDay,
+    Apply, Author, BundleSelection, ClusterPolicy, Deploy, EnvironmentPolicy, FluxPolicy, FluxSource, Policy,
+    ProviderSecrets, Signing, SigningFormat, Wave,
 };
+pub use window::{Week, Window, WindowDay};

@@ -6,7 +6,8 @@ use std::time::Duration;
 use kustomize_rs::yaml::{self, Entry, Limits, Mapping, Node, Span};
 
 use super::data::DataPattern;
-use super::types::{Apply, Approval, BundleSelection, OnFailure, Policy, ProviderSecrets, StageSettings};
+use super::stage::{Approval, OnFailure, StageSettings};
+use super::types::{Apply, BundleSelection, Policy, ProviderSecrets};
 use super::{DurationError, parse_duration};
 use crate::nearest::nearest;
 use crate::{Problem, ProblemCode, RepoPath};

@@ -6,10 +6,10 @@ use std::time::Duration;
 use kustomize_rs::yaml::Node;
 use serde::Serialize;
 
-use super::approvers::ApproverRules;
 use super::data::DataPattern;
 use super::forge::ForgePolicy;
-use super::pattern::matches_pattern;
+use super::stage::StageSettings;
+use super::window::Window;
 use crate::RepoPath;
 
 /// Where Stepgate writes.
@@ -32,28 +32,6 @@ pub enum Apply {
     Direct,
 }
 
-/// Who has to agree before a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Approval {
-    /// Nobody.
-    None,
-    /// One approval for the whole plan.
-    Rollout,
-    /// One approval for each stage.
-    Stage,
-}
-
-/// What happens when a gate fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OnFailure {
-    /// The rollout stops where it is.
-    Hold,
-    /// The previous tree of the stage is committed back, where that is safe.
-    Revert,
-}
-
 /// Which Bundles manifest a cluster follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -62,102 +40,6 @@ pub enum BundleSelection {
     Newest,
     /// The one with this `metadata.name`.
     Name(String),
-}
-
-/// The settings of one stage on one cluster, complete.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StagePolicy {
-    /// How long the gate must hold without a break.
-    #[serde(serialize_with = "super::duration::serialize")]
-    pub soak: Duration,
-    /// How long the gate may take before it fails.
-    #[serde(serialize_with = "super::duration::serialize")]
-    pub timeout: Duration,
-    /// Who has to agree first.
-    pub approval: Approval,
-    /// What a failed gate leads to.
-    pub on_failure: OnFailure,
-    /// What a merge leads to that comes after the source branch has moved on.
-    pub on_stale_merge: OnFailure,
-    /// How many times a reverted stage is tried again.
-    pub retries: u32,
-    /// Whether what people change on a proposed branch becomes what is proposed.
-    pub accept_edits: bool,
-    /// Whose approval is enough.
-    pub approvers: ApproverRules,
-}
-
-/// Settings as written at one level; what is absent comes from the next weaker level.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StageSettings {
-    /// See [`StagePolicy::soak`].
-    pub soak: Option<Duration>,
-    /// See [`StagePolicy::timeout`].
-    pub timeout: Option<Duration>,
-    /// See [`StagePolicy::approval`].
-    pub approval: Option<Approval>,
-    /// See [`StagePolicy::on_failure`].
-    pub on_failure: Option<OnFailure>,
-    /// See [`StagePolicy::on_stale_merge`].
-    pub on_stale_merge: Option<OnFailure>,
-    /// See [`StagePolicy::retries`].
-    pub retries: Option<u32>,
-    /// See [`StagePolicy::accept_edits`].
-    pub accept_edits: Option<bool>,
-    /// See [`StagePolicy::approvers`].
-    pub approvers: ApproverRules,
-}
-
-impl StageSettings {
-    fn over(&self, weaker: &mut StagePolicy) {
-        weaker.soak = self.soak.unwrap_or(weaker.soak);
-        weaker.timeout = self.timeout.unwrap_or(weaker.timeout);
-        weaker.approval = self.approval.unwrap_or(weaker.approval);
-        weaker.on_failure = self.on_failure.unwrap_or(weaker.on_failure);
-        weaker.on_stale_merge = self.on_stale_merge.unwrap_or(weaker.on_stale_merge);
-        weaker.retries = self.retries.unwrap_or(weaker.retries);
-        weaker.accept_edits = self.accept_edits.unwrap_or(weaker.accept_edits);
-        self.approvers.over(&mut weaker.approvers);
-    }
-}
-
-/// Which of a month's days with one name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)]
-pub enum Week {
-    #[default]
-    Every,
-    First,
-    Second,
-    Third,
-    Fourth,
-    Last,
-}
-
-/// A day on which a window opens: `monday`, `last sunday`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WindowDay {
-    /// Which of the month's.
-    pub week: Week,
-    /// ISO number of the day, Monday = 1 to Sunday = 7.
-    pub weekday: u8,
-}
-
-/// A time in which stages may begin. Outside of every window of its level a stage waits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Window {
-    /// Days on which it opens; every day when empty.
-    pub days: Vec<WindowDay>,
-    /// Begin, in minutes since midnight.
-    pub from: u16,
-    /// End, in minutes since midnight; at or before `from` means on the next day.
-    pub to: u16,
-    /// Time zone of the IANA database, such as `Europe/Berlin`.
-    pub time_zone: String,
 }
 
 /// Clusters that go together; a wave begins when the one before is done.
@@ -355,131 +237,5 @@ impl Default for Policy {
             groups: BTreeMap::new(),
             people: BTreeMap::new(),
         }
-    }
-}
-
-impl Policy {
-    /// The defaults of Stepgate for one stage, before anything the team says.
-    pub fn stage_default(stage: &str) -> StagePolicy {
-        const MINUTE: u64 = 60;
-        let (soak, timeout) = match stage.split(['/', '@']).next().unwrap_or(stage) {
-            "preflight" | "bundle" => (0, 10 * MINUTE),
-            "backup" => (0, 30 * MINUTE),
-            "cilium-preflight" | "cilium" => (MINUTE, 60 * MINUTE),
-            "etcd" | "control-plane" | "workers" => (2 * MINUTE, 120 * MINUTE),
-            "verify" => (2 * MINUTE, 30 * MINUTE),
-            _ => (MINUTE, 30 * MINUTE),
-        };
-        StagePolicy {
-            soak: Duration::from_secs(soak),
-            timeout: Duration::from_secs(timeout),
-            approval: Approval::None,
-            on_failure: OnFailure::Hold,
-            on_stale_merge: OnFailure::Hold,
-            retries: 0,
-            accept_edits: false,
-            approvers: ApproverRules::default(),
-        }
-    }
-
-    /// The settings of `stage` (as in `control-plane`, `workers/md-0` or `cilium@v1.18.2-0`) on `cluster`.
-    pub fn effective(&self, cluster: &str, stage: &str) -> StagePolicy {
-        let stage = stage.split('@').next().unwrap_or(stage);
-        let mut policy = Self::stage_default(stage);
-        let by_stage = |stages: &BTreeMap<String, StageSettings>, policy: &mut StagePolicy| {
-            if stage.starts_with("workers/")
-                && let Some(settings) = stages.get("workers")
-            {
-                settings.over(policy);
-            }
-            if let Some(settings) = stages.get(stage) {
-                settings.over(policy);
-            }
-        };
-        self.settings.over(&mut policy);
-        by_stage(&self.stages, &mut policy);
-        for level in self.levels(cluster) {
-            level.settings.over(&mut policy);
-            by_stage(&level.stages, &mut policy);
-        }
-        policy
-    }
-
-    /// The name of the environment of `cluster`: the one it names, else the first by name with a fitting pattern.
-    pub fn environment_of(&self, cluster: &str) -> Option<&str> {
-        if let Some(named) = self.clusters.get(cluster).and_then(|own| own.environment.as_deref()) {
-            return Some(named);
-        }
-        self.environments
-            .iter()
-            .find(|(_, environment)| environment.clusters.iter().any(|pattern| matches_pattern(pattern, cluster)))
-            .map(|(name, _)| name.as_str())
-    }
-
-    /// Environment, then cluster: from weak to strong.
-    fn levels(&self, cluster: &str) -> impl DoubleEndedIterator<Item = &EnvironmentPolicy> {
-        let environment = self.environment_of(cluster).and_then(|name| self.environments.get(name));
-        environment.into_iter().chain(self.clusters.get(cluster).map(|own| &own.own))
-    }
-
-    /// Whether `cluster` stands still, by the fleet's, its environment's or its own `paused`. A pause cannot be lifted by
-    /// a more specific level: stop the line stops everybody.
-    pub fn is_paused(&self, cluster: &str) -> bool {
-        self.paused || self.levels(cluster).any(|level| level.paused == Some(true))
-    }
-
-    /// Whether versions may go down on `cluster`.
-    pub fn allows_downgrade(&self, cluster: &str) -> bool {
-        self.levels(cluster).rev().find_map(|level| level.allow_downgrade).unwrap_or(self.allow_downgrade)
-    }
-
-    /// The bundle that the team chose for `cluster`, if it did.
-    pub fn bundle_selection(&self, cluster: &str) -> Option<&BundleSelection> {
-        self.levels(cluster).rev().find_map(|level| level.bundle.as_ref()).or(self.bundle.as_ref())
-    }
-
-    /// The windows of the most specific level that has any; none means: at any time.
-    pub fn windows(&self, cluster: &str) -> &[Window] {
-        self.levels(cluster)
-            .rev()
-            .map(|level| level.windows.as_slice())
-            .find(|windows| !windows.is_empty())
-            .unwrap_or(&self.windows)
-    }
-
-    /// The variables of `cluster`, all levels merged by name.
-    pub fn variables(&self, cluster: &str) -> BTreeMap<String, String> {
-        let mut variables = self.variables.clone();
-        for level in self.levels(cluster) {
-            variables.extend(level.variables.iter().map(|(name, value)| (name.clone(), value.clone())));
-        }
-        variables
-    }
-
-    /// What may be deleted of `cluster` although it holds data, by any level.
-    pub fn delete_data(&self, cluster: &str) -> Vec<DataPattern> {
-        self.delete_data.iter().chain(self.levels(cluster).flat_map(|level| &level.delete_data)).cloned().collect()
-    }
-
-    /// The team's values for Cilium's chart, from weak to strong.
-    pub fn cilium_values(&self, cluster: &str) -> Vec<&Node> {
-        self.cilium.iter().chain(self.levels(cluster).filter_map(|level| level.cilium.as_ref())).collect()
-    }
-
-    /// The worker groups `groups` in the order that the team wants.
-    pub fn worker_order<'a>(&self, cluster: &str, groups: &'a [String]) -> Vec<&'a str> {
-        let wanted = self.clusters.get(cluster).map(|own| own.worker_order.as_slice()).unwrap_or_default();
-        let first = wanted.iter().filter_map(|name| groups.iter().find(|group| *group == name));
-        let rest = groups.iter().filter(|group| !wanted.contains(group));
-        first.chain(rest).map(String::as_str).collect()
-    }
-
-    /// The index of the wave of `cluster` in [`Policy::waves`]; `None` for a cluster that goes after all waves.
-    pub fn wave_of(&self, cluster: &str) -> Option<usize> {
-        let environment = self.environment_of(cluster);
-        self.waves.iter().position(|wave| {
-            wave.clusters.iter().any(|pattern| matches_pattern(pattern, cluster))
-                || environment.is_some_and(|name| wave.environments.iter().any(|wanted| wanted == name))
-        })
     }
 }

@@ -4,10 +4,48 @@ use std::sync::LazyLock;
 
 use jiff::tz::TimeZoneDatabase;
 use kustomize_rs::yaml::Node;
+use serde::Serialize;
 
 use super::read::{DAYS, Reader};
-use super::types::{Week, Window, WindowDay};
 use crate::nearest::nearest;
+
+/// Which of a month's days with one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs)]
+pub enum Week {
+    #[default]
+    Every,
+    First,
+    Second,
+    Third,
+    Fourth,
+    Last,
+}
+
+/// A day on which a window opens: `monday`, `last sunday`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WindowDay {
+    /// Which of the month's.
+    pub week: Week,
+    /// ISO number of the day, Monday = 1 to Sunday = 7.
+    pub weekday: u8,
+}
+
+/// A time in which stages may begin. Outside of every window of its level a stage waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Window {
+    /// Days on which it opens; every day when empty.
+    pub days: Vec<WindowDay>,
+    /// Begin, in minutes since midnight.
+    pub from: u16,
+    /// End, in minutes since midnight; at or before `from` means on the next day.
+    pub to: u16,
+    /// Time zone of the IANA database, such as `Europe/Berlin`.
+    pub time_zone: String,
+}
 
 /// The zones of the IANA database, as compiled in: what the machine knows does not count.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
