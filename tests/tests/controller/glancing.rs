@@ -49,7 +49,7 @@ impl Scene {
 
     /// What the last pass said of the cluster.
     fn said(&self) -> String {
-        self.last.borrow().as_ref().map(|pass| outcome(pass, CLUSTER).message().to_owned()).unwrap_or_default()
+        self.last.borrow().as_ref().map(|pass| outcome(pass, CLUSTER).message()).unwrap_or_default()
     }
 
     /// Passes until the cluster's first stage is committed.
