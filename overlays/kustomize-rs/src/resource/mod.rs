@@ -128,7 +128,8 @@ impl Resource {
         }
     }
 
-    /// Sets `apiVersion` and `kind` to what they are, as kustomize does to some patches: what they were written as may be lost.
+    /// Sets `apiVersion` and `kind` to what they are, as kustomize does to some patches: the type that they were written
+    /// with may be lost.
     pub(crate) fn rewrite_type(&mut self) {
         let gvk = self.gvk();
         self.set_top("apiVersion", &gvk.api_version());

@@ -164,7 +164,7 @@ pub(crate) fn set_plain(node: &mut Node, text: &str) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Sets a key of a map to a text, and of a null to nothing. `None` if the key is new: then the text is the one `shared` with other maps; else how
+/// Sets a key of a map to a text; a null stays one. `None` if the key is new: then the text is the one `shared` with other maps; else how
 /// the value before was written. Lists and scalars are an error.
 pub(crate) fn set_entry(node: &mut Node, key: &str, text: &str, shared: u32) -> Result<Option<Style>, BuildError> {
     // Where no map is to be made kustomize puts it into the null, where nobody sees it.

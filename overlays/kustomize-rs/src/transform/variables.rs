@@ -157,8 +157,8 @@ fn indices(path: &[String]) -> Vec<String> {
     result
 }
 
-/// A text in which variables are looked for: also what kustomize made itself and gave no type. A `<<` that was read without quotes is none, even where
-/// it merges nothing.
+/// A text in which variables are looked for: also what kustomize made itself and gave no type. A `<<` that was read
+/// without quotes is none, even where it merges nothing.
 fn text_of(node: &Node) -> Option<Cow<'_, str>> {
     if node.style() == Style::Untyped {
         return node.scalar_text();
