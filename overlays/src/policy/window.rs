@@ -12,14 +12,19 @@ use crate::nearest::nearest;
 /// Which of a month's days with one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)]
 pub enum Week {
+    /// All of them.
     #[default]
     Every,
+    /// The one of the days 1 to 7.
     First,
+    /// The one of the days 8 to 14.
     Second,
+    /// The one of the days 15 to 21.
     Third,
+    /// The one of the days 22 to 28.
     Fourth,
+    /// The fourth or the fifth, whichever is the last of the month.
     Last,
 }
 

@@ -95,14 +95,19 @@ impl Weekday {
 /// Which of a month's days with one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)]
 pub enum Week {
+    /// All of them.
     #[default]
     Every,
+    /// The one of the days 1 to 7.
     First,
+    /// The one of the days 8 to 14.
     Second,
+    /// The one of the days 15 to 21.
     Third,
+    /// The one of the days 22 to 28.
     Fourth,
+    /// The fourth or the fifth, whichever is the last of the month.
     Last,
 }
 

@@ -39,6 +39,20 @@ pub struct CommitDraft {
     pub allow_empty: bool,
 }
 
+impl CommitDraft {
+    /// A commit that changes no file: what somebody says on a branch.
+    pub fn of_words(
+        parent: Option<CommitId>,
+        subject: String,
+        body: String,
+        author: Identity,
+        time: Timestamp,
+    ) -> Self {
+        let message = CommitMessage { subject, body, trailers: None };
+        Self { parent, merges: None, prefix: None, edits: BTreeMap::new(), message, author, time, allow_empty: true }
+    }
+}
+
 /// The message of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommitMessage {

@@ -11,7 +11,7 @@ use crate::controller::Controller;
 use crate::controller::commit::Signature;
 use crate::controller::people::words::{Subject, Word, retry_paragraph, words};
 use crate::controller::planner::{ClusterView, FleetReading, Planner};
-use crate::git::{CommitDraft, CommitMessage, GitError, Identity};
+use crate::git::{CommitDraft, GitError, Identity};
 
 /// What wanting another attempt came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,20 +57,9 @@ pub fn retry(
     let Some(by) = by else { return Ok(done(None)) };
     let signature = Signature::of(&reading.fleet.policy)?;
     let paragraph = retry_paragraph(&subject(view, plan, &stage), attempt, &by.to_string(), place);
-    let draft = CommitDraft {
-        parent: reading.deploy_head().cloned(),
-        merges: None,
-        prefix: None,
-        edits: std::collections::BTreeMap::new(),
-        message: CommitMessage {
-            subject: format!("{}: retry {stage}", view.name),
-            body: format!("Attempt {attempt}.\n\n{paragraph}"),
-            trailers: None,
-        },
-        author: by.clone(),
-        time: now,
-        allow_empty: true,
-    };
+    let title = format!("{}: retry {stage}", view.name);
+    let body = format!("Attempt {attempt}.\n\n{paragraph}");
+    let draft = CommitDraft::of_words(reading.deploy_head().cloned(), title, body, by.clone(), now);
     Ok(done(Some(write(planner, &reading.layout.branch, &draft, &signature)?)))
 }
 

@@ -41,8 +41,7 @@ fn an_accepted_edit_is_shown_and_asked_for_anew_and_lands() {
         "forge::edited::an_accepted_edit_is_shown_and_asked_for_anew_and_lands",
         Gitea::NEEDED,
         async |programs| {
-            let scene = Scene::with_policy(&programs, RULES).await?;
-            scene.gitea.permit("stepgate", Permission::Admin).await?;
+            let scene = Scene::administered(&programs, RULES).await?;
             scene.gitea.user("carol", Permission::Write).await?;
             let fleet = &scene.fleet;
             let controller = fleet.controller();
@@ -92,8 +91,7 @@ fn an_edit_that_the_source_branch_overtakes_is_told_in_the_pull_request() {
         "forge::edited::an_edit_that_the_source_branch_overtakes_is_told_in_the_pull_request",
         Gitea::NEEDED,
         async |programs| {
-            let scene = Scene::with_policy(&programs, RULES).await?;
-            scene.gitea.permit("stepgate", Permission::Admin).await?;
+            let scene = Scene::administered(&programs, RULES).await?;
             let fleet = &scene.fleet;
             let controller = fleet.controller();
             scene.edit("class-a");

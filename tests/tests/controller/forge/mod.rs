@@ -45,6 +45,13 @@ impl Scene {
         Self::with_policy(programs, "").await
     }
 
+    /// With these lines in `stepgate.yaml`, where Stepgate may ask the forge who may do what.
+    async fn administered(programs: &Programs, lines: &str) -> anyhow::Result<Self> {
+        let scene = Self::with_policy(programs, lines).await?;
+        scene.gitea.permit("stepgate", Permission::Admin).await?;
+        Ok(scene)
+    }
+
     /// With these lines in `stepgate.yaml`.
     async fn with_policy(programs: &Programs, lines: &str) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;

@@ -3,7 +3,6 @@
 use reqwest::Method;
 use serde_json::json;
 use stepgate::controller::ClusterOutcome;
-use tests::servers::gitea::Permission;
 use tests::servers::{Gitea, isolated};
 
 use super::{Scene, head, message, number, text, waits_for_people};
@@ -25,8 +24,7 @@ fn reviews_and_comments_are_counted_and_what_is_missing_is_told() {
         "forge::rules::reviews_and_comments_are_counted_and_what_is_missing_is_told",
         Gitea::NEEDED,
         async |programs| {
-            let scene = Scene::with_policy(&programs, RULES).await?;
-            scene.gitea.permit("stepgate", Permission::Admin).await?;
+            let scene = Scene::administered(&programs, RULES).await?;
             let fleet = &scene.fleet;
             let controller = fleet.controller();
             scene.edit("class-a");
@@ -61,8 +59,7 @@ fn a_merge_without_protection_is_held_until_the_others_approve() {
         "forge::rules::a_merge_without_protection_is_held_until_the_others_approve",
         Gitea::NEEDED,
         async |programs| {
-            let scene = Scene::with_policy(&programs, RULES).await?;
-            scene.gitea.permit("stepgate", Permission::Admin).await?;
+            let scene = Scene::administered(&programs, RULES).await?;
             let fleet = &scene.fleet;
             let controller = fleet.controller();
             scene.edit("class-a");

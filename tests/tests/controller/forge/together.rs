@@ -1,7 +1,6 @@
 //! Several clusters in one pull request.
 
 use stepgate::controller::Pass;
-use tests::servers::gitea::Permission;
 use tests::servers::{Gitea, isolated};
 
 use super::{Scene, head, number, text};
@@ -19,8 +18,7 @@ fn two_clusters_are_one_pull_request_that_changes_in_its_place() {
         "forge::together::two_clusters_are_one_pull_request_that_changes_in_its_place",
         Gitea::NEEDED,
         async |programs| {
-            let scene = Scene::with_policy(&programs, TEAMS).await?;
-            scene.gitea.permit("stepgate", Permission::Admin).await?;
+            let scene = Scene::administered(&programs, TEAMS).await?;
             let fleet = &scene.fleet;
             let controller = fleet.controller();
             fleet.bump();

@@ -2,8 +2,6 @@
 
 mod error;
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use rollout::{
     ApprovalScope, CommitId, GivenApproval, LedgerState, Means, Plan, StageId, approval_rules, approval_verdict,
@@ -20,7 +18,7 @@ use crate::controller::commit::Signature;
 use crate::controller::people::facts::{self, Landed};
 use crate::controller::people::words::{Subject, paragraph};
 use crate::controller::planner::{ClusterView, FleetReading, Planner};
-use crate::git::{BranchName, CommitDraft, CommitMessage, Identity};
+use crate::git::{BranchName, CommitDraft, Identity};
 
 /// What an answer came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,24 +167,9 @@ fn word(
     let name = by.to_string();
     let reason = overriding.map(|(reason, missing)| (name.as_str(), reason, missing));
     let verb = if overriding.is_some() { "override approval of" } else { "approve" };
-    CommitDraft {
-        parent,
-        merges: None,
-        prefix: None,
-        edits: BTreeMap::new(),
-        message: CommitMessage {
-            subject: format!("{}: {verb} {stage}", view.name),
-            body: format!(
-                "Said of plan {}.\n\n{}",
-                subject.plan,
-                paragraph(&[subject], std::slice::from_ref(&name), reason)
-            ),
-            trailers: None,
-        },
-        author: by.clone(),
-        time: now,
-        allow_empty: true,
-    }
+    let said = paragraph(&[subject], std::slice::from_ref(&name), reason);
+    let body = format!("Said of plan {}.\n\n{said}", subject.plan);
+    CommitDraft::of_words(parent, format!("{}: {verb} {stage}", view.name), body, by.clone(), now)
 }
 
 fn own_word(by: &Identity, subject: &Subject, now: Timestamp) -> Option<GivenApproval> {
@@ -215,20 +198,9 @@ pub fn reject(
     let signature = Signature::of(&reading.fleet.policy)?;
     let subject = Subject { cluster: view.name.clone(), scope: open.scope.clone(), plan: open.plan.digest.clone() };
     let said = reason.replace('\n', " ");
-    let draft = CommitDraft {
-        parent: Some(stack.head.clone()),
-        merges: None,
-        prefix: None,
-        edits: BTreeMap::new(),
-        message: CommitMessage {
-            subject: format!("{}: reject {stage}", view.name),
-            body: format!("{reason}\n\n{ANSWERED}: {subject}\n{REJECTED_BY}: {by} ({said})"),
-            trailers: None,
-        },
-        author: by.clone(),
-        time: now,
-        allow_empty: true,
-    };
+    let title = format!("{}: reject {stage}", view.name);
+    let body = format!("{reason}\n\n{ANSWERED}: {subject}\n{REJECTED_BY}: {by} ({said})");
+    let draft = CommitDraft::of_words(Some(stack.head.clone()), title, body, by.clone(), now);
     let commit = write(planner, &stack.branch, &draft, &signature)?;
     Ok(done(Some(commit)))
 }
