@@ -1,9 +1,11 @@
 //! From the text of a file to the objects in it.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use crate::error::BuildError;
 use crate::resource::{Origin, Resource};
-use crate::yaml::{Limits, Node, Rules, Sequence, Value, decode, parse_with};
-use std::sync::Arc;
+use crate::yaml::{Limits, Mapping, Node, Rules, Sequence, Value, decode, parse_with};
 
 /// Reads all objects of a file. Lists are unpacked, empty documents dropped.
 pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Vec<Resource>, BuildError> {
@@ -11,57 +13,68 @@ pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Vec<Reso
     let documents = parse_with(&text, limits, Rules::Manifest).map_err(|error| BuildError::from_yaml(error, file))?;
     // kustomize counts the empty documents too.
     let alone = documents.len() == 1 && !text.contains("\n---");
-    let mut queue: std::collections::VecDeque<Node> = std::collections::VecDeque::new();
+    let mut found = Found::new(file, documents.len());
     for document in documents {
         let root = document.root;
         let kind = root.get("kind").and_then(Node::as_str).unwrap_or_default();
         let wraps = alone
             && matches!(kind, "List" | "ResourceList")
             && (root.get("items").is_some() || root.get("functionConfig").is_some());
-        if !wraps {
-            check(&root, file)?;
-            queue.extend(keep(root));
-            continue;
-        }
-        for item in items_of(root).unwrap_or_default() {
-            check(&item, file)?;
-            queue.extend(keep(item));
+        if wraps {
+            items_of(root).unwrap_or_default().into_iter().try_for_each(|item| found.take(item))?;
+        } else {
+            found.take(root)?;
         }
     }
-    let name: Arc<str> = Arc::from(file);
-    let mut resources = Vec::new();
-    while let Some(node) = queue.pop_front() {
-        let kind = node.get("kind").and_then(Node::as_str).unwrap_or_default();
-        let is_list = kind.ends_with("List");
-        if is_list {
-            // kustomize reads what looks like a list as a whole, to see whether it is one.
-            node.refuse_repeated_keys().map_err(|error| error.in_file(file))?;
-        }
-        match node.get("items") {
-            Some(items) if is_list => {
-                if !items.is_null() && items.as_sequence().is_none() {
-                    let error = BuildError::syntax(format!("`items` of a {kind} must be a list"));
-                    return Err(error.at(file, items.span));
-                }
-                for mut item in items_of(node).unwrap_or_default() {
-                    item.refuse_misfits().map_err(|error| error.in_file(file))?;
-                    item.as_from_json();
-                    check(&item, file)?;
-                    queue.extend(keep(item));
-                }
-            }
-            _ => {
-                let origin = Origin { file: Arc::clone(&name), line: node.span.line(), annotation: None };
-                resources.push(Resource { origin, ..Resource::new(node) });
-            }
-        }
-    }
-    Ok(resources)
+    found.unpack()
 }
 
-fn keep(node: Node) -> Option<Node> {
-    let is_empty = node.is_null() || node.as_mapping().is_some_and(crate::yaml::Mapping::is_empty);
-    (!is_empty).then_some(node)
+/// The objects of a file so far.
+struct Found<'f> {
+    file: &'f str,
+    origin: Arc<str>,
+    resources: Vec<Resource>,
+    /// Lists wait: what is in them stands behind everything else.
+    lists: VecDeque<Node>,
+}
+
+impl<'f> Found<'f> {
+    fn new(file: &'f str, documents: usize) -> Self {
+        Self { file, origin: Arc::from(file), resources: Vec::with_capacity(documents), lists: VecDeque::new() }
+    }
+
+    fn take(&mut self, node: Node) -> Result<(), BuildError> {
+        if node.is_null() || node.as_mapping().is_some_and(Mapping::is_empty) {
+            return Ok(());
+        }
+        let kind = check(&node, self.file)?;
+        if kind.ends_with("List") {
+            // kustomize reads what looks like a list as a whole, to see whether it is one.
+            node.refuse_repeated_keys().map_err(|error| error.in_file(self.file))?;
+            if let Some(items) = node.get("items") {
+                if !items.is_null() && items.as_sequence().is_none() {
+                    let error = BuildError::syntax(format!("`items` of a {kind} must be a list"));
+                    return Err(error.at(self.file, items.span));
+                }
+                self.lists.push_back(node);
+                return Ok(());
+            }
+        }
+        let origin = Origin { file: Arc::clone(&self.origin), line: node.span.line(), annotation: None };
+        self.resources.push(Resource { origin, ..Resource::new(node) });
+        Ok(())
+    }
+
+    fn unpack(mut self) -> Result<Vec<Resource>, BuildError> {
+        while let Some(list) = self.lists.pop_front() {
+            for mut item in items_of(list).unwrap_or_default() {
+                item.refuse_misfits().map_err(|error| error.in_file(self.file))?;
+                item.as_from_json();
+                self.take(item)?;
+            }
+        }
+        Ok(self.resources)
+    }
 }
 
 fn items_of(node: Node) -> Option<Sequence> {
@@ -74,27 +87,22 @@ fn items_of(node: Node) -> Option<Sequence> {
     }
 }
 
-/// An object has a kind, and a name unless it is a list.
-fn check(node: &Node, file: &str) -> Result<(), BuildError> {
-    let fail = |message: &str, at: &Node| Err(BuildError::syntax(message).at(file, at.span));
-    if node.is_null() {
-        return Ok(());
-    }
-    let Some(mapping) = node.as_mapping() else {
-        return fail("expected an object", node);
-    };
-    if mapping.is_empty() {
-        return Ok(());
+/// An object has a kind, which is returned, and a name unless it is a list.
+fn check<'n>(node: &'n Node, file: &str) -> Result<&'n str, BuildError> {
+    let fail = |message: &str| Err(BuildError::syntax(message).at(file, node.span));
+    if node.as_mapping().is_none() {
+        return fail("expected an object");
     }
     let text = |node: Option<&Node>| {
         node.filter(|node| !node.is_null()).and_then(Node::scalar_text).is_some_and(|text| !text.is_empty())
     };
-    if !text(node.get("kind")) {
-        return fail("the object has no `kind`", node);
+    let kind = node.get("kind");
+    if !text(kind) {
+        return fail("the object has no `kind`");
     }
-    let is_list = node.get("kind").and_then(Node::as_str).is_some_and(|kind| kind.ends_with("List"));
-    if !is_list && !text(node.at(&["metadata", "name"])) {
-        return fail("the object has no `metadata.name`", node);
+    let kind = kind.and_then(Node::as_str).unwrap_or_default();
+    if !kind.ends_with("List") && !text(node.at(&["metadata", "name"])) {
+        return fail("the object has no `metadata.name`");
     }
-    Ok(())
+    Ok(kind)
 }
