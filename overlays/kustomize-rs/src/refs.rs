@@ -1,5 +1,6 @@
 //! Name references: fields that hold the name of another object follow its changes.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt as _};
@@ -23,8 +24,8 @@ struct Candidate<'r> {
 /// All objects, and which of them had a name.
 struct Candidates<'r> {
     all: Vec<Candidate<'r>>,
-    /// Names and indices, sorted.
-    previous_names: Vec<(&'r str, usize)>,
+    /// Names and indices, sorted once somebody asks.
+    previous_names: OnceCell<Vec<(&'r str, usize)>>,
 }
 
 /// Rewrites all references.
@@ -84,19 +85,26 @@ impl NameReference {
 impl<'r> Candidates<'r> {
     fn of(resources: &'r [Resource], names: Vec<Arc<ResourceId>>) -> Self {
         let all: Vec<_> = resources.iter().zip(names).map(|(state, current)| Candidate { state, current }).collect();
-        let names = |(index, resource): (usize, &'r Resource)| {
-            resource.previous.iter().map(move |previous| (previous.name.as_str(), index))
-        };
-        let mut previous_names: Vec<_> = resources.iter().enumerate().flat_map(names).collect();
-        previous_names.sort_unstable();
-        previous_names.dedup();
-        Self { all, previous_names }
+        Self { all, previous_names: OnceCell::new() }
+    }
+
+    fn previous_names(&self) -> &[(&'r str, usize)] {
+        self.previous_names.get_or_init(|| {
+            let names = |(index, candidate): (usize, &Candidate<'r>)| {
+                candidate.state.previous.iter().map(move |previous| (previous.name.as_str(), index))
+            };
+            let mut names: Vec<_> = self.all.iter().enumerate().flat_map(names).collect();
+            names.sort_unstable();
+            names.dedup();
+            names
+        })
     }
 
     /// The objects that had the name, in their order.
     fn named(&self, name: &str) -> Vec<&Candidate<'r>> {
-        let before = self.previous_names.partition_point(|(known, _)| *known < name);
-        let from = self.previous_names.iter().skip(before);
+        let names = self.previous_names();
+        let before = names.partition_point(|(known, _)| *known < name);
+        let from = names.iter().skip(before);
         from.take_while(|(known, _)| *known == name).filter_map(|(_, index)| self.all.get(*index)).collect()
     }
 }
@@ -162,16 +170,16 @@ fn role_reference(object: &Node) -> Option<Gvk> {
 }
 
 /// One field of one object, and what it may mean.
-struct Scope<'a> {
-    candidates: &'a Candidates<'a>,
-    referrer: &'a Candidate<'a>,
+struct Scope<'a, 'r> {
+    candidates: &'a Candidates<'r>,
+    referrer: &'a Candidate<'r>,
     target: &'a Gvk,
     role: Option<&'a Gvk>,
     namespaces: &'a [Text],
     budget: &'a Budget,
 }
 
-impl Scope<'_> {
+impl<'r> Scope<'_, 'r> {
     fn set(&self, node: &mut Node) -> Result<(), BuildError> {
         match &mut node.value {
             Value::Null => Ok(()),
@@ -259,7 +267,7 @@ impl Scope<'_> {
         old: &str,
         fits: impl Fn(&Candidate<'_>) -> bool,
         same: impl Fn(&Candidate<'_>, &Candidate<'_>) -> bool,
-    ) -> Result<Option<&Candidate<'_>>, BuildError> {
+    ) -> Result<Option<&Candidate<'r>>, BuildError> {
         let mut found = self.candidates.named(old);
         self.budget.spend(found.len())?;
         found.retain(|candidate| {

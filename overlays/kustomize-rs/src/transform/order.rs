@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashSet};
+
 use crate::id::{Gvk, ResourceId};
 use crate::resources::Resources;
 use crate::schema::Schema;
@@ -74,30 +76,37 @@ pub(crate) fn sort_legacy(resources: &mut Resources, order: Option<&LegacyOrder>
         }
         None => (FIRST.to_vec(), LAST.to_vec()),
     };
+    // There are few kinds, and many objects.
+    let kinds: HashSet<&Gvk> = resources.items.iter().map(|resource| &resource.node.name().gvk).collect();
+    let mut kinds: Vec<(i32, Gvk)> =
+        kinds.into_iter().map(|gvk| (rank_in(&gvk.kind, &first, &last), gvk.clone())).collect();
+    kinds.sort_unstable_by(compare_kinds);
+    let places: HashMap<Gvk, usize> = kinds.into_iter().enumerate().map(|(place, (_, gvk))| (gvk, place)).collect();
     resources.items.sort_by_cached_key(|resource| {
         let id = resource.id(schema);
-        Place { rank: rank_in(&id.gvk.kind, &first, &last), id }
+        Place { kind: places.get(&id.gvk).copied().unwrap_or_default(), id }
     });
+}
+
+/// The order of two kinds, each with its rank.
+fn compare_kinds((a_rank, a): &(i32, Gvk), (b_rank, b): &(i32, Gvk)) -> Ordering {
+    a_rank.cmp(b_rank).then_with(|| {
+        let namespaces = a.kind == "Namespace" && b.kind == "Namespace";
+        let core = a.group.is_empty() || b.group.is_empty();
+        let order = compare_gvks(a, b);
+        if namespaces && core { order.reverse() } else { order }
+    })
 }
 
 /// What decides where an object stands.
 struct Place {
-    rank: i32,
+    kind: usize,
     id: Arc<ResourceId>,
 }
 
 impl Ord for Place {
     fn cmp(&self, other: &Self) -> Ordering {
-        let (a, b) = (&self.id, &other.id);
-        if a.gvk == b.gvk {
-            return compare_names(a, b);
-        }
-        self.rank.cmp(&other.rank).then_with(|| {
-            let namespaces = a.gvk.kind == "Namespace" && b.gvk.kind == "Namespace";
-            let core = a.gvk.group.is_empty() || b.gvk.group.is_empty();
-            let order = compare_gvks(&a.gvk, &b.gvk);
-            if namespaces && core { order.reverse() } else { order }
-        })
+        self.kind.cmp(&other.kind).then_with(|| compare_names(&self.id, &other.id))
     }
 }
 
