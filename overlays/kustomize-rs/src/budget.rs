@@ -68,8 +68,9 @@ impl Budget {
 
     /// Takes what one more copy of a node costs.
     pub(crate) fn copy(&self, node: &Node) -> Result<(), BuildError> {
-        self.spend(node.count())?;
-        self.grow(node.size())
+        let (count, size) = node.weight();
+        self.spend(count)?;
+        self.grow(size)
     }
 
     /// Asks whether `places` texts of `bytes` could be had, without taking them: for text that goes to few of them.

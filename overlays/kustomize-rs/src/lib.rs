@@ -226,38 +226,35 @@ fn finish(
     if !unused.is_empty() {
         warnings.push(format!("well-defined vars that were never replaced: {}", unused.join(",")));
     }
-    if !options.include_local_config {
-        const LOCAL: &str = "config.kubernetes.io/local-config";
-        resources.items.retain(|resource| resource.annotation(LOCAL).is_none_or(|value| value == "false"));
-    }
     match (&kustomization.sort_options, options.order) {
         (Some(SortOptions::Legacy(legacy)), _) => order::sort_legacy(&mut resources, legacy.as_ref(), schema),
         (None, Order::Legacy) => order::sort_legacy(&mut resources, None, schema),
         (Some(SortOptions::Fifo), _) | (None, Order::None) => {}
     }
-    if let Some(resource) = resources.items.iter().find(|resource| !resource.is_named()) {
-        let message = "an object has lost its `kind` or `metadata.name`";
-        return Err(BuildError::transform(message).at(&resource.origin.file.clone(), resource.node.span));
-    }
     if kustomization.sort_options.is_some() && options.order != Order::Legacy {
         warnings.push(ORDER_GIVEN_TWICE.to_owned());
     }
     let wants = |option: &str| kustomization.build_metadata.iter().any(|wanted| wanted == option);
+    let is_kept = |resource: &Resource| options.include_local_config || !resource.is_local();
     if options.managed_by_label || wants("managedByLabel") {
+        resources.items.retain(is_kept);
         let pair = ("app.kubernetes.io/managed-by".to_owned(), format!("kustomize-{}", options.version));
         let field = schema::FieldSpec::new(Gvk::default(), "metadata/labels", true);
-        transform::labels::add(&mut resources, &[pair], &[field])?;
+        transform::labels::add(&mut resources.items, &[pair], &[field])?;
     }
-    let mut printed: usize = 0;
-    for resource in &mut resources.items {
-        resource.cluster_scoped = resource.id(schema).cluster_scoped;
-        provenance::finish(resource, wants("originAnnotations"), wants("transformerAnnotations"))?;
-        let size = match resource.node.ordinary_size() {
-            Some(size) => size,
-            None => printable_size(resource)?,
-        };
-        printed = printed.saturating_add(4 + size);
-    }
+    let (origins, transformations) = (wants("originAnnotations"), wants("transformerAnnotations"));
+    let mut printed = Ok(0_usize);
+    // All in one pass: there are more objects than a processor has at hand.
+    resources.items.retain_mut(|resource| {
+        let is_kept = is_kept(resource);
+        if let (true, Ok(before)) = (is_kept, &printed) {
+            let before = *before;
+            resource.cluster_scoped = resource.id(schema).cluster_scoped;
+            printed = finish_one(resource, origins, transformations).map(|size| before.saturating_add(4 + size));
+        }
+        is_kept
+    });
+    let printed = printed?;
     if printed > options.output {
         let message = format!("the output is larger than {} bytes", options.output);
         return Err(BuildError::new(BuildErrorKind::Limit, message).hint("build fewer objects at once"));
@@ -265,6 +262,16 @@ fn finish(
     resources.warnings = warnings;
     resources.printed = printed;
     Ok(resources)
+}
+
+/// What happens to each object at the root; returns about how many bytes it has when printed.
+fn finish_one(resource: &mut Resource, origins: bool, transformations: bool) -> Result<usize, BuildError> {
+    if !resource.is_named() {
+        let message = "an object has lost its `kind` or `metadata.name`";
+        return Err(BuildError::transform(message).at(&resource.origin.file.clone(), resource.node.span));
+    }
+    provenance::finish(resource, origins, transformations)?;
+    resource.node.ordinary_size().map_or_else(|| printable_size(resource), Ok)
 }
 
 /// Makes a tree printable in which something is out of the ordinary, and returns its size.

@@ -63,8 +63,7 @@ impl Object {
     /// Its name, cluster-scoped if the built-in schema says so.
     pub(crate) fn name(&self) -> &Arc<ResourceId> {
         self.id.get_or_init(|| {
-            let [api_version, kind] = ["apiVersion", "kind"].map(|field| self.text(&[field]));
-            let [name, namespace] = ["name", "namespace"].map(|field| self.text(&["metadata", field]));
+            let [api_version, kind, name, namespace] = self.name_fields();
             match self.before.as_ref().filter(|before| before.gvk.is_written(&api_version, &kind)) {
                 Some(before) if before.name == name && before.namespace == namespace => Arc::clone(before),
                 Some(before) => {
@@ -78,6 +77,29 @@ impl Object {
                 }
             }
         })
+    }
+
+    /// Reads a name that may have changed at once, while the tree is at hand, and in place where nobody else holds it.
+    pub(crate) fn renew_name(&mut self) {
+        if self.id.get().is_some() || self.before.is_none() {
+            return;
+        }
+        let [api_version, kind, name, namespace] = self.name_fields();
+        let Some(mut id) = self.before.take() else {
+            return;
+        };
+        match Arc::get_mut(&mut id).filter(|id| id.gvk.is_written(&api_version, &kind)) {
+            Some(own) => {
+                (own.name, own.namespace) = (name, namespace);
+                self.id = OnceLock::from(id);
+            }
+            None => self.before = Some(id),
+        }
+    }
+
+    /// `apiVersion`, `kind`, name and namespace.
+    fn name_fields(&self) -> [Text; 4] {
+        [&["apiVersion"][..], &["kind"], &["metadata", "name"], &["metadata", "namespace"]].map(|path| self.text(path))
     }
 
     /// Its name, cluster-scoped if `schema` says so.

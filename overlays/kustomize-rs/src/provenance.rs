@@ -130,6 +130,11 @@ pub(crate) fn annotations(resource: &Resource) -> Vec<(&'static str, String)> {
 
 /// Writes the annotations that were asked for, and takes away those of kustomize.
 pub(crate) fn finish(resource: &mut Resource, origins: bool, transformations: bool) -> Result<(), BuildError> {
+    let has_annotations = |metadata: &Node| metadata.get("annotations").is_some();
+    let has_none = resource.node.get("metadata").is_some_and(|metadata| !has_annotations(metadata));
+    if has_none && !origins && !transformations {
+        return Ok(());
+    }
     let mut pairs = resource.metadata_map("annotations");
     let before = pairs.len();
     // For its state, if there are any, for the origin and for the transformations.

@@ -56,7 +56,7 @@ impl Resources {
 
     /// All objects as kustomize prints them.
     pub fn to_yaml(&self) -> String {
-        let mut out = String::with_capacity(self.printed);
+        let mut out = String::with_capacity(self.printed + self.printed / 16);
         emit_all_into(self.items.iter().map(Resource::node), &mut out);
         out
     }
@@ -78,6 +78,7 @@ impl Resources {
                 none.insert(self.items.iter().map(|resource| SameObject(resource.id(schema))).collect())
             }
         };
+        names.reserve(more.len());
         for resource in &more {
             let id = resource.id(schema);
             if names.insert(SameObject(Arc::clone(&id))) {

@@ -170,9 +170,9 @@ impl Build {
     }
 
     /// kustomize looks in its own schema for the scope of a kind that is in none of its tables.
-    fn look_up_scopes(&mut self, objects: &[Resource]) {
-        if objects.iter().any(|object| !self.schema.knows_scope(&object.gvk())) {
-            self.builtin = self.builtin.max(BuiltinSchema::Postponed);
+    fn look_up_scope(&mut self, object: &Resource) {
+        if self.builtin == BuiltinSchema::Unread && !self.schema.knows_scope(&object.node.name().gvk) {
+            self.builtin = BuiltinSchema::Postponed;
         }
     }
 

@@ -86,7 +86,7 @@ impl Build {
                         let text = provenance::path_text(file);
                         objects.iter_mut().try_for_each(|object| object.set_origin_annotation(&text))?;
                     }
-                    self.look_up_scopes(&objects);
+                    objects.iter().for_each(|object| self.look_up_scope(object));
                     inline.resources.append_all(objects, &self.schema)?;
                 }
                 // Several lines are no path: the reader's error says what is wrong.

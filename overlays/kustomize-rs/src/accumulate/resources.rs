@@ -63,12 +63,14 @@ impl Build {
                 .objects_left
                 .checked_sub(objects.len())
                 .ok_or_else(|| BuildError::new(BuildErrorKind::Limit, "too many objects in one build"))?;
-            objects.iter().try_for_each(|object| loader.budget.copy(&object.node))?;
+            for object in &objects {
+                loader.budget.copy(&object.node)?;
+                self.look_up_scope(object);
+            }
             if self.tracks_origins {
                 let text = provenance::path_text(&provenance::join(origin, path));
                 objects.iter_mut().try_for_each(|object| object.add_origin_annotation(&text))?;
             }
-            self.look_up_scopes(&objects);
             accumulator.resources.append(objects, &mut names, &self.schema)?;
         }
         Ok(())

@@ -69,6 +69,11 @@ impl Resource {
         node.scalar_text().map(Text::from)
     }
 
+    /// Says whether the object is for kustomize and other programs alone.
+    pub(crate) fn is_local(&self) -> bool {
+        self.annotation("config.kubernetes.io/local-config").is_some_and(|value| value != "false")
+    }
+
     /// What kustomize does to annotations when a build ends and after JSON patches: it sets them `times` times, and keeps
     /// no state in them any more.
     pub(crate) fn finish_annotations(&mut self, times: usize) -> Result<(), BuildError> {

@@ -1,5 +1,6 @@
 //! From the steps that a kustomization asks for to steps with all that their files say.
 
+use super::each::Each;
 use super::{Context, Prepared};
 use crate::builtin::{self, Step};
 use crate::error::BuildError;
@@ -7,6 +8,7 @@ use crate::kustomization::fields::Fields;
 use crate::kustomization::{PatchEntry, ReplacementEntry, parts};
 use crate::merge::json6902;
 use crate::objects;
+use crate::transform::images::NamedImage;
 use crate::transform::patches::{Content, Patch};
 use crate::transform::replacements::Replacement;
 use crate::transform::value_add::ValueAddTarget;
@@ -17,14 +19,17 @@ impl Context<'_, '_> {
     pub(crate) fn prepare(&self, step: Step) -> Result<Prepared, BuildError> {
         Ok(match step {
             Step::Namespace(transformer) => Prepared::Namespace(transformer),
-            Step::Name(end, text, fields) => Prepared::Name(end, text, fields),
-            Step::Labels(pairs, fields) => Prepared::Labels(pairs, fields),
-            Step::Annotations(pairs, fields) => Prepared::Annotations(pairs, fields),
+            Step::Name(end, text, fields) => Prepared::Each(Each::Name(end, text, fields)),
+            Step::Labels(pairs, fields) => Prepared::Each(Each::Labels(pairs, fields)),
+            Step::Annotations(pairs, fields) => Prepared::Each(Each::Annotations(pairs, fields)),
             Step::Patch(entry) => Prepared::Patch(Box::new(self.patch(entry)?)),
             Step::StrategicMerge { paths, patches } => self.strategic_merge(&paths, &patches)?,
             Step::JsonPatch(entry) => self.json_patch(entry)?,
             Step::Replicas(name, count, fields) => Prepared::Replicas(name, count, fields),
-            Step::Images(images, fields) => Prepared::Images(images, fields),
+            Step::Images(images, fields) => {
+                let images = images.into_iter().map(NamedImage::new).collect::<Result<_, _>>()?;
+                Prepared::Each(Each::Images(images, fields))
+            }
             Step::Replacements(entries) => Prepared::Replacements(self.replacements(entries)?),
             Step::ValueAdd { value, targets, file } => self.value_add(&value, targets, &file)?,
             Step::Hash => Prepared::Hash,

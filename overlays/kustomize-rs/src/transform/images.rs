@@ -6,7 +6,7 @@ use crate::error::BuildError;
 use crate::expression::compile;
 use crate::object::Object;
 use crate::pattern::Name;
-use crate::resources::Resources;
+use crate::resource::Resource;
 use crate::schema::FieldSpec;
 use crate::yaml::{Node, Value};
 use regex::Regex;
@@ -21,22 +21,31 @@ pub(crate) struct Image {
     pub(crate) digest: String,
 }
 
-impl Image {
+/// An entry of `images`, and what its name matches.
+pub(crate) struct NamedImage {
+    image: Image,
+    pattern: ImagePattern,
+}
+
+impl NamedImage {
+    pub(crate) fn new(image: Image) -> Result<Self, BuildError> {
+        Ok(Self { pattern: ImagePattern::new(&image.name)?, image })
+    }
+
     /// Bytes that it may put in one place.
     pub(crate) fn longest(&self) -> usize {
-        self.new_name.len() + self.new_tag.len() + self.tag_suffix.len() + self.digest.len()
+        let Image { new_name, new_tag, tag_suffix, digest, .. } = &self.image;
+        new_name.len() + new_tag.len() + tag_suffix.len() + digest.len()
     }
 }
 
 /// Changes all images of those names, one entry after the other.
-pub(crate) fn change(resources: &mut Resources, images: &[Image], fields: &[FieldSpec]) -> Result<(), BuildError> {
-    let patterns: Vec<ImagePattern> =
-        images.iter().map(|image| ImagePattern::new(&image.name)).collect::<Result<_, _>>()?;
-    for resource in resources.items.iter_mut().filter(|resource| resource.kind() != "CustomResourceDefinition") {
+pub(crate) fn change(objects: &mut [Resource], images: &[NamedImage], fields: &[FieldSpec]) -> Result<(), BuildError> {
+    for resource in objects.iter_mut().filter(|resource| resource.kind() != "CustomResourceDefinition") {
         let gvk = resource.gvk();
         let fields: Vec<&FieldSpec> = fields.iter().filter(|spec| gvk.is_selected(&spec.gvk)).collect();
         let places = Places::of(&resource.node, &fields);
-        for (image, pattern) in images.iter().zip(&patterns) {
+        for NamedImage { image, pattern } in images {
             let mut set = |node: &mut Node| set_image(node, image, pattern);
             let result = match &places {
                 Places::Known(places) => change_known(&mut resource.node, places, pattern, &mut set),

@@ -2,13 +2,13 @@
 
 use super::field::{Create, apply, set_entry};
 use crate::error::BuildError;
-use crate::resources::Resources;
+use crate::resource::Resource;
 use crate::schema::FieldSpec;
 use crate::yaml::{Node, Style, Value, is_other_without_quotes};
 
 /// Adds `pairs` to all maps that `fields` lead to.
 pub(crate) fn add(
-    resources: &mut Resources,
+    objects: &mut [Resource],
     pairs: &[(String, String)],
     fields: &[FieldSpec],
 ) -> Result<(), BuildError> {
@@ -20,7 +20,7 @@ pub(crate) fn add(
     // In quotes if it would not be read as text without.
     let style = |value: &str| if is_other_without_quotes(value) { Style::Quoted } else { Style::Plain };
     let pairs: Vec<_> = pairs.into_iter().map(|(key, value)| (key, value, style(value))).collect();
-    for resource in &mut resources.items {
+    for resource in objects {
         let gvk = resource.gvk();
         for (key, value, own) in &pairs {
             let number = resource.shared.next();

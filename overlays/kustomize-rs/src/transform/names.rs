@@ -3,6 +3,7 @@
 use super::field::{Create, apply, set_plain};
 use crate::error::BuildError;
 use crate::id::Gvk;
+use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, Schema};
 
@@ -15,13 +16,13 @@ pub(crate) enum End {
 
 /// Adds `text` to the names of all objects but those whose names have a meaning.
 pub(crate) fn add(
-    resources: &mut Resources,
+    objects: &mut [Resource],
     end: End,
     text: &str,
     fields: &[FieldSpec],
     schema: &Schema,
 ) -> Result<(), BuildError> {
-    for resource in &mut resources.items {
+    for resource in objects {
         let original = resource.original_id(schema);
         let original = &original.gvk;
         if keeps_name(original) {
@@ -35,7 +36,7 @@ pub(crate) fn add(
                     End::Suffix => &mut resource.suffixes,
                 };
                 layers.reserve_exact(1);
-                layers.push(text.to_owned());
+                layers.push(text.into());
                 resource.store_previous_id(schema);
             }
             let gvk = resource.gvk();

@@ -227,14 +227,23 @@ impl Node {
 
     /// About how many bytes of memory the tree takes.
     pub(crate) fn size(&self) -> usize {
+        self.weight().1
+    }
+
+    /// [`count`](Self::count) and [`size`](Self::size) in one walk.
+    pub(crate) fn weight(&self) -> (usize, usize) {
         const NODE: usize = 128;
-        let own = match &self.value {
-            Value::String(text) => text.len(),
-            Value::Sequence(items) => items.iter().map(Node::size).sum(),
-            Value::Mapping(mapping) => mapping.iter().map(|entry| entry.key.len() + entry.value.size()).sum(),
-            _ => 0,
+        let own = (1, NODE);
+        let with = |(count, size), bytes: usize, below: &Node| {
+            let (nodes, memory) = below.weight();
+            (count + nodes, size + bytes + memory)
         };
-        NODE + own
+        match &self.value {
+            Value::String(text) => (1, NODE + text.len()),
+            Value::Sequence(items) => items.iter().fold(own, |sum, item| with(sum, 0, item)),
+            Value::Mapping(mapping) => mapping.iter().fold(own, |sum, entry| with(sum, entry.key.len(), &entry.value)),
+            _ => own,
+        }
     }
 
     /// About how many bytes the tree has when printed: quotes and escapes do not count. `None` where something in it
@@ -280,10 +289,6 @@ impl Node {
 
     /// Returns the number of nodes in the tree, this one included; keys do not count.
     pub fn count(&self) -> usize {
-        match &self.value {
-            Value::Sequence(items) => 1 + items.iter().map(Node::count).sum::<usize>(),
-            Value::Mapping(mapping) => 1 + mapping.iter().map(|entry| entry.value.count()).sum::<usize>(),
-            _ => 1,
-        }
+        self.weight().0
     }
 }
