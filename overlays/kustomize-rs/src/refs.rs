@@ -297,7 +297,7 @@ impl<'r> Scope<'_, 'r> {
 
     /// Says whether prefixes and suffixes were added by the same kustomizations.
     fn same_layer(&self, candidate: &Candidate<'_>, allow_empty: bool) -> bool {
-        let same = |a: &[String], b: &[String]| {
+        let same = |a: &[Text], b: &[Text]| {
             (allow_empty && (a.is_empty() || b.is_empty()))
                 || a.iter().rev().zip(b.iter().rev()).all(|(a, b)| a == b) && (a.is_empty() == b.is_empty())
         };

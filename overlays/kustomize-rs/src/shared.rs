@@ -3,12 +3,14 @@
 //! Where kustomize adds a label to several maps of an object, all of them hold the same scalar. Whatever changes the
 //! label in one of them later, a patch of `metadata.labels` say, changes it in the selector as well.
 
+use thin_vec::ThinVec;
+
 use crate::yaml::{Node, Value};
 
 /// The shared scalars of one object, with what they hold.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedScalars {
-    known: Vec<(u32, Value)>,
+    known: ThinVec<(u32, Value)>,
     last: u32,
 }
 

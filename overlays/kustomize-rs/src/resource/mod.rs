@@ -5,6 +5,8 @@ mod state;
 
 use std::sync::Arc;
 
+use thin_vec::ThinVec;
+
 use crate::id::{Gvk, ResourceId};
 use crate::object::Object;
 use crate::schema::Schema;
@@ -31,17 +33,17 @@ pub struct Resource {
     pub(crate) node: Object,
     pub(crate) origin: Origin,
     /// Oldest first.
-    pub(crate) previous: Vec<PreviousId>,
-    pub(crate) prefixes: Vec<String>,
-    pub(crate) suffixes: Vec<String>,
+    pub(crate) previous: ThinVec<PreviousId>,
+    pub(crate) prefixes: ThinVec<Text>,
+    pub(crate) suffixes: ThinVec<Text>,
     pub(crate) behavior: Behavior,
     pub(crate) needs_hash: bool,
     pub(crate) allow_name_change: bool,
     pub(crate) allow_kind_change: bool,
     /// Variables that read from this object.
-    pub(crate) variables: Vec<String>,
+    pub(crate) variables: ThinVec<String>,
     /// Texts for the `transformations` annotation.
-    pub(crate) transformations: Vec<String>,
+    pub(crate) transformations: ThinVec<String>,
     /// A chart made it: namespaces are left to the chart.
     pub(crate) from_chart: bool,
     /// Set when the build ends.

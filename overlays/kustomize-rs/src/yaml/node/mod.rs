@@ -5,12 +5,14 @@ mod mapping;
 mod misfit;
 mod span;
 mod style;
+mod written;
 
 use super::shared::{Sequence, Text};
 
 pub use mapping::{Entry, Mapping};
 pub use span::Span;
 pub(crate) use style::{Style, is_other_without_quotes};
+use written::Written;
 
 /// A value with its place. Two nodes are equal if their values are.
 #[derive(Debug, Clone, Default)]
@@ -21,7 +23,7 @@ pub struct Node {
     pub span: Span,
     /// The scalar as written, kept only where the value does not show it (`1.30`, `0x1F`, a date). Of a list or map,
     /// the schema in its comment, behind a mark for its holder.
-    written: Option<Box<str>>,
+    written: Option<Written>,
     style: Style,
     /// Scalars of one object with the same number here, if it is not 0, are one scalar in several places.
     pub(crate) shared: u32,

@@ -133,7 +133,7 @@ impl Node {
     /// Becomes the text that it was written as.
     pub(crate) fn become_as_written(&mut self) {
         if let Some(written) = self.written.take() {
-            self.value = Value::String(String::from(written).into());
+            self.value = Value::String((*written).into());
         }
     }
 
