@@ -61,7 +61,10 @@ impl<'f> Found<'f> {
             }
         }
         let origin = Origin { file: Arc::clone(&self.origin), line: node.span.line(), annotation: None };
-        self.resources.push(Resource { origin, ..Resource::new(node) });
+        let resource = Resource { origin, ..Resource::new(node) };
+        // Everybody asks for it, and now the tree is at hand.
+        resource.node.name();
+        self.resources.push(resource);
         Ok(())
     }
 

@@ -4,7 +4,6 @@ use std::ops::Deref;
 
 /// A text that few nodes have, and so takes no more room in the others than it must.
 #[derive(Debug, Clone)]
-#[expect(clippy::redundant_allocation, reason = "one word in the node instead of two")]
 pub(super) struct Written(Box<Box<str>>);
 
 impl Deref for Written {

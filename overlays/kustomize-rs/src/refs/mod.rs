@@ -1,7 +1,8 @@
 //! Name references: fields that hold the name of another object follow its changes.
 
-use std::cell::OnceCell;
-use std::sync::Arc;
+mod candidates;
+
+use std::borrow::Cow;
 
 use foldhash::{HashMap, HashMapExt as _};
 
@@ -15,122 +16,85 @@ use crate::schema::{FieldSpec, NameReference, Schema};
 use crate::transform::field::{Create, visit};
 use crate::yaml::{Mapping, Node, Text, Value};
 
-/// An object that may be meant by a name, without its tree.
-struct Candidate<'r> {
-    state: &'r Resource,
-    current: Arc<ResourceId>,
-}
-
-/// All objects, and which of them had a name.
-struct Candidates<'r> {
-    all: Vec<Candidate<'r>>,
-    /// Names and indices, sorted once somebody asks.
-    previous_names: OnceCell<Vec<(&'r str, usize)>>,
-}
+use candidates::{Candidate, Candidates};
 
 /// Rewrites all references.
 pub(crate) fn fix(resources: &mut Resources, references: &[NameReference], schema: &Schema) -> Result<(), BuildError> {
     let names: Vec<_> = resources.items.iter().map(|resource| resource.id(schema)).collect();
-    // What is known about the objects stays as it is while their trees change.
-    let mut objects: Vec<_> = resources.items.iter_mut().map(|resource| std::mem::take(&mut resource.node)).collect();
-    let result = rewrite(&mut objects, &Candidates::of(&resources.items, names), references, &resources.budget);
-    for (resource, object) in resources.items.iter_mut().zip(objects) {
-        resource.node = object;
+    let mut fields: HashMap<Gvk, Fields<'_>> = HashMap::new();
+    // What is known about the objects stays as it is while the trees change of those that may name others.
+    let mut referrers: Vec<(usize, Object)> = Vec::new();
+    for (index, (resource, current)) in resources.items.iter_mut().zip(&names).enumerate() {
+        let gvk = original_gvk(resource, current);
+        if !fields.contains_key(&*gvk) {
+            fields.insert(gvk.clone().into_owned(), NameReference::fields_of(references, &gvk));
+        }
+        if fields.get(&*gvk).is_some_and(|fields| !fields.is_empty()) {
+            referrers.push((index, std::mem::take(&mut resource.node)));
+        }
+    }
+    if referrers.is_empty() {
+        return Ok(());
+    }
+    let candidates = Candidates::of(&resources.items, names);
+    let result = referrers.iter_mut().try_for_each(|(index, object)| {
+        let Some(referrer) = candidates.all.get(*index) else {
+            return Ok(());
+        };
+        let gvk = original_gvk(referrer.state, &referrer.current);
+        let fields = fields.get(&*gvk).map(Vec::as_slice).unwrap_or_default();
+        rewrite(object, referrer, fields, &candidates, &resources.budget)
+    });
+    for (index, object) in referrers {
+        if let Some(resource) = resources.items.get_mut(index) {
+            resource.node = object;
+        }
     }
     result
 }
 
-fn rewrite(
-    objects: &mut [Object],
-    candidates: &Candidates<'_>,
-    references: &[NameReference],
+fn rewrite<'r>(
+    object: &mut Object,
+    referrer: &Candidate<'r>,
+    fields: &[(&Gvk, &FieldSpec)],
+    candidates: &Candidates<'r>,
     budget: &Budget,
 ) -> Result<(), BuildError> {
-    let mut specs: HashMap<Gvk, Vec<(&Gvk, &FieldSpec)>> = HashMap::new();
-    for (object, referrer) in objects.iter_mut().zip(&candidates.all) {
-        // Which fields hold names is decided by the first kind, their place by the current one.
-        let fields = specs.entry(referrer.original_gvk()).or_insert_with_key(|gvk| {
-            let fits = |spec: &&FieldSpec| gvk.is_selected(&spec.gvk);
-            let of = |reference| NameReference::pairs(reference).filter(move |(_, spec)| fits(spec));
-            references.iter().flat_map(of).collect()
-        });
-        if fields.is_empty() {
-            continue;
-        }
-        expect_group(object, &referrer.state.origin.file)?;
-        let namespaces = subject_namespaces(object, &referrer.current.gvk.kind)?;
-        let role_reference = role_reference(object);
-        for (target, spec) in fields.iter() {
-            let scope = Scope {
-                candidates,
-                referrer,
-                target,
-                role: spec.path.ends_with("roleRef/name").then_some(role_reference.as_ref()).flatten(),
-                namespaces: &namespaces,
-                budget,
-            };
-            visit(object.along(&spec.parts), spec, Create::Never, &mut |node| scope.set(node))
-                .map_err(|error| error.context(format_args!("a name in {}", referrer.current)))?;
-        }
+    expect_group(object, &referrer.state.origin.file)?;
+    let namespaces = subject_namespaces(object, &referrer.current.gvk.kind)?;
+    let role_reference = role_reference(object);
+    for (target, spec) in fields {
+        let scope = Scope {
+            candidates,
+            referrer,
+            target,
+            role: spec.path.ends_with("roleRef/name").then_some(role_reference.as_ref()).flatten(),
+            namespaces: &namespaces,
+            budget,
+        };
+        visit(object.along(&spec.parts), spec, Create::Never, &mut |node| scope.set(node))
+            .map_err(|error| error.context(format_args!("a name in {}", referrer.current)))?;
     }
     Ok(())
 }
 
-impl NameReference {
-    fn pairs(&self) -> impl Iterator<Item = (&Gvk, &FieldSpec)> {
-        self.referrers.iter().map(|spec| (&self.gvk, spec))
-    }
-}
+/// Fields of one kind that hold names, each with the kind of what is named.
+type Fields<'f> = Vec<(&'f Gvk, &'f FieldSpec)>;
 
-impl<'r> Candidates<'r> {
-    fn of(resources: &'r [Resource], names: Vec<Arc<ResourceId>>) -> Self {
-        let all: Vec<_> = resources.iter().zip(names).map(|(state, current)| Candidate { state, current }).collect();
-        Self { all, previous_names: OnceCell::new() }
-    }
-
-    fn previous_names(&self) -> &[(&'r str, usize)] {
-        self.previous_names.get_or_init(|| {
-            let names = |(index, candidate): (usize, &Candidate<'r>)| {
-                candidate.state.previous.iter().map(move |previous| (previous.name.as_str(), index))
-            };
-            let mut names: Vec<_> = self.all.iter().enumerate().flat_map(names).collect();
-            names.sort_unstable();
-            names.dedup();
-            names
-        })
-    }
-
-    /// The objects that had the name, in their order.
-    fn named(&self, name: &str) -> Vec<&Candidate<'r>> {
-        let names = self.previous_names();
-        let before = names.partition_point(|(known, _)| *known < name);
-        let from = names.iter().skip(before);
-        from.take_while(|(known, _)| *known == name).filter_map(|(_, index)| self.all.get(*index)).collect()
-    }
-}
-
-impl Candidate<'_> {
-    /// Group, version and kind with the first kind it had.
-    fn original_gvk(&self) -> Gvk {
-        let kind = self.state.previous.first().map_or(&self.current.gvk.kind, |previous| &previous.kind);
-        Gvk { kind: kind.clone(), ..self.current.gvk.clone() }
-    }
-
-    /// The namespace it began in.
-    fn original_namespace(&self) -> &str {
-        match self.state.previous.first() {
-            Some(previous) if previous.namespace.is_empty() => "default",
-            Some(previous) => &previous.namespace,
-            None => self.current.effective_namespace(),
+/// Group, version and kind with the first kind it had: that decides which fields hold names, the current one their place.
+fn original_gvk<'r>(resource: &Resource, current: &'r ResourceId) -> Cow<'r, Gvk> {
+    match resource.previous.first() {
+        Some(previous) if previous.kind != current.gvk.kind => {
+            Cow::Owned(Gvk { kind: previous.kind.clone(), ..current.gvk.clone() })
         }
+        _ => Cow::Borrowed(&current.gvk),
     }
+}
 
-    /// Says whether `selector` fits it as it was at some time.
-    fn was_selected(&self, selector: &Gvk) -> bool {
-        let any_kind = Gvk { kind: Text::default(), ..selector.clone() };
-        let had_kind = |kind: &Text| self.state.previous.iter().any(|previous| previous.kind == *kind);
-        let is_kind = if selector.kind.is_empty() { !self.state.previous.is_empty() } else { had_kind(&selector.kind) };
-        is_kind && self.current.gvk.is_selected(&any_kind)
+impl NameReference {
+    fn fields_of<'f>(references: &'f [Self], gvk: &Gvk) -> Fields<'f> {
+        let of = |reference: &'f Self| reference.referrers.iter().map(|spec| (&reference.gvk, spec));
+        references.iter().flat_map(of).filter(|(_, spec)| gvk.is_selected(&spec.gvk)).collect()
     }
 }
 
@@ -212,7 +176,7 @@ impl<'r> Scope<'_, 'r> {
                 .hint("the path of a name reference leads to a name or to a map that has one"));
         };
         let old = name.scalar_text().unwrap_or_default().into_owned();
-        let namespace = mapping.get("namespace").and_then(Node::scalar_text).map(std::borrow::Cow::into_owned);
+        let namespace = mapping.get("namespace").and_then(Node::scalar_text).map(Cow::into_owned);
         let reachable = |candidate: &Candidate<'_>| self.reaches(candidate);
         self.budget.spend(namespace.as_ref().map_or(1, |_| self.candidates.all.len()))?;
         // Objects that began in that namespace go before those that are there now.
