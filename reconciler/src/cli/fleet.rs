@@ -10,7 +10,7 @@ use super::output;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::sources::FetchSources;
 use crate::forge::{ForgeAccess, ForgeCredential};
-use crate::git::{GitError, ListedSnapshot, Repository, RepositoryLocation};
+use crate::git::{GitError, GitSettings, ListedSnapshot, Repository, RepositoryLocation};
 
 /// How many clusters an error names, at most.
 const SPELLED_OUT: usize = 10;
@@ -88,7 +88,8 @@ fn those_there_are(name: &str, names: &[String]) -> String {
 /// When the repository cannot be opened.
 pub fn planner(arguments: &FleetArguments) -> Result<Planner, CommandError> {
     let location: RepositoryLocation = arguments.repo.parse()?;
-    let repository = Repository::open(&location).map_err(explain)?;
+    let settings = GitSettings { secret: arguments.git_secret.clone(), ..GitSettings::default() };
+    let repository = Repository::open_with(&location, &settings).map_err(explain)?;
     let branch = arguments.source_branch.parse()?;
     let sources = FetchSources::new(arguments.mirrors.clone()).with_private_hosts(arguments.private_hosts.clone());
     let access = ForgeAccess { credential: credential(arguments), hosts: arguments.forge_hosts.clone() };

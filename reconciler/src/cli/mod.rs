@@ -77,6 +77,10 @@ pub struct FleetArguments {
     /// The branch that people write.
     #[arg(long, env = "STEPGATE_SOURCE_BRANCH", default_value = "main", value_name = "BRANCH")]
     source_branch: String,
+    /// A folder with what the repository's server asks for: `username` and `password`, or `identity` and `known_hosts`, as Flux' Secrets name
+    /// them. Without it git's own configuration, credential helpers and keys count.
+    #[arg(long, env = "STEPGATE_GIT_SECRET", value_name = "DIR")]
+    git_secret: Option<PathBuf>,
     /// A folder of manifests, addressed by host and path of their URI. May be given several times: the first hit wins.
     #[arg(long = "mirror", env = "STEPGATE_MIRROR", value_delimiter = ':', value_name = "DIR")]
     mirrors: Vec<PathBuf>,

@@ -107,7 +107,14 @@ impl GitProgram {
     }
 
     fn authenticate(&self, url: &RepositoryUrl, command: &mut Command) {
-        match (url.transport(), &self.secret) {
+        // A folder without what this server asks for is as none: in a cluster the Secret may hold a .gitconfig alone.
+        let holds = |file: &str| self.secret.as_ref().filter(|secret| secret.join(file).exists());
+        let secret = match url.transport() {
+            Transport::Http => holds("password"),
+            Transport::Ssh => holds("identity"),
+            Transport::File => None,
+        };
+        match (url.transport(), secret) {
             (Transport::Http, Some(secret)) => {
                 // The helper reads the files itself, so no secret is on a command line; bound to this origin, so that a
                 // redirect to another host does not get it.

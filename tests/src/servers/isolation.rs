@@ -8,7 +8,10 @@ use super::programs::Programs;
 /// Tells the inner run of a test from the outer one.
 const INSIDE: &str = "STEPGATE_TEST_IS_ISOLATED";
 
-/// Runs `test` in user, network, process and mount namespaces of its own.
+/// Of the network, of processes, and of the mounts that show them.
+const NAMESPACES: [&str; 5] = ["--net", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
+/// Runs `test` in network, process and mount namespaces of its own, and in a user namespace where only that gives the right to it.
 ///
 /// The test's binary runs itself again there, for the test `name` alone (its full path in the binary). Servers that bind every
 /// interface reach nobody, fixed ports never collide, and all that was started ends with the test, also after a panic,
@@ -38,6 +41,11 @@ pub fn isolated<T: Future<Output = anyhow::Result<()>>>(name: &str, needed: &[&s
     }
 }
 
+/// Whether this user may make the namespaces. OpenSSH's server does not work for the root of a user namespace: it may not give up groups.
+fn is_privileged() -> bool {
+    Command::new("unshare").args(NAMESPACES).arg("true").output().is_ok_and(|output| output.status.success())
+}
+
 #[expect(clippy::panic, clippy::print_stdout, reason = "the outside of a test")]
 fn run_again(name: &str) {
     let program = std::env::current_exe().unwrap_or_else(|error| panic!("could not find the test's program: {error}"));
@@ -45,7 +53,8 @@ fn run_again(name: &str) {
     command
         // Whoever is killed ends nothing himself: the kernel has to.
         .args(["--pdeathsig", "KILL", "unshare"])
-        .args(["--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"])
+        .args(if is_privileged() { &[] } else { &["--user", "--map-root-user"][..] })
+        .args(NAMESPACES)
         .args(["sh", "-c", "ip link set lo up && exec \"$@\"", "sh"])
         .arg(program)
         .args(["--exact", name, "--nocapture", "--test-threads", "1"])

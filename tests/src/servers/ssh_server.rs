@@ -30,10 +30,12 @@ pub struct SshServer {
 }
 
 impl SshServer {
-    /// Whether there is a server to start: Debian's openssh-server, which `tests/run` installs where it may.
+    /// Whether there is a server to start, Debian's openssh-server, which `tests/run` installs where it may; and whether this user namespace
+    /// lets it give up groups.
     #[must_use]
     pub fn is_there() -> bool {
-        Path::new(PROGRAM).is_file()
+        let setgroups = fs::read_to_string("/proc/self/setgroups").unwrap_or_default();
+        Path::new(PROGRAM).is_file() && setgroups.trim() != "deny"
     }
 
     /// Starts it with keys of its own below `folder`. Whoever has one of its keys is the user of this test, and may do what git does and

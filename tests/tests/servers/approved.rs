@@ -1,10 +1,10 @@
-//! Stages that people approve on a real forge, carried out by real Flux on machines of real Cluster API.
+//! Stages that people approve, on a real forge or over SSH without any, carried out by real Flux on machines of real Cluster API.
 
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use serde_json::{Value, json};
-use tests::servers::{Gitea, isolated};
+use tests::servers::{Gitea, SshServer, isolated};
 
 use super::machines::{self, CLUSTER, FILE};
 use super::recording::{Recorder, assert_commits_follow_machines};
@@ -15,6 +15,9 @@ const NEW: &str = "v1.35.0";
 
 /// How often Stepgate is killed meanwhile.
 const KILLS: usize = 20;
+
+/// How long people go on looking for something to approve.
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Ways of merging that keep the commits, by which stages are counted here.
 const STYLES: [&str; 3] = ["merge", "rebase", "rebase-merge"];
@@ -28,22 +31,44 @@ fn each_stage_is_merged_by_another_person_and_then_applied_by_flux() {
         let forge = json!({"kind": "gitea", "url": gitea.url(), "repository": "platform/fleet"});
         let policy = format!("{POLICY}approval: stage\nforge: {forge}\n");
         let _cluster_api = machines::create(&scene, &programs, OLD, &policy).await?;
-        let recorder = Recorder::start(&scene, NEW).await?;
-        let mut controller = scene.controller()?;
-        scene.repository.push("Kubernetes 1.35", &[(FILE, &machines::cluster(NEW))])?;
-        tokio::try_join!(merge_all(&scene, &gitea), kill_at_random(&mut controller, KILLS))?;
-        scene.stages_are(CLUSTER, &machines::STAGES).await?;
-        assert_commits_follow_machines(&recorder.finish()?, NEW)?;
-        scene.assert_nothing_is_left()?;
-        // One pull request for each stage, whatever the kills, and who merged it is on record.
+        rolls_out(&scene, "by: alice (http", async || merge_all(&scene, &gitea).await).await?;
+        // One pull request for each stage, whatever the kills.
         let pulls = gitea.read("pulls?state=all&limit=50").await?;
-        let stages = machines::PARTS.len();
-        ensure!(pulls.as_array().is_some_and(|pulls| pulls.len() == stages), "{pulls}");
-        let ledger = scene.repository.deployed(&format!("clusters/{CLUSTER}/rollout.yaml"))?;
-        ensure!(ledger.matches("by: alice (http").count() == stages, "{ledger}");
+        ensure!(pulls.as_array().is_some_and(|pulls| pulls.len() == machines::PARTS.len()), "{pulls}");
         scene.folder.done();
         Ok(())
     });
+}
+
+#[test]
+fn each_stage_is_approved_over_ssh_and_then_applied_by_flux() {
+    let name = "approved::each_stage_is_approved_over_ssh_and_then_applied_by_flux";
+    if !SshServer::is_there() {
+        assert!(std::env::var_os("CI").is_none(), "there is no sshd that works here: install openssh-server, as root");
+        println!("skipped: there is no sshd that works here (Debian: openssh-server, as root)");
+        return;
+    }
+    isolated(name, &machines::needed(), async |programs| {
+        let (scene, server) = Scene::over_ssh(&programs).await?;
+        let _cluster_api = machines::create(&scene, &programs, OLD, &format!("{POLICY}approval: stage\n")).await?;
+        rolls_out(&scene, "by: Alice <alice@example.com>", async || approve_all(&scene, &server).await).await?;
+        scene.folder.done();
+        Ok(())
+    });
+}
+
+/// One rollout from its push to its end, while people approve and Stepgate is killed; in the ledger each stage has somebody beside it.
+async fn rolls_out(scene: &Scene, who: &str, people: impl AsyncFnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let recorder = Recorder::start(scene, NEW).await?;
+    let mut controller = scene.controller()?;
+    scene.repository.push("Kubernetes 1.35", &[(FILE, &machines::cluster(NEW))])?;
+    tokio::try_join!(people(), kill_at_random(&mut controller, KILLS))?;
+    scene.stages_are(CLUSTER, &machines::STAGES).await?;
+    assert_commits_follow_machines(&recorder.finish()?, NEW)?;
+    scene.assert_nothing_is_left()?;
+    let ledger = scene.repository.deployed(&format!("clusters/{CLUSTER}/rollout.yaml"))?;
+    ensure!(ledger.matches(who).count() == machines::PARTS.len(), "{ledger}");
+    Ok(())
 }
 
 /// A person merges whatever Stepgate asks for, until every stage is merged.
@@ -51,7 +76,7 @@ async fn merge_all(scene: &Scene, gitea: &Gitea) -> anyhow::Result<()> {
     let start = Instant::now();
     let mut merged = 0;
     while merged < machines::PARTS.len() {
-        ensure!(start.elapsed() < Duration::from_secs(900), "{merged} merged; {}", scene.why(CLUSTER).await?);
+        ensure!(start.elapsed() < PATIENCE, "{merged} merged; {}", scene.why(CLUSTER).await?);
         let pulls = gitea.read("pulls?state=open&limit=50").await?;
         for pull in pulls.as_array().into_iter().flatten() {
             let author = pull.pointer("/user/login").and_then(Value::as_str);
@@ -62,6 +87,23 @@ async fn merge_all(scene: &Scene, gitea: &Gitea) -> anyhow::Result<()> {
             merged += usize::from(gitea.merge("alice", number, style).await.is_ok());
         }
         // A person looks now and then.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    Ok(())
+}
+
+/// A person approves whatever is proposed by a command on a machine of hers, until every stage is approved.
+async fn approve_all(scene: &Scene, server: &SshServer) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let key = server.key("alice")?;
+    let mut approved = 0;
+    while approved < machines::PARTS.len() {
+        ensure!(start.elapsed() < PATIENCE, "{approved} approved; {}", scene.why(CLUSTER).await?);
+        let mut command = scene.stepgate(&["approve", CLUSTER, "--yes", "--as", "Alice <alice@example.com>"]);
+        command.env("STEPGATE_GIT_SECRET", &key).env("XDG_CACHE_HOME", scene.file("cache-of-alice"));
+        let output = tokio::task::spawn_blocking(move || command.output()).await??;
+        // Where nothing is proposed, or the branch is moved at this moment, it says so and is said again.
+        approved += usize::from(output.status.success());
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     Ok(())

@@ -13,7 +13,7 @@ use tests::servers::gitea::Permission;
 use tests::servers::manifests::apply;
 use tests::servers::{
     ApiServer, ApiServerOptions, DEPLOY, FLUX_NAMESPACE, FleetRepository, Flux, Folder, GitServer, Gitea, Process,
-    Programs,
+    Programs, SshServer,
 };
 
 /// The policy of these fleets: quick stages, and an interval of Flux that no test can wait for.
@@ -53,8 +53,8 @@ pub struct Scene {
     pub client: Client,
     pub repository: FleetRepository,
     pub git: GitServer,
-    /// Where Flux fetches from, and who it says it is.
-    fetched: (String, String, String),
+    /// Where Flux fetches from, and the Secret it says who it is with.
+    fetched: (String, Value),
     /// What the program is told besides, by its environment.
     pub environment: BTreeMap<&'static str, OsString>,
 }
@@ -78,7 +78,7 @@ impl Scene {
         let repository = FleetRepository::cloned(&clone, &gitea.bare(), &gitea.clone_url("alice"))?;
         let mut scene = Self::around(programs, folder, repository).await?;
         let (url, user, password) = gitea.access("flux");
-        scene.fetched = (url, user.to_owned(), password.to_owned());
+        scene.fetched = (url, json!({"username": user, "password": password}));
         let token = scene.file("forge-token");
         std::fs::write(&token, gitea.token("stepgate", &["write:repository", "write:issue"]).await?)?;
         scene.environment.insert("STEPGATE_REPO", gitea.clone_url("stepgate").into());
@@ -87,6 +87,24 @@ impl Scene {
         // Merges are found by looking.
         scene.environment.insert("STEPGATE_INTERVAL", "3".into());
         Ok((scene, gitea))
+    }
+
+    /// The repository is served over SSH, and Stepgate, Flux and alice have a key each.
+    pub async fn over_ssh(programs: &Programs) -> anyhow::Result<(Self, SshServer)> {
+        let mut scene = Self::start(programs).await?;
+        let server = SshServer::start(scene.folder.path()).await?;
+        let url = server.url(&scene.repository.bare());
+        let key = server.key("flux")?;
+        let text = |name: &str| std::fs::read_to_string(key.join(name));
+        let files = ["identity", "identity.pub", "known_hosts"];
+        let secret =
+            files.iter().map(|name| Ok(((*name).to_owned(), text(name)?.into()))).collect::<anyhow::Result<_>>()?;
+        scene.fetched = (url.clone(), Value::Object(secret));
+        scene.environment.insert("STEPGATE_REPO", url.into());
+        scene.environment.insert("STEPGATE_GIT_SECRET", server.key("stepgate")?.into());
+        scene.environment.insert("XDG_CACHE_HOME", scene.file("cache").into());
+        scene.environment.insert("STEPGATE_INTERVAL", "3".into());
+        Ok((scene, server))
     }
 
     async fn around(programs: &Programs, folder: Folder, repository: FleetRepository) -> anyhow::Result<Self> {
@@ -98,16 +116,15 @@ impl Scene {
         let git = GitServer::start(repository.served().0).await?;
         let url = git.url(repository.served().1);
         // Everybody may fetch; Flux insists on a Secret that is named.
-        let fetched = (url, "flux".to_owned(), "nobody asks for it".to_owned());
+        let fetched = (url, json!({"username": "flux", "password": "nobody asks for it"}));
         Ok(Self { folder, server, flux, client, repository, git, fetched, environment: BTreeMap::new() })
     }
 
     /// Flux is told of the deploy branch, as by `flux bootstrap`: what is below `flux/` are Kustomizations.
     pub async fn connect_flux(&self) -> anyhow::Result<()> {
         let metadata = json!({"name": "flux-system", "namespace": FLUX_NAMESPACE});
-        let (url, user, password) = &self.fetched;
-        let credentials = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata,
-            "stringData": {"username": user, "password": password}});
+        let (url, secret) = &self.fetched;
+        let credentials = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": secret});
         let source = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": metadata,
             "spec": {"interval": "1h", "url": url, "ref": {"branch": DEPLOY},
