@@ -62,8 +62,8 @@ impl fmt::Display for Gvk {
 /// The name of one object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct ResourceId {
-    /// Group, version and kind.
-    pub gvk: Gvk,
+    /// Group, version and kind, one for many objects.
+    pub gvk: Arc<Gvk>,
     /// `metadata.name`.
     pub name: Text,
     /// `metadata.namespace` as written, perhaps empty.

@@ -67,16 +67,24 @@ impl Object {
             match self.before.as_ref().filter(|before| before.gvk.is_written(&api_version, &kind)) {
                 Some(before) if before.name == name && before.namespace == namespace => Arc::clone(before),
                 Some(before) => {
-                    let (gvk, cluster_scoped) = (before.gvk.clone(), before.cluster_scoped);
+                    let (gvk, cluster_scoped) = (Arc::clone(&before.gvk), before.cluster_scoped);
                     Arc::new(ResourceId { gvk, name, namespace, cluster_scoped })
                 }
                 None => {
                     let gvk = Gvk::new(&api_version, &kind);
                     let cluster_scoped = Schema::builtin().is_cluster_scoped(&gvk);
-                    Arc::new(ResourceId { gvk, name, namespace, cluster_scoped })
+                    Arc::new(ResourceId { gvk: Arc::new(gvk), name, namespace, cluster_scoped })
                 }
             }
         })
+    }
+
+    /// Reads its name while the tree is at hand; objects of one kind in a row share what says so.
+    pub(crate) fn name_after(&mut self, last: Option<&Arc<ResourceId>>) -> &Arc<ResourceId> {
+        self.before = last.map(Arc::clone);
+        self.name();
+        self.before = None;
+        self.name()
     }
 
     /// Reads a name that may have changed at once, while the tree is at hand, and in place where nobody else holds it.

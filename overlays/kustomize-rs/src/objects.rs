@@ -61,9 +61,8 @@ impl<'f> Found<'f> {
             }
         }
         let origin = Origin { file: Arc::clone(&self.origin), line: node.span.line(), annotation: None };
-        let resource = Resource { origin, ..Resource::new(node) };
-        // Everybody asks for it, and now the tree is at hand.
-        resource.node.name();
+        let mut resource = Resource { origin, ..Resource::new(node) };
+        resource.node.name_after(self.resources.last().map(|last| last.node.name()));
         self.resources.push(resource);
         Ok(())
     }

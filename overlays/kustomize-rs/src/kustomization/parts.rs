@@ -127,7 +127,7 @@ fn field_options(fields: &Fields<'_>) -> Result<FieldOptions, BuildError> {
 
 fn source(fields: &Fields<'_>) -> Result<Source, BuildError> {
     let id = ResourceId {
-        gvk: gvk(fields)?,
+        gvk: gvk(fields)?.into(),
         name: fields.text("name")?.into(),
         namespace: fields.text("namespace")?.into(),
         cluster_scoped: false,
@@ -173,7 +173,7 @@ pub(crate) fn variable(fields: &Fields<'_>) -> Result<Variable, BuildError> {
             gvk = Gvk::new(&api_version, &gvk.kind);
         }
         let part = |name| object.text(name).map(Text::from);
-        Ok(ResourceId { gvk, name: part("name")?, namespace: part("namespace")?, cluster_scoped: false })
+        Ok(ResourceId { gvk: gvk.into(), name: part("name")?, namespace: part("namespace")?, cluster_scoped: false })
     })?;
     let field_path = fields.object("fieldref", |field| field.text("fieldPath"))?.unwrap_or_default();
     Ok(Variable {

@@ -85,7 +85,7 @@ type Fields<'f> = Vec<(&'f Gvk, &'f FieldSpec)>;
 fn original_gvk<'r>(resource: &Resource, current: &'r ResourceId) -> Cow<'r, Gvk> {
     match resource.previous.first() {
         Some(previous) if previous.kind != current.gvk.kind => {
-            Cow::Owned(Gvk { kind: previous.kind.clone(), ..current.gvk.clone() })
+            Cow::Owned(Gvk { kind: previous.kind.clone(), ..Gvk::clone(&current.gvk) })
         }
         _ => Cow::Borrowed(&current.gvk),
     }

@@ -71,7 +71,7 @@ impl Resource {
 
     /// Group, version and kind.
     pub fn gvk(&self) -> Gvk {
-        self.node.name().gvk.clone()
+        Gvk::clone(&self.node.name().gvk)
     }
 
     /// `metadata.name`.

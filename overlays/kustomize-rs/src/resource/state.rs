@@ -47,8 +47,12 @@ impl Resource {
     /// the scope is in their namespace.
     pub(crate) fn previous_ids(&self) -> impl Iterator<Item = ResourceId> + '_ {
         let gvk = &self.node.name().gvk;
+        let with_kind = move |kind: &Text| match *kind == gvk.kind {
+            true => Arc::clone(gvk),
+            false => Arc::new(Gvk { kind: kind.clone(), ..Gvk::clone(gvk) }),
+        };
         self.previous.iter().map(move |previous| ResourceId {
-            gvk: Gvk { group: gvk.group.clone(), version: gvk.version.clone(), kind: previous.kind.clone() },
+            gvk: with_kind(&previous.kind),
             name: previous.name.clone(),
             namespace: previous.namespace.clone(),
             cluster_scoped: false,

@@ -42,11 +42,12 @@ pub(crate) fn add(
             let gvk = resource.gvk();
             apply(resource, &gvk, spec, Create::Scalar, &mut |node| {
                 // Of a null too, as it is written.
-                let old = node.scalar_text().unwrap_or_default().into_owned();
+                let old = node.scalar_text().unwrap_or_default();
                 let name = match end {
-                    End::Prefix => format!("{text}{old}"),
-                    End::Suffix => format!("{old}{text}"),
+                    End::Prefix => [text, &old].concat(),
+                    End::Suffix => [&old, text].concat(),
                 };
+                drop(old);
                 set_plain(node, &name)
             })?;
         }

@@ -77,11 +77,14 @@ pub(crate) fn sort_legacy(resources: &mut Resources, order: Option<&LegacyOrder>
         None => (FIRST.to_vec(), LAST.to_vec()),
     };
     // There are few kinds, and many objects.
-    let kinds: HashSet<&Gvk> = resources.items.iter().map(|resource| &resource.node.name().gvk).collect();
-    let mut kinds: Vec<(i32, Gvk)> =
-        kinds.into_iter().map(|gvk| (rank_in(&gvk.kind, &first, &last), gvk.clone())).collect();
+    let mut kinds: Vec<&Arc<Gvk>> = resources.items.iter().map(|resource| &resource.node.name().gvk).collect();
+    kinds.dedup();
+    let kinds: HashSet<&Arc<Gvk>> = kinds.into_iter().collect();
+    let rank = |gvk: &Arc<Gvk>| (rank_in(&gvk.kind, &first, &last), Arc::clone(gvk));
+    let mut kinds: Vec<(i32, Arc<Gvk>)> = kinds.into_iter().map(rank).collect();
     kinds.sort_unstable_by(compare_kinds);
-    let places: HashMap<Gvk, usize> = kinds.into_iter().enumerate().map(|(place, (_, gvk))| (gvk, place)).collect();
+    let places: HashMap<Arc<Gvk>, usize> =
+        kinds.into_iter().enumerate().map(|(place, (_, gvk))| (gvk, place)).collect();
     resources.items.sort_by_cached_key(|resource| {
         let id = resource.id(schema);
         Place { kind: places.get(&id.gvk).copied().unwrap_or_default(), id }
@@ -89,7 +92,7 @@ pub(crate) fn sort_legacy(resources: &mut Resources, order: Option<&LegacyOrder>
 }
 
 /// The order of two kinds, each with its rank.
-fn compare_kinds((a_rank, a): &(i32, Gvk), (b_rank, b): &(i32, Gvk)) -> Ordering {
+fn compare_kinds((a_rank, a): &(i32, Arc<Gvk>), (b_rank, b): &(i32, Arc<Gvk>)) -> Ordering {
     a_rank.cmp(b_rank).then_with(|| {
         let namespaces = a.kind == "Namespace" && b.kind == "Namespace";
         let core = a.group.is_empty() || b.group.is_empty();
