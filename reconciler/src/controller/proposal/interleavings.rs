@@ -2,8 +2,9 @@
 //! either, nothing that was approved is lost, and there is at most one open pull request for a stage.
 //!
 //! What decides is the real thing: `step` on a simulated cluster, what the comments and reviews below a pull request come to, the marks in
-//! its text, which edits are taken up and hold, and what makes a commit ours. Git and the forge are values here, and what carries a decision out is told again in the few lines of `carry.rs`, call by call, so that
-//! a process can die and another one act between any two of them. The whole controller is run by `tests/tests/controller/forge/interleavings.rs`.
+//! its text, which edits are taken up and hold, and what makes a commit ours. Git and the forge are values here, and what carries a decision
+//! out is told again in the few lines of `carry.rs`, call by call, so that a process can die and another one act between any two of them. The
+//! whole controller is run by `tests/tests/controller/forge/interleavings.rs`.
 //!
 //! `STEPGATE_INTERLEAVINGS` says how many are tried, `STEPGATE_SEED` tries one alone and prints what was done.
 
