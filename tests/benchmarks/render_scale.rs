@@ -66,10 +66,16 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
     };
     let (small, large) = (time(PEER), time(4 * PEER));
     report.at_most(&format!("{PEER} objects"), small, Duration::from_millis(40));
-    report.at_most(&format!("{} objects against 4.6 × {PEER}, in one process", 4 * PEER), large, small.mul_f64(4.6));
+    // Again and again in one process, the smaller build stays in the processor's caches and the larger one does not: that is no goal.
+    let growth = large.as_secs_f64() / small.as_secs_f64().max(f64::MIN_POSITIVE);
+    report.notes.push(format!("{} objects take {growth:.2} × the time of {PEER} in one process", 4 * PEER));
     if let [(_, small), (_, large)] = programs.as_slice() {
         let [small, large] = [small, large].map(|samples| median(samples, |sample| sample.cpu));
-        report.at_most(&format!("{} objects against 4.6 × {PEER}, as programs", 4 * PEER), large, small.mul_f64(4.6));
+        report.at_most(
+            &format!("{} objects against 4.6 × {PEER}, as the peer runs", 4 * PEER),
+            large,
+            small.mul_f64(4.6),
+        );
     }
     match program {
         Ok(_) => report.ratio("over the Go library", small, median(&theirs, |sample| sample.cpu), 150.0),

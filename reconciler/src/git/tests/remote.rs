@@ -127,6 +127,13 @@ fn a_mounted_secret_is_sent_and_a_refusal_asks_nobody() {
     // base64 of stepgate:CANARY
     assert!(seen.iter().any(|request| request.contains("Basic c3RlcGdhdGU6Q0FOQVJZ")), "{seen:?}");
 
-    let error = Repository::open_with(&location, &sandbox.settings("other")).unwrap().refresh(&[branch("main")]);
-    assert_eq!(error.unwrap_err().code(), "authentication");
+    // A folder that holds nothing for this server is as none.
+    let empty = sandbox.folder.path().join("for something else");
+    std::fs::create_dir(&empty).unwrap();
+    for secret in [None, Some(empty)] {
+        let settings = GitSettings { secret, ..sandbox.settings("other") };
+        let error = Repository::open_with(&location, &settings).unwrap().refresh(&[branch("main")]).unwrap_err();
+        assert_eq!(error.code(), "authentication", "{error:?}");
+        assert!(requests.try_iter().all(|request| !request.contains("Authorization")));
+    }
 }
