@@ -3,7 +3,7 @@
 use super::path::{condition, key_and_value, not_a, text_of};
 use crate::error::BuildError;
 use crate::expression::compile;
-use crate::yaml::{Layout, Limits, Mapping, Node, Style, Value, compose};
+use crate::yaml::{Layout, Limits, Mapping, Node, Scalar, Style, Value, compose, resolve_v3};
 
 /// What is made at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +137,11 @@ impl Search<'_> {
         let Some(last) = self.make else {
             return Ok(());
         };
+        // kustomize writes the key without quotes, and cannot write an object whose key is no text.
+        if self.layout.is_none() && resolve_v3(part) != Scalar::Text {
+            let error = BuildError::transform(format!("a field cannot be made whose name `{part}` reads as no text"));
+            return Err(error.hint("write the field into the object, its name in quotes"));
+        }
         let index = mapping.len();
         let field = mapping.get_or_insert_with(part, || Make::before(rest.first(), last).node());
         self.below(index, field, rest, true)
