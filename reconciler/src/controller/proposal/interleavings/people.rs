@@ -195,6 +195,23 @@ impl Scene {
         }
     }
 
+    /// The one that was rejected, by its address. Of a branch one alone can be open, so that another one is closed first.
+    fn open_what_is_named(&mut self, said: &str, who: &str) -> bool {
+        let is_named = |url: &str| said.split_whitespace().any(|word| word.trim_end_matches([';', '.']) == url);
+        let Some(at) = self.pulls.iter().position(|pull| is_named(&pull.url)) else { return false };
+        let branch = self.pulls[at].branch.clone();
+        if !self.branches.contains_key(&branch) || !matches!(self.pulls[at].state, PullRequestState::Closed { .. }) {
+            return false;
+        }
+        if let Some(other) = self.open(&branch) {
+            self.pulls[other].state = PullRequestState::Closed { by: Some(who.to_owned()) };
+            self.told.push(format!("{who} closes #{}", self.pulls[other].number));
+        }
+        self.pulls[at].state = PullRequestState::Open;
+        self.told.push(format!("{who} opens again #{}", self.pulls[at].number));
+        true
+    }
+
     /// What a person does who reads what is waited for.
     pub fn help(&mut self) {
         let said = self.processes[0].said.clone();
@@ -209,8 +226,7 @@ impl Scene {
             return;
         }
         if said.contains("was rejected") {
-            self.open_again("bob");
-            if !self.told.last().is_some_and(|line| line.contains("opens again")) {
+            if !self.open_what_is_named(&said, "bob") {
                 let mut wanted = self.wanted().clone();
                 let next = 43 + u32::try_from(self.sources.len() % 6).unwrap();
                 wanted.insert(StageName::CertManager, next);
