@@ -85,9 +85,13 @@ fn those_there_are(name: &str, names: &[String]) -> String {
 /// A planner for the repository, without reading it yet.
 ///
 /// # Errors
-/// When the repository cannot be opened.
+/// When the repository cannot be opened, or there is no folder where its secret is said to be.
 pub fn planner(arguments: &FleetArguments) -> Result<Planner, CommandError> {
     let location: RepositoryLocation = arguments.repo.parse()?;
+    if let Some(secret) = arguments.git_secret.as_ref().filter(|secret| !secret.is_dir()) {
+        return Err(CommandError::new(format!("the git secret {} is no folder", secret.display()))
+            .hint("name a folder with `username` and `password`, or `identity` and `known_hosts`, by --git-secret"));
+    }
     let settings = GitSettings { secret: arguments.git_secret.clone(), ..GitSettings::default() };
     let repository = Repository::open_with(&location, &settings).map_err(explain)?;
     let branch = arguments.source_branch.parse()?;
@@ -125,7 +129,29 @@ pub fn explain(error: GitError) -> CommandError {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Verb {
+        #[command(flatten)]
+        fleet: FleetArguments,
+    }
+
+    #[test]
+    fn a_secret_that_is_no_folder_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        Repository::create(folder.path(), &"main".parse().unwrap()).unwrap();
+        let repo = folder.path().display().to_string();
+        let open = |secret: &str| {
+            let verb = Verb::parse_from(["stepgate", "--repo", &repo, "--git-secret", secret]);
+            planner(&verb.fleet).map(drop)
+        };
+        open(&repo).unwrap();
+        let error = open("/nowhere/git").unwrap_err();
+        assert!(error.to_string().contains("the git secret /nowhere/git is no folder"), "{error}");
+    }
 
     #[test]
     fn whoever_names_no_cluster_is_told_of_those_there_are() {
