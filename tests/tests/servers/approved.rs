@@ -104,6 +104,7 @@ async fn approve_all(scene: &Scene, server: &SshServer) -> anyhow::Result<()> {
         let output = tokio::task::spawn_blocking(move || command.output()).await??;
         // Where nothing is proposed, or the branch is moved at this moment, it says so and is said again.
         approved += usize::from(output.status.success());
+        // A person looks now and then.
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     Ok(())
