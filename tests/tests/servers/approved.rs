@@ -44,11 +44,15 @@ fn each_stage_is_merged_by_another_person_and_then_applied_by_flux() {
 fn each_stage_is_approved_over_ssh_and_then_applied_by_flux() {
     let name = "approved::each_stage_is_approved_over_ssh_and_then_applied_by_flux";
     if !SshServer::is_there() {
-        assert!(std::env::var_os("CI").is_none(), "there is no sshd that works here: install openssh-server, as root");
-        println!("skipped: there is no sshd that works here (Debian: openssh-server, as root)");
+        assert!(std::env::var_os("CI").is_none(), "there is no sshd: install openssh-server");
+        println!("skipped: there is no sshd (Debian: openssh-server)");
         return;
     }
     isolated(name, &machines::needed(), async |programs| {
+        if !SshServer::may_serve() {
+            println!("skipped: sshd does not work in a user namespace, and this user may make no others");
+            return Ok(());
+        }
         let (scene, server) = Scene::over_ssh(&programs).await?;
         let _cluster_api = machines::create(&scene, &programs, OLD, &format!("{POLICY}approval: stage\n")).await?;
         rolls_out(&scene, "by: Alice <alice@example.com>", async || approve_all(&scene, &server).await).await?;
