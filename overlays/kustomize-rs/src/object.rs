@@ -80,11 +80,10 @@ impl Object {
     }
 
     /// Reads its name while the tree is at hand; objects of one kind in a row share what says so.
-    pub(crate) fn name_after(&mut self, last: Option<&Arc<ResourceId>>) -> &Arc<ResourceId> {
+    pub(crate) fn name_after(&mut self, last: Option<&Arc<ResourceId>>) {
         self.before = last.map(Arc::clone);
         self.name();
         self.before = None;
-        self.name()
     }
 
     /// Reads a name that may have changed at once, while the tree is at hand, and in place where nobody else holds it.
@@ -132,6 +131,28 @@ impl Object {
 mod tests {
     use super::*;
     use crate::yaml::Mapping;
+
+    #[test]
+    fn a_name_that_is_renewed_is_the_one_that_would_be_read() {
+        let named = |name: &str| Node::from(Mapping::from_iter([("name", Node::from(name))]));
+        let pod =
+            |name| Mapping::from_iter([("apiVersion", "v1".into()), ("kind", "Pod".into()), ("metadata", named(name))]);
+        let mut first = Object::from(Node::from(pod("one")));
+        first.name_after(None);
+        let mut second = Object::from(Node::from(pod("two")));
+        second.name_after(Some(first.name()));
+        assert!(Arc::ptr_eq(&first.name().gvk, &second.name().gvk));
+        let held = Arc::clone(second.name());
+        for object in [&mut first, &mut second] {
+            object.as_mapping_mut().unwrap().insert("metadata", named("three"));
+            object.renew_name();
+            assert_eq!(object.name().to_string(), "Pod.v1.[noGrp]/three.[noNs]");
+            object.as_mapping_mut().unwrap().insert("kind", "Node");
+            object.renew_name();
+            assert!(object.name().cluster_scoped && object.name().gvk.kind == "Node");
+        }
+        assert_eq!(held.name, "two");
+    }
 
     #[test]
     fn a_name_is_read_anew_after_a_change() {
