@@ -1,6 +1,6 @@
 //! What people are asked, as Markdown that also reads well as plain text. The same proposal gives the same text.
 
-use rollout::{ApprovalRequest, ApprovalScope, ComponentChange, Plan, StagePlan, StageState};
+use rollout::{ApprovalScope, CommitId, ComponentChange, Ledger, Plan, StageId, StagePlan, StageState};
 
 use super::edited::taken_up;
 use super::notes::release_notes;
@@ -25,25 +25,34 @@ pub(super) const NOTES: &str = "Release notes";
 pub(super) const OBJECTS: &str = "What changes, object by object";
 pub(super) const EVIDENCE: &str = "What the gate before it saw";
 
+/// What is asked for one cluster.
+pub(super) struct Asked<'a> {
+    pub scope: &'a ApprovalScope,
+    pub stage: &'a StageId,
+    /// The commit of the source branch that it is rendered from.
+    pub source: &'a CommitId,
+    /// As it would be once it has landed.
+    pub ledger: &'a Ledger,
+}
+
 /// The text of a proposal. `lost` is what lay on its branch and is not part of it.
 pub(super) fn text(
     plan: &Plan,
-    request: &ApprovalRequest,
+    asked: &Asked<'_>,
     parts: &[Part],
     (branch, deploy): (&BranchName, &BranchName),
     lost: &[String],
 ) -> String {
-    let commit = &request.commit;
-    let stages: Vec<&StagePlan> = match &request.scope {
+    let stages: Vec<&StagePlan> = match asked.scope {
         ApprovalScope::Stage(stage) => plan.stages.iter().filter(|known| &known.stage == stage).collect(),
         ApprovalScope::Rollout => plan.stages.iter().filter(|stage| stage.state == StageState::Pending).collect(),
     };
-    let title = match &request.scope {
+    let title = match asked.scope {
         ApprovalScope::Stage(stage) => format!("{}: {stage}", plan.cluster),
         ApprovalScope::Rollout => format!("{}: the whole rollout", plan.cluster),
     };
     let mut text =
-        format!("# {title}\n\nRollout {} of source commit {}, plan {}.\n", plan.rollout_id, commit.source, commit.plan);
+        format!("# {title}\n\nRollout {} of source commit {}, plan {}.\n", plan.rollout_id, asked.source, plan.digest);
     list(&mut text, ONE_WAY, stages.iter().flat_map(|stage| named(stage, &stage.one_way)));
     list(&mut text, RISKS, stages.iter().flat_map(|stage| named(stage, &stage.risks)));
     list(&mut text, LOST, lost.iter().cloned());
@@ -72,10 +81,10 @@ pub(super) fn text(
         let summary = if count == 1 { "1 object".to_owned() } else { format!("{count} objects") };
         text.push_str(&format!("\n## {OBJECTS}\n\n{}", folded(&summary, &entries)));
     }
-    let evidence = commit.ledger.last_record(&commit.stage).and_then(|record| record.opened_by.as_ref());
+    let evidence = asked.ledger.last_record(asked.stage).and_then(|record| record.opened_by.as_ref());
     let facts = evidence.into_iter().flat_map(|evidence| &evidence.facts);
     list(&mut text, EVIDENCE, facts.map(|fact| format!("{}: {}", fact.object, fact.seen)));
-    let then = match &request.scope {
+    let then = match asked.scope {
         ApprovalScope::Stage(_) => "The next stage is proposed once its gate has passed.",
         ApprovalScope::Rollout => "Its later stages follow by themselves, each once the gate before it has passed.",
     };

@@ -41,7 +41,7 @@ impl Piece {
             return Err(AnswerError::Void { branch: proposal.branch.clone(), reason });
         }
         let plan = asked(view).map(|(plan, _)| plan).find(|plan| plan.digest == subject.plan);
-        let ours = plan.map(|plan| is_ours(repository, reading, view, plan, proposal)).transpose()?;
+        let ours = plan.map(|plan| is_ours(repository, reading, view, (plan, &subject.scope), proposal)).transpose()?;
         if ours != Some(true) {
             let reason = "its commit is not the one that Stepgate would make";
             return Err(AnswerError::Void { branch: proposal.branch.clone(), reason });

@@ -1,15 +1,18 @@
 //! Whether a proposed commit is the one that Stepgate would make. Its message alone says nothing: whoever may push the branch can write that.
 
-use rollout::{Ledger, LedgerState, Plan, StageId, StageRecord, TreeDigest};
+use rollout::{ApprovalScope, Ledger, LedgerState, Plan, StageId, StageRecord, TreeDigest};
 
+use super::sections::Sections;
 use super::stack::Proposal;
+use super::{body, body_path};
 use crate::controller::Controller;
 use crate::controller::directory::{ClusterDirectory, cluster_folder, flux_folder, tree_digest};
 use crate::controller::parts::target_tree;
 use crate::controller::planner::{ClusterView, FleetReading};
 use crate::git::{Difference, GitError, Repository};
 
-/// Whether a commit changes nothing but what its plan says, and records nothing but that: times and evidence are those of when it was made.
+/// Whether a commit changes nothing but what its plan says, and records and tells people nothing but that: times and evidence are those of when
+/// it was made.
 ///
 /// # Errors
 /// [`GitError`] when commits cannot be read.
@@ -17,7 +20,7 @@ pub(super) fn is_ours(
     repository: &Repository,
     reading: &FleetReading,
     view: &ClusterView,
-    plan: &Plan,
+    (plan, scope): (&Plan, &ApprovalScope),
     proposal: &Proposal,
 ) -> Result<bool, GitError> {
     let parts = match &view.running {
@@ -33,7 +36,17 @@ pub(super) fn is_ours(
         return Ok(false);
     }
     let stage = (&part.stage, &tree_digest(&part.before)?, &tree_digest(&part.after)?);
-    Ok(records(ledger, view.directory.ledger(), plan, stage)
+    let found = match after.read(&body_path(&view.name)?) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(GitError::MissingPath { .. } | GitError::NotAFile { .. } | GitError::TooLarge { .. }) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    // What lay on the branch before is told by nothing else.
+    let lost = Sections::read(&found).lost;
+    let asked = body::Asked { scope, stage: &part.stage, source: &proposal.trailers.source, ledger };
+    let told = body::text(plan, &asked, parts, (&proposal.branch, &reading.layout.branch), &lost);
+    Ok(told == found
+        && records(ledger, view.directory.ledger(), plan, stage)
         && changes_nothing_else(repository, reading, view, proposal)?)
 }
 
@@ -91,7 +104,7 @@ impl Controller {
         &self,
         reading: &FleetReading,
         view: &ClusterView,
-        plan: &Plan,
+        (plan, scope): (&Plan, &ApprovalScope),
         proposal: &Proposal,
     ) -> Result<bool, GitError> {
         let key = (proposal.commit.clone(), plan.digest.clone());
@@ -99,7 +112,7 @@ impl Controller {
             return Ok(true);
         }
         let repository = self.planner.repository();
-        let ours = is_ours(repository, reading, view, plan, proposal)?;
+        let ours = is_ours(repository, reading, view, (plan, scope), proposal)?;
         if ours {
             self.remember(&view.name, |memory| memory.proposed = Some(key));
         } else {

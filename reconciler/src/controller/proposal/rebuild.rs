@@ -37,7 +37,7 @@ impl Controller {
         if let Some(known) = known.filter(|known| known.trailers.plan == wanted.asking.plan)
             && up_to_date(&known)?
         {
-            if self.knows_as_ours(reading, view, wanted.plan, &known)? {
+            if self.knows_as_ours(reading, view, (wanted.plan, &wanted.asking.scope), &known)? {
                 return Ok(Some(Layer::Known(view.name.clone(), known.commit)));
             }
             forged = Some(known);
@@ -91,7 +91,9 @@ impl Controller {
             Err(stale) => return Err(stale.into()),
         };
         let lost = self.lost(reading, (branch, stack, forged), view, (plan, parts))?;
-        let text = body::text(plan, request, parts, (branch, &reading.layout.branch), &lost);
+        let ApprovalRequest { scope, commit, .. } = request;
+        let asked = body::Asked { scope, stage: &commit.stage, source: &commit.source, ledger: &commit.ledger };
+        let text = body::text(plan, &asked, parts, (branch, &reading.layout.branch), &lost);
         draft.edits.insert(body_path(&view.name)?, Some(Arc::from(text.into_bytes())));
         Ok(draft)
     }

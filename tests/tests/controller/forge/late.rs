@@ -118,7 +118,11 @@ async fn a_commit_in_our_name_is_ours_by_what_it_holds() -> anyhow::Result<()> {
     let manifest = "clusters/mgmt/cert-manager/cert-manager.yaml";
     let ledger = "clusters/mgmt/rollout.yaml";
     let approved = |text: &str| text.replacen("  plan: sha256:", "  by: Alice <alice@example.com>\n  plan: sha256:", 1);
-    let changes: [(&str, Change<'_>); 3] = [
+    let proposal = "clusters/mgmt/proposal.md";
+    let changes: [(&str, Change<'_>); 5] = [
+        (proposal, &|text| text.replace("## Changes", "## Nothing to look at")),
+        // What hides the rest from whoever reads it as a page.
+        (proposal, &|text| text.replace("## Changes", "## Not part of this any more\n\n- <!--\n\n## Changes")),
         (manifest, &|text| text.replace("system-node-critical", "evil")),
         (ledger, &|text| text.replace("state: running", "state: done")),
         (ledger, &approved),
