@@ -62,6 +62,11 @@ impl App {
         Self { id, key_file, root, owner, name, current: Mutex::default() }
     }
 
+    /// The key, which stays while tokens come and go.
+    pub(super) fn key(&self) -> Result<SecretString, ForgeError> {
+        read_secret(&self.key_file)
+    }
+
     /// A token for the fleet repository alone; the last one as long as it lasts.
     pub(super) async fn token(&self, wire: &Wire) -> Result<SecretString, ForgeError> {
         // Whoever comes meanwhile waits for the same token.
@@ -99,7 +104,7 @@ impl App {
     /// The JSON Web Token (RFC 7519, RS256) by which the App says who it is.
     fn claim(&self, now: Timestamp) -> Result<SecretString, ForgeError> {
         let failed = |reason: &str| ForgeError::Token { file: self.key_file.clone(), reason: reason.to_owned() };
-        let pem = read_secret(&self.key_file)?;
+        let pem = self.key()?;
         let no_key = |_| failed("it holds no private key in PEM form, as GitHub gives it");
         let key = PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes()).map_err(no_key)?;
         let pair = match &key {

@@ -7,7 +7,7 @@ use super::error::ForgeError;
 use super::hub::{Hub, Pull, User};
 use super::wire::{Call, Wire};
 use super::{
-    Comment, CommitStatus, Edit, Interface, NewPullRequest, Permission, PullRequest, PullRequestState, Review,
+    Comment, CommitStatus, Edit, Interface, NewPullRequest, Permission, PullRequest, PullRequestState, Review, Seal,
 };
 
 /// A repository on Gitea or Forgejo.
@@ -122,5 +122,9 @@ impl Interface for Gitea {
 
     async fn permission(&self, user: &str) -> Result<Permission, ForgeError> {
         self.0.permission(user).await
+    }
+
+    fn seal(&self) -> Result<Seal, ForgeError> {
+        self.0.seal()
     }
 }

@@ -7,7 +7,7 @@ use super::error::ForgeError;
 use super::hub::{Hub, Pull, User};
 use super::wire::{Call, Wire};
 use super::{
-    Comment, CommitStatus, Edit, Interface, NewPullRequest, Permission, PullRequest, PullRequestState, Review,
+    Comment, CommitStatus, Edit, Interface, NewPullRequest, Permission, PullRequest, PullRequestState, Review, Seal,
 };
 
 /// How many pull requests of one branch are looked at: each has its whole text with it.
@@ -132,5 +132,9 @@ impl Interface for GitHub {
 
     async fn permission(&self, user: &str) -> Result<Permission, ForgeError> {
         self.0.permission(user).await
+    }
+
+    fn seal(&self) -> Result<Seal, ForgeError> {
+        self.0.seal()
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::error::ForgeError;
 use super::wire::{Call, Wire};
 use super::{
-    Comment, CommitStatus, Edit, Interface, NewPullRequest, Permission, PullRequest, PullRequestState, Review,
+    Comment, CommitStatus, Edit, Interface, NewPullRequest, Permission, PullRequest, PullRequestState, Review, Seal,
     StatusState,
 };
 
@@ -267,6 +267,10 @@ impl Interface for GitLab {
         };
         let action = self.doing(&format!("comment on !{number}"));
         self.wire.send::<Value>(&Call::send(method, &path, json!({"body": body}), action)).await.map(drop)
+    }
+
+    fn seal(&self) -> Result<Seal, ForgeError> {
+        self.wire.seal(&self.project)
     }
 
     async fn permission(&self, user: &str) -> Result<Permission, ForgeError> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::error::ForgeError;
 use super::wire::{Call, Wire};
 use super::{
-    Comment, CommitStatus, Edit, NewPullRequest, Permission, PullRequest, PullRequestState, Review, StatusState,
+    Comment, CommitStatus, Edit, NewPullRequest, Permission, PullRequest, PullRequestState, Review, Seal, StatusState,
 };
 
 /// A repository on such a forge.
@@ -264,6 +264,10 @@ impl Hub {
         };
         let action = self.doing(&format!("comment on #{number}"));
         self.wire.send::<Value>(&Call::send(method, &path, json!({"body": body}), action)).await.map(drop)
+    }
+
+    pub fn seal(&self) -> Result<Seal, ForgeError> {
+        self.wire.seal(&format!("{}/{}", self.owner, self.name))
     }
 
     pub async fn permission(&self, user: &str) -> Result<Permission, ForgeError> {

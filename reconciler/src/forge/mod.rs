@@ -12,6 +12,7 @@ mod gitea;
 mod github;
 mod gitlab;
 mod hub;
+mod seal;
 mod wire;
 
 use jiff::Timestamp;
@@ -21,6 +22,7 @@ pub use error::ForgeError;
 pub use gitea::Gitea;
 pub use github::GitHub;
 pub use gitlab::GitLab;
+pub use seal::Seal;
 
 /// Where a pull request stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,6 +174,7 @@ trait Interface: Send + Sync {
     fn comments(&self, number: u64) -> impl Future<Output = Result<Vec<Comment>, ForgeError>> + Send;
     fn comment(&self, number: u64, id: Option<u64>, body: &str) -> impl Future<Output = Result<(), ForgeError>> + Send;
     fn permission(&self, user: &str) -> impl Future<Output = Result<Permission, ForgeError>> + Send;
+    fn seal(&self) -> Result<Seal, ForgeError>;
 }
 
 /// A repository on a forge.
@@ -259,5 +262,14 @@ impl Forge {
     /// What somebody may do in the repository.
     pub async fn permission(&self, user: &str) -> Result<Permission, ForgeError> {
         on!(self, repository => repository.permission(user))
+    }
+
+    /// The seal of whoever has this token or App key. Another one seals differently.
+    pub fn seal(&self) -> Result<Seal, ForgeError> {
+        match self {
+            Self::Gitea(repository) => repository.seal(),
+            Self::GitHub(repository) => repository.seal(),
+            Self::GitLab(repository) => repository.seal(),
+        }
     }
 }

@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::access::read_token;
 use super::app::App;
 use super::error::ForgeError;
+use super::seal::Seal;
 use crate::answer::{body, chain};
 
 /// The largest answer, in bytes.
@@ -142,6 +143,15 @@ impl Wire {
     pub async fn send_with<T: DeserializeOwned>(&self, call: &Call<'_>, token: &SecretString) -> Result<T, ForgeError> {
         let answer = self.exchange(call, call.query, token).await?;
         read(call, &answer.bytes)
+    }
+
+    /// The seal of whoever has this credential, for a repository of this forge.
+    pub fn seal(&self, repository: &str) -> Result<Seal, ForgeError> {
+        let secret = match &self.credential {
+            Credential::Token(file) => read_token(file)?,
+            Credential::App(app) => app.key()?,
+        };
+        Ok(Seal::new(&secret, &format!("{} {repository}", self.base)))
     }
 
     async fn request(&self, call: &Call<'_>, query: &[(&str, &str)]) -> Result<Answer, ForgeError> {

@@ -35,16 +35,46 @@ struct Known {
     permissions: Permissions,
     /// The open pull request of a branch, as an earlier pass found it.
     open: OpenOnes,
+    /// By the number of a pull request, that of the one before it of the same branch; 0 where it is the first.
+    before: BTreeMap<u64, u64>,
 }
 
-/// The number of the open pull request of each branch. It is asked for by its number, which tells everything at once; a list tells neither
+/// The open pull request of each branch. It is asked for by its number, which tells everything at once; a list tells neither
 /// who merged it nor whether anybody has said something.
-pub type OpenOnes = BTreeMap<BranchName, u64>;
+pub type OpenOnes = BTreeMap<BranchName, OpenOne>;
+
+/// An open pull request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenOne {
+    /// Its number.
+    number: u64,
+    /// The number of the one before it of the same branch.
+    before: u64,
+}
+
+/// The number that stands for one that is not known: there is none after it.
+const NOT_KNOWN: u64 = u64::MAX;
+
+impl Known {
+    /// The number of the pull request before this one of the same branch.
+    fn before(&self, number: u64) -> u64 {
+        self.before.get(&number).copied().unwrap_or(NOT_KNOWN)
+    }
+
+    /// Notes which of these, of one branch, came before which. Numbers only grow, so that what is known stays.
+    fn order(&mut self, pulls: &[PullRequest]) {
+        for pull in pulls {
+            let earlier = pulls.iter().map(|other| other.number).filter(|other| *other < pull.number).max();
+            self.before.entry(pull.number).or_insert(earlier.unwrap_or_default());
+        }
+    }
+}
 
 impl Board {
     /// A board for which these were open before.
     pub fn knowing(open: OpenOnes) -> Self {
-        Self { known: Mutex::new(Known { open, ..Known::default() }) }
+        let before = open.values().map(|open| (open.number, open.before)).collect();
+        Self { known: Mutex::new(Known { open, before, ..Known::default() }) }
     }
 
     /// The open ones, where nothing else of their branches matters: one that somebody closed goes on counting beside the next.
@@ -55,7 +85,9 @@ impl Board {
             let pulls = pulls.as_deref().unwrap_or_default();
             let closed = pulls.iter().any(|pull| matches!(pull.state, PullRequestState::Closed { .. }));
             match pulls.iter().find(|pull| pull.state == PullRequestState::Open).filter(|_| !closed) {
-                Some(pull) => open.insert(branch.clone(), pull.number),
+                Some(pull) => {
+                    open.insert(branch.clone(), OpenOne { number: pull.number, before: known.before(pull.number) })
+                }
                 None => open.remove(branch),
             };
         }
@@ -134,7 +166,7 @@ impl Board {
             return pulls.clone();
         }
         let newest = || forge.of_branch(reading.layout.branch.as_str(), branch.as_str());
-        let pulls = match known.open.get(branch).copied() {
+        let pulls = match known.open.get(branch).map(|open| open.number) {
             None => newest().await,
             Some(number) => match forge.pull(number).await {
                 Ok(Some(pull)) if is_alone(&pull, branch) => Ok(vec![pull]),
@@ -142,6 +174,9 @@ impl Board {
                 Err(error) => Err(error),
             },
         };
+        if let Ok(pulls) = &pulls {
+            known.order(pulls);
+        }
         known.pulls.insert(branch.clone(), pulls.clone());
         pulls
     }
@@ -177,12 +212,15 @@ impl Board {
         self.known.lock().await.threads.retain(|(known, _), _| *known != number);
     }
 
-    /// A pull request that was opened just now: nobody has said anything below it.
-    pub(super) async fn begin(&self, branch: &BranchName, pull: PullRequest) {
+    /// A pull request that was opened just now, with these marks: nobody has said anything below it.
+    pub(super) async fn begin(&self, branch: &BranchName, pull: PullRequest, marks: &Marks) {
         self.keep(branch, pull.clone()).await;
         let mut known = self.known.lock().await;
+        if let Some(Ok(pulls)) = known.pulls.get(branch).cloned() {
+            known.order(&pulls);
+        }
         for reviews in [true, false] {
-            known.threads.insert((pull.number, reviews), Ok(Arc::new(Thread::silent(pull.clone()))));
+            known.threads.insert((pull.number, reviews), Ok(Arc::new(Thread::silent(pull.clone(), marks.clone()))));
         }
     }
 
@@ -199,8 +237,9 @@ impl Board {
         if let Some(thread) = more.or_else(|| known.threads.get(&(pull.number, reviews))) {
             return thread.clone();
         }
+        let pull = (pull, known.before(pull.number));
         let thread = Thread::read(forge, reading, pull, reviews, &mut known.permissions).await.map(Arc::new);
-        known.threads.insert((pull.number, reviews), thread.clone());
+        known.threads.insert((pull.0.number, reviews), thread.clone());
         thread
     }
 
@@ -214,12 +253,19 @@ impl Board {
         landed: &Landed<'_>,
     ) -> Asked<Option<Arc<Thread>>> {
         let Some(forge) = planner.forge(reading)? else { return Ok(None) };
-        let brought = |pull: &&PullRequest| {
-            matches!(pull.state, PullRequestState::Merged { .. }) && landed.is_of(planner.repository(), pull)
-        };
-        // What Stepgate merged itself, on the word of people, a forge takes for closed.
-        let showed = |pull: &&PullRequest| Marks::read(&pull.body).of(landed.cluster, landed.plan).is_some();
+        let seal = forge.seal()?;
         let of_branch = self.pulls(&forge, reading, branch).await?;
+        let before = self.known.lock().await.before.clone();
+        // What Stepgate merged itself, on the word of people, a forge takes for closed.
+        let showed = |pull: &&PullRequest| {
+            let before = before.get(&pull.number).copied().unwrap_or(NOT_KNOWN);
+            Marks::sealed_in(pull, before, &seal).of(landed.cluster, landed.plan).is_some()
+        };
+        // One that was merged before its text was brought up to its commits is known by these.
+        let brought = |pull: &&PullRequest| {
+            matches!(pull.state, PullRequestState::Merged { .. })
+                && (showed(pull) || landed.lies_on(planner.repository(), pull))
+        };
         let found = match of_branch.iter().find(brought).or_else(|| of_branch.iter().find(showed)) {
             Some(found) => Some(found.clone()),
             // The policy may have named the branch otherwise then.
@@ -255,11 +301,9 @@ pub(super) struct Landed<'a> {
 }
 
 impl Landed<'_> {
-    /// Whether a pull request is about it: by what it showed, or by the commits of its head, where it was merged before its text was
-    /// brought up to them.
-    fn is_of(&self, repository: &Repository, pull: &PullRequest) -> bool {
-        Marks::read(&pull.body).of(self.cluster, self.plan).is_some()
-            || pull.head.parse::<CommitId>().is_ok_and(|head| self.is_below(repository, head).unwrap_or_default())
+    /// Whether it is among the commits of a pull request.
+    fn lies_on(&self, repository: &Repository, pull: &PullRequest) -> bool {
+        pull.head.parse::<CommitId>().is_ok_and(|head| self.is_below(repository, head).unwrap_or_default())
     }
 
     fn is_below(&self, repository: &Repository, head: CommitId) -> Result<bool, GitError> {

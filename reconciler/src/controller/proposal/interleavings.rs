@@ -46,10 +46,11 @@ fn nothing_lands_that_was_not_approved_and_nothing_approved_is_lost() {
     println!("{count} interleavings in {:.0?}: {totals:?}", started.elapsed());
     // Everything that is said to be tried was.
     let Totals { pushes, edits, taken_up, landed, left_out, forged, approvals, .. } = totals;
-    let Totals { merges, stale, closed, reopened, kills, errors, lost, .. } = totals;
+    let Totals { merges, stale, closed, reopened, kills, errors, rewritten, lost, .. } = totals;
     if count >= FEW {
         let of_edits = [pushes, edits, taken_up, landed, left_out, forged];
-        for tried in [approvals, merges, stale, closed, reopened, kills, errors, lost].into_iter().chain(of_edits) {
+        let of_people = [approvals, merges, stale, closed, reopened, rewritten];
+        for tried in [kills, errors, lost].into_iter().chain(of_people).chain(of_edits) {
             assert!(tried > 0, "{totals:?}");
         }
     }
@@ -74,6 +75,8 @@ struct Totals {
     reopened: usize,
     kills: usize,
     errors: usize,
+    /// Texts of pull requests that somebody changed.
+    rewritten: usize,
     /// Pushes that came too late.
     lost: usize,
 }
@@ -94,6 +97,7 @@ impl Totals {
         self.reopened += count("opens again");
         self.kills += count("dies");
         self.errors += count("the forge fails");
+        self.rewritten += count("what is noted");
         self.lost += count("somebody was faster");
     }
 }

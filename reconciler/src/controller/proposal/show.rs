@@ -10,10 +10,11 @@ use super::ask::{Position, Told};
 use super::asking::rejected_by;
 use super::board::Board;
 use super::group::Group;
-use super::marks::Marks;
+use super::marks::{Marks, Place};
 use super::room::whole;
 use super::stack::{Proposal, Stack};
 use super::status::{Readiness, status};
+use super::tell::Text;
 use super::text::same_text;
 use super::thread::Thread;
 use super::{Asking, WITHDRAWN};
@@ -191,7 +192,9 @@ impl Controller {
             }
             open => open,
         };
-        let (title, body) = self.text(reading, showing, open.as_deref())?;
+        let newest = pulls.iter().map(|pull| pull.number).max().unwrap_or_default();
+        let place = open.as_ref().map_or(Place::After(newest), |thread| Place::Number(thread.pull.number));
+        let Text { title, body, marks } = self.text(reading, showing, open.as_deref(), (place, &forge.seal()?))?;
         if let Some(thread) = &open {
             let pull = &thread.pull;
             let edit = Edit {
@@ -207,7 +210,7 @@ impl Controller {
         } else {
             let new = NewPullRequest { base, head, title: &title, body: &body };
             if let Some(pull) = open_new(forge, &new).await? {
-                board.begin(showing.branch, pull).await;
+                board.begin(showing.branch, pull, &marks).await;
             }
         }
         self.show_status(forge, showing, shown, open.is_none()).await?;

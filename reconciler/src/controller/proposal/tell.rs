@@ -8,18 +8,30 @@ use super::ask::Position;
 use super::body_path;
 use super::close::Left;
 use super::edited;
-use super::marks::Marks;
+use super::marks::{Marks, Place};
 use super::sections::Sections;
 use super::show::Showing;
 use super::text::{Content, Proposed, since};
 use super::thread::Thread;
 use crate::controller::Controller;
 use crate::controller::planner::FleetReading;
-use crate::forge::ForgeError;
+use crate::forge::{ForgeError, Seal};
 use crate::git::GitError;
 
 /// By how many characters a line is known.
 const BEGIN: usize = 200;
+
+/// What is said where the marks in the text are not those that Stepgate wrote.
+const NOT_KNOWN: &str =
+    "what Stepgate notes in this text was changed, or Stepgate has another token now; what was said before is void";
+
+/// What a pull request is to say.
+pub(super) struct Text {
+    pub title: String,
+    pub body: String,
+    /// Those that its body holds.
+    pub marks: Marks,
+}
 
 impl Controller {
     /// Title and text of a pull request: those of the proposed commits, with what is missing now, so that they stay as long as these do.
@@ -28,7 +40,8 @@ impl Controller {
         reading: &FleetReading,
         showing: &Showing<'_>,
         open: Option<&Thread>,
-    ) -> Result<(String, String), ForgeError> {
+        (place, seal): (Place, &Seal),
+    ) -> Result<Text, ForgeError> {
         let unreadable = |error: GitError| ForgeError::Unavailable {
             action: format!("read what {} proposes", showing.branch),
             reason: error.to_string(),
@@ -57,7 +70,8 @@ impl Controller {
         let before = open.map(|thread| thread.marks.clone()).unwrap_or_default();
         let last_comment = open.map_or(0, |thread| thread.conversation.last);
         let parts = showing.rows.iter().map(|row| (row.cluster(), row.plan()));
-        let marks = before.shown(&showing.stack.head, parts, last_comment);
+        let marks = before.shown(place, &showing.stack.head, parts, last_comment);
+        let sealed = marks.sealed(showing.branch.as_str(), seal);
         let mut lines = open.map(|thread| since(&thread.pull.body)).unwrap_or_default();
         if open.is_some() {
             lines.extend(self.what_changed(reading, showing, &before));
@@ -69,15 +83,18 @@ impl Controller {
             false => Vec::new(),
         };
         let content =
-            Content { title: &title, branches, proposed: &proposed, edits: &edits, since: &lines, marks: &marks };
+            Content { title: &title, branches, proposed: &proposed, edits: &edits, since: &lines, marks: &sealed };
         let body = content.text();
-        Ok((title, body))
+        Ok(Text { title, body, marks })
     }
 
     /// What is different from what was shown before, a line each.
     fn what_changed(&self, reading: &FleetReading, showing: &Showing<'_>, before: &Marks) -> Vec<String> {
-        let mut lines = Vec::new();
         let head: String = showing.stack.head.as_str().chars().take(10).collect();
+        if before.is_not_known() {
+            return vec![format!("{head}: {NOT_KNOWN}")];
+        }
+        let mut lines = Vec::new();
         for row in &showing.rows {
             let cluster = row.cluster();
             match before.differs(cluster, row.plan()) {

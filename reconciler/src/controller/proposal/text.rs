@@ -4,7 +4,6 @@
 use rollout::ClusterName;
 
 use super::body::{CHANGES, EDITS, LOST, NOTES, OBJECTS, ONE_WAY, RISKS, folded};
-use super::marks::Marks;
 use super::room::{ELSEWHERE, LONGEST, cell, fitting, shared, shortened};
 use super::sections::Sections;
 
@@ -56,8 +55,8 @@ pub(super) struct Content<'a> {
     pub edits: &'a [String],
     /// What has changed since it was opened, a line each, the newest last.
     pub since: &'a [String],
-    /// What it shows, for ourselves.
-    pub marks: &'a Marks,
+    /// What it shows, for ourselves: sealed marks.
+    pub marks: &'a str,
 }
 
 impl Content<'_> {
@@ -170,7 +169,9 @@ mod tests {
     use rollout::{CommitId, PlanDigest};
 
     use super::super::body::EVIDENCE;
+    use super::super::marks::{Marks, Place};
     use super::*;
+    use crate::forge::Seal;
 
     fn proposal(cluster: &str, rows: usize) -> String {
         let row = |number: usize| format!("| capi | provider-{number} | v1.{number} | v1.{} | minor |\n", number + 1);
@@ -196,11 +197,12 @@ mod tests {
             .collect();
         let head: CommitId = "1".repeat(40).parse().unwrap();
         let plan = PlanDigest::of([b"x".as_slice()]);
-        let marks = Marks::default().shown(&head, clusters.iter().map(|cluster| (cluster, &plan)), 0);
+        let marks = Marks::default().shown(Place::After(0), &head, clusters.iter().map(|cluster| (cluster, &plan)), 0);
+        let sealed = marks.sealed("stepgate/prod/capi", &Seal::new(&"secret".into(), "a/b"));
         let branches = ("stepgate/prod/capi", "deploy");
-        let content = Content { title: "prod: capi", branches, proposed: &proposed, edits: &[], since, marks: &marks };
+        let content = Content { title: "prod: capi", branches, proposed: &proposed, edits: &[], since, marks: &sealed };
         let text = content.text();
-        assert_eq!(Marks::read(&text), marks, "marks are never cut off");
+        assert!(Marks::read(&text) == marks && text.contains(&sealed), "marks are never cut off");
         assert_eq!(super::since(&text), since);
         assert!(text.len() <= LONGEST, "{}", text.len());
         text

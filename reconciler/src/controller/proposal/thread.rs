@@ -19,7 +19,7 @@ pub(super) type Permissions = BTreeMap<String, Option<Permission>>;
 pub struct Thread {
     /// The pull request, with who merged or closed it.
     pub pull: PullRequest,
-    /// What it showed.
+    /// What it showed, as far as that is certain.
     pub(super) marks: Marks,
     /// What the comments come to.
     pub(super) conversation: Conversation,
@@ -30,17 +30,16 @@ pub struct Thread {
 
 impl Thread {
     /// One below which nobody has said anything.
-    pub(super) fn silent(pull: PullRequest) -> Self {
-        let marks = Marks::read(&pull.body);
+    pub(super) fn silent(pull: PullRequest, marks: Marks) -> Self {
         let (conversation, reviews, permissions) = (Conversation::default(), Vec::new(), BTreeMap::new());
         Self { pull, marks, conversation, reviews, permissions }
     }
 
-    /// Reads what was said below a pull request; the reviews too where they matter.
+    /// Reads what was said below a pull request, the one after `before` of its branch; the reviews too where they matter.
     pub(super) async fn read(
         forge: &Forge,
         reading: &FleetReading,
-        pull: &PullRequest,
+        (pull, before): (&PullRequest, u64),
         reviews: bool,
         known: &mut Permissions,
     ) -> Result<Self, ForgeError> {
@@ -72,17 +71,18 @@ impl Thread {
         }
         // Whoever was held by name has left what is shown, and is held by that name all the same.
         let names: Vec<&str> = reading.fleet.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
-        Ok(Self::of(pull, &comments, reviews, permissions, &names))
+        let marks = Marks::sealed_in(&pull, before, &forge.seal()?);
+        Ok(Self::of(pull, marks, &comments, reviews, permissions, &names))
     }
 
     pub(super) fn of(
         pull: PullRequest,
+        marks: Marks,
         comments: &[Comment],
         reviews: Vec<Review>,
         permissions: BTreeMap<String, Permission>,
         names: &[&str],
     ) -> Self {
-        let marks = Marks::read(&pull.body);
         let clusters: Vec<&str> = marks.clusters().map(ClusterName::as_str).collect();
         let standing = match clusters.as_slice() {
             [] => "nothing is asked now".to_owned(),
@@ -140,6 +140,7 @@ impl Thread {
 mod tests {
     use rollout::CommitId;
 
+    use super::super::marks::Place;
     use super::*;
 
     fn head(digit: &str) -> CommitId {
@@ -154,14 +155,14 @@ mod tests {
     fn thread(state: PullRequestState) -> Thread {
         let (a, b): (ClusterName, ClusterName) = ("a".parse().unwrap(), "b".parse().unwrap());
         let (one, two, new) = (plan("1"), plan("2"), plan("3"));
-        let marks = Marks::default().shown(&head("1"), [(&a, &one), (&b, &two)], 0);
-        let marks = marks.shown(&head("2"), [(&a, &one), (&b, &new)], 5);
+        let marks = Marks::default().shown(Place::After(0), &head("1"), [(&a, &one), (&b, &two)], 0);
+        let marks = marks.shown(Place::Number(7), &head("2"), [(&a, &one), (&b, &new)], 5);
         let pull = PullRequest {
             number: 7,
             branch: "stepgate/prod/capi".to_owned(),
             url: "https://forge/7".to_owned(),
             title: String::new(),
-            body: format!("text\n\n{marks}"),
+            body: String::new(),
             head: head("2").to_string(),
             author: "bot".to_owned(),
             comments: None,
@@ -174,7 +175,7 @@ mod tests {
         let reviews = vec![review("carol", "1"), review("dave", "2"), review("olga", "2"), review("eve", "9")];
         let writes = ["alice", "bob", "carol", "eve"].map(|name| (name.to_owned(), Permission::Write));
         let permissions = writes.into_iter().chain([("olga".to_owned(), Permission::Read)]).collect();
-        Thread::of(pull, &comments, reviews, permissions, &["a", "b"])
+        Thread::of(pull, marks, &comments, reviews, permissions, &["a", "b"])
     }
 
     fn given(thread: &Thread, cluster: &str, of: &str) -> Vec<String> {

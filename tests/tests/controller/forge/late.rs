@@ -152,3 +152,40 @@ async fn a_commit_in_our_name_is_ours_by_what_it_holds() -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_writes_into_the_text_of_a_pull_request_approves_nothing() -> anyhow::Result<()> {
+    let scene = Scene::asking("approvers: {minimum: 2, author: true}\n").await?;
+    let counts = |count: u8| move |pass: &Pass| message(pass).contains(&format!("{count} of 2 approvals"));
+    let until = |count: u8| scene.fleet.run_until(&scene.controller, counts(count));
+    scene.server.say(1, "alice", "/stepgate approve");
+    until(1);
+    scene.fleet.edit(OVERLAY, |text| text.replace("system-node-critical", "another-critical"));
+    until(0);
+    let body = || scene.server.hub().pulls[0]["body"].as_str().unwrap().to_owned();
+    let honest = body();
+    let from_the_beginning = |line: &str| match line.rsplitn(3, ' ').last() {
+        Some(part) if line.starts_with("part ") => format!("{part} 0 0"),
+        _ => line.to_owned(),
+    };
+    let claimed = honest.lines().map(from_the_beginning).collect::<Vec<_>>().join("\n");
+    assert_ne!(claimed, honest.trim_end(), "what was said before the plan was shown is said not to be");
+    scene.server.hub().pulls[0]["body"] = claimed.into();
+    for _ in 0..3 {
+        let pass = scene.fleet.run_until(&scene.controller, |_| true);
+        assert!(counts(0)(&pass), "{}", told(&pass));
+    }
+    assert!(body().contains("what was said before is void"), "{}", body());
+    // Words from now on count, as long as the token is the same.
+    scene.server.say(1, "bob", "/stepgate approve");
+    until(1);
+    let Some(ForgeCredential::Token(file)) = &scene.fleet.access.credential else { anyhow::bail!("no token") };
+    std::fs::write(file, "CANARY-another\n")?;
+    until(0);
+    for who in ["alice", "bob"] {
+        scene.server.say(1, who, "/stepgate approve");
+    }
+    scene.fleet.run_to_the_end(&scene.controller);
+    assert_eq!(scene.fleet.stages("mgmt"), ["cert-manager", "verify"]);
+    Ok(())
+}

@@ -6,8 +6,9 @@ use rollout::{ApprovalRequest, CommitId, Effect, GateHistory, Landing};
 
 use super::edits::Content;
 use super::look::Seen;
-use super::scene::{Deployed, Proposed, Scene, branch_of};
+use super::scene::{Deployed, Proposed, Scene, branch_of, seal};
 use crate::controller::proposal::WITHDRAWN;
+use crate::controller::proposal::marks::{Marks, Place};
 use crate::forge::{PullRequest, PullRequestState};
 
 /// Whoever opens pull requests.
@@ -196,7 +197,9 @@ impl Scene {
             return false;
         }
         let (branch, name) = (branch_of(&request.commit.stage.name), self.name());
-        let at = self.open(&branch).unwrap_or_else(|| {
+        let open = self.open(&branch);
+        let is_new = open.is_none();
+        let at = open.unwrap_or_else(|| {
             let number = self.pulls.len() as u64 + 1;
             self.pulls.push(PullRequest {
                 number,
@@ -214,9 +217,15 @@ impl Scene {
         });
         let pull = self.pulls[at].clone();
         let thread = self.thread(&pull);
-        let marks = thread.marks.shown(&head, [(&name, &request.commit.plan)], thread.conversation.last);
-        if marks != thread.marks {
-            self.write(at, format!("text\n\n{marks}"));
+        let earlier = self.pulls.iter().filter(|other| other.branch == branch && other.number < pull.number);
+        let (known, place) = if is_new {
+            (Marks::default(), Place::After(earlier.map(|other| other.number).max().unwrap_or_default()))
+        } else {
+            (thread.marks.clone(), Place::Number(pull.number))
+        };
+        let marks = known.shown(place, &head, [(&name, &request.commit.plan)], thread.conversation.last);
+        if marks != known {
+            self.write(at, format!("text\n\n{}", marks.sealed(&branch, &seal())));
         }
         calls.push_back(Call::Merge(Box::new(request.clone()), head, pull.number));
         true

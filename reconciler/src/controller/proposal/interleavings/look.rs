@@ -10,7 +10,7 @@ use rollout::{
 
 use super::carry::{Call, Process, ROBOT};
 use super::edits::Considered;
-use super::scene::{Deployed, Proposed, Scene, branch_of, comments_of};
+use super::scene::{Deployed, Proposed, Scene, branch_of, comments_of, seal};
 use crate::controller::proposal::WITHDRAWN;
 use crate::controller::proposal::edited::Edited;
 use crate::controller::proposal::marks::Marks;
@@ -40,6 +40,12 @@ impl Scene {
         Seen { source, length, branches: self.branches.clone(), pulls, threads, observation }
     }
 
+    /// What a pull request is known to show.
+    pub fn marks(&self, pull: &PullRequest) -> Marks {
+        let earlier = self.pulls.iter().filter(|other| other.branch == pull.branch && other.number < pull.number);
+        Marks::sealed_in(pull, earlier.map(|other| other.number).max().unwrap_or_default(), &seal())
+    }
+
     pub fn thread(&self, pull: &PullRequest) -> Thread {
         let comments: Vec<_> = comments_of(self, pull.number).cloned().collect();
         let reviews =
@@ -47,7 +53,7 @@ impl Scene {
         let may = |(name, permission): (&str, Permission)| (name.to_owned(), permission);
         let permissions =
             [("alice", Permission::Write), ("bob", Permission::Write), ("olga", Permission::Read)].map(may);
-        Thread::of(pull.clone(), &comments, reviews, permissions.into(), &["mgmt"])
+        Thread::of(pull.clone(), self.marks(pull), &comments, reviews, permissions.into(), &["mgmt"])
     }
 
     fn world(&self, seen: &Seen, considered: &Considered) -> World {
@@ -120,7 +126,7 @@ impl Scene {
             let name = self.name();
             let brought = |pull: &&PullRequest| {
                 matches!(pull.state, PullRequestState::Merged { .. })
-                    && Marks::read(&pull.body).of(&name, &approved.plan).is_some()
+                    && self.marks(pull).of(&name, &approved.plan).is_some()
             };
             let stage = ledger.brought(approved).map(|stage| branch_of(&stage.name));
             let mut pulls = seen.pulls.iter().flatten().rev().filter(|pull| Some(&pull.branch) == stage.as_ref());

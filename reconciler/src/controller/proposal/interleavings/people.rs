@@ -10,7 +10,7 @@ use super::carry::Process;
 use super::edits::{BY_HAND, EDITED, file, text};
 use super::scene::{Deployed, Proposed, Scene, branch_of};
 use crate::controller::edits::file_digest;
-use crate::forge::{Comment, PullRequestState, Review};
+use crate::forge::{Comment, PullRequest, PullRequestState, Review};
 
 impl Scene {
     /// One thing happens.
@@ -41,6 +41,12 @@ impl Scene {
                 self.push_source(wanted);
             }
             (1, Some(branch), _) => self.edit(&branch, who, random),
+            (13, _, Some(at)) => self.edit_marks(at, random),
+            (14, ..) if !self.pulls.is_empty() => {
+                let all: Vec<usize> = (0..self.pulls.len()).collect();
+                let at = random.choose(&all).copied().unwrap_or_default();
+                self.edit_marks(at, random);
+            }
             (12, Some(branch), _) if random.chance(1, 4) => self.forge(&branch, random),
             (2..=4, _, Some(at)) => self.comment(at, who),
             (5, _, Some(at)) => self.review(at, who, random),
@@ -152,9 +158,31 @@ impl Scene {
         self.comments.push((number, comment));
         if let Some(plan) = self.shown(at) {
             self.told.push(format!("{who} approves #{number}, {plan}"));
-            self.standing.entry((number, plan.clone())).or_default().insert(who.to_owned());
+            if self.is_sealed(at) {
+                self.standing.entry((number, plan.clone())).or_default().insert(who.to_owned());
+            }
             self.approve(plan, &branch, who);
         }
+    }
+
+    /// Somebody writes into a text that a plan has been shown from the beginning: the one that is shown, or another one. Or puts the text of
+    /// another pull request there.
+    fn edit_marks(&mut self, at: usize, random: &mut Random) {
+        let body = if random.chance(1, 3) {
+            let others = self.pulls.iter().filter(|other| other.branch == self.pulls[at].branch);
+            let others: Vec<&PullRequest> = others.collect();
+            random.choose(&others).map(|other| other.body.clone()).unwrap_or_default()
+        } else {
+            let heads: Vec<&Proposed> = self.objects.values().collect();
+            let newest = heads.last().filter(|_| random.chance(1, 2)).map(|proposed| proposed.commit.plan.clone());
+            let Some(plan) = newest.or_else(|| self.shown(at)) else { return };
+            let digits: String = plan.as_str().trim_start_matches("sha256:").chars().take(32).collect();
+            let claim = format!("part {} {digits} 0 0", self.name());
+            let lines = self.pulls[at].body.lines();
+            lines.map(|line| if line.starts_with("part ") { &claim } else { line }).collect::<Vec<_>>().join("\n")
+        };
+        self.write(at, body);
+        self.told.push(format!("somebody edits what is noted in #{}", self.pulls[at].number));
     }
 
     /// A review of what the branch holds, or has held.

@@ -14,7 +14,7 @@ use simulator::{ClusterShape, DeployedCommit, Etcd, SimulatedCluster};
 use super::carry::Process;
 use super::edits::Content;
 use crate::controller::proposal::marks::Marks;
-use crate::forge::{Comment, PullRequest, PullRequestState, Review};
+use crate::forge::{Comment, PullRequest, PullRequestState, Review, Seal};
 
 /// What lies on a branch.
 #[derive(Clone, Debug)]
@@ -199,11 +199,16 @@ impl Scene {
         plans.into_iter().find(|plan| marks.of(&name, plan).is_some()).cloned()
     }
 
+    /// Whether what a text shows is known to be what it says.
+    pub fn is_sealed(&self, at: usize) -> bool {
+        !self.marks(&self.pulls[at]).is_not_known()
+    }
+
     /// A text takes the place of another: what was said of other plans is said of nothing now.
     pub fn write(&mut self, at: usize, body: String) {
         let number = self.pulls[at].number;
         self.pulls[at].body = body;
-        let shown = self.shown(at);
+        let shown = self.shown(at).filter(|_| self.is_sealed(at));
         self.standing.retain(|(of, plan), _| *of != number || Some(plan as &PlanDigest) == shown.as_ref());
     }
 
@@ -284,6 +289,11 @@ impl Scene {
     fn stands_still(&self) -> bool {
         self.processes[0].said.contains("was merged")
     }
+}
+
+/// What both processes seal with.
+pub fn seal() -> Seal {
+    Seal::new(&"secret".into(), "a/b")
 }
 
 /// The branch on which a stage is asked for.
