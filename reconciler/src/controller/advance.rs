@@ -70,7 +70,7 @@ impl Controller {
                         drop(turn.take());
                         // What was read before the commit says nothing about it.
                         let glances = self.may_glance_after_commit();
-                        self.remember(&view.name, |memory| (memory.observation, memory.glances) = (None, glances));
+                        self.remember(&view.name, |memory| memory.forget_reading(glances));
                         reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
                         again = true;
                         break;

@@ -1,10 +1,11 @@
 //! A glance at Flux: while it has not applied what a gate waits for, reading everything else decides nothing.
 //!
-//! Architecture Invariant: a glance only ever makes a gate wait. Where Flux is done, where something else has changed, where a gate has failed, and
-//! after a while in any case, everything is read.
+//! Architecture Invariant: a glance lets no gate pass or fail. Where Flux is done, where something else has changed, where a gate has failed, and
+//! after a while in any case, everything is read. What was read of everything else a short while before, with what the glance sees, counts
+//! as the first of the reads in which a gate holds; it is the last, whole one on which it passes.
 
 use jiff::{SignedDuration, Timestamp};
-use rollout::World;
+use rollout::{Observation, World};
 
 use super::Controller;
 use super::planner::ClusterView;
@@ -14,9 +15,22 @@ use crate::cluster::{Cluster, ObserveRequest};
 /// How long glances may stand in for whole readings.
 const LONGEST: SignedDuration = SignedDuration::from_secs(30);
 
+/// When everything is read at the latest after a glance, where that may become a gate's first read: while Flux is at work.
+const FIRST: SignedDuration = SignedDuration::from_millis(500);
+
 /// Until when glances may be enough, from now on.
 pub(super) fn until(now: Timestamp) -> Option<Timestamp> {
     now.checked_add(LONGEST).ok()
+}
+
+/// What a glance at Flux comes to.
+pub(super) enum Glance {
+    /// There is nothing to decide yet; when to look again.
+    Waits(ClusterOutcome, Timestamp),
+    /// With what was read of everything else before, the running gate holds.
+    First(Observation),
+    /// Everything is to be read.
+    Nothing,
 }
 
 impl Controller {
@@ -25,24 +39,33 @@ impl Controller {
         self.clusters.changes().and_then(|_| until(self.clock.now()))
     }
 
-    /// What the running gate waits for, where Flux alone shows it, and when everything is to be read at the latest.
+    /// What Flux alone tells of the running gate.
     pub(super) async fn glance(
         &self,
         view: &ClusterView,
         world: &World,
         cluster: &dyn Cluster,
         request: &ObserveRequest,
-    ) -> Option<(ClusterOutcome, Timestamp)> {
+    ) -> Glance {
         let memory = self.memory(&view.name);
-        let until = memory.glances.filter(|until| !memory.held && request.at < *until)?;
+        let Some(until) = memory.glances.filter(|until| !memory.held && request.at < *until) else {
+            return Glance::Nothing;
+        };
         let expectations = rollout::expected_of_flux(world);
         if expectations.is_empty() {
-            return None;
+            return Glance::Nothing;
         }
         let request = ObserveRequest { expectations, kustomizations: Vec::new(), ..request.clone() };
         let observation = cluster.observe(&request).await;
-        let (stage, reason, deadline) = rollout::waits_for_flux(world, &observation, self.clock.now())?;
-        let next = deadline.map_or(until, |deadline| deadline.min(until));
-        Some((ClusterOutcome::Waiting { stage: Some(stage), reason, until: deadline }, next))
+        let now = self.clock.now();
+        if let Some((stage, reason, deadline)) = rollout::waits_for_flux(world, &observation, now) {
+            let early = memory.whole.is_none() && rollout::may_read_first(world);
+            let until = if early { until.min(now.checked_add(FIRST).unwrap_or(until)) } else { until };
+            self.remember(&view.name, |memory| memory.glances = Some(until));
+            let next = deadline.map_or(until, |deadline| deadline.min(until));
+            return Glance::Waits(ClusterOutcome::Waiting { stage: Some(stage), reason, until: deadline }, next);
+        }
+        let first = memory.whole.and_then(|whole| rollout::first_read(world, &whole, &observation.flux, now));
+        first.map_or(Glance::Nothing, Glance::First)
     }
 }

@@ -58,6 +58,8 @@ use crate::git::{BranchName, GitError, Heads};
 struct Memory {
     history: GateHistory,
     observation: Option<Observation>,
+    /// The last whole reading, where nothing is known to have changed since but what Flux says.
+    whole: Option<Observation>,
     /// Until when a reading of Flux alone may show that there is nothing to decide yet.
     glances: Option<Timestamp>,
     /// Whether the last pass has left the cluster held.
@@ -75,6 +77,18 @@ struct Memory {
     proposed: Option<(CommitId, PlanDigest)>,
     /// What went with a branch that was withdrawn, for whoever looks at the next proposal there.
     lost: Option<(BranchName, Vec<String>)>,
+}
+
+impl Memory {
+    /// Everything was read.
+    fn read(&mut self, observation: Observation) {
+        (self.observation, self.whole, self.glances) = (Some(observation), None, None);
+    }
+
+    /// What was read says nothing any more. Glances may be enough for a while.
+    fn forget_reading(&mut self, glances: Option<Timestamp>) {
+        (self.observation, self.whole, self.glances) = (None, None, glances);
+    }
 }
 
 /// What git says of a cluster, by digests: while it stays, a cluster that is done is done, and its plan is the same.
@@ -156,12 +170,12 @@ impl Controller {
         let now = self.clock.now();
         for (name, extent) in self.clusters.changes().map(Changes::take).unwrap_or_default() {
             if let Ok(name) = name.parse::<ClusterName>() {
-                self.remember(&name, |memory| {
-                    memory.observation = None;
-                    memory.glances = match extent {
-                        Extent::Flux => memory.glances.or_else(|| glance::until(now)),
-                        Extent::More => None,
-                    };
+                self.remember(&name, |memory| match extent {
+                    Extent::Flux => {
+                        memory.whole = memory.observation.take().or_else(|| memory.whole.take());
+                        memory.glances = memory.glances.or_else(|| glance::until(now));
+                    }
+                    Extent::More => memory.forget_reading(None),
                 });
             }
         }

@@ -161,7 +161,7 @@ impl Controller {
                 let reaches_far = memory.view.as_ref().is_some_and(|(_, view)| view.reaches_far);
                 memory.done = done.filter(|_| !reaches_far);
                 if memory.done.is_some() {
-                    (memory.view, memory.observation) = (None, None);
+                    (memory.view, memory.observation, memory.whole) = (None, None, None);
                 }
             });
             if pass.outcome == ClusterOutcome::Done {

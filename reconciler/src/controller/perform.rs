@@ -11,6 +11,7 @@ use super::asking::request;
 use super::commit::{self, Signature, StaleDecision};
 use super::direct;
 use super::directory::ClusterDirectory;
+use super::glance::Glance;
 use super::planner::{ClusterView, FleetReading};
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage};
 use super::standing::Standing;
@@ -44,13 +45,16 @@ impl Controller {
                 let request = request(view, world, confirm, now);
                 // First the watches: what changes after the reading is told, and nothing in between is missed.
                 cluster.follow(&request).await;
-                if let Some((outcome, next)) = self.glance(view, world, cluster.as_ref(), &request).await {
-                    pass.outcome = outcome;
-                    pass.next = Some(pass.next.map_or(next, |known| known.min(next)));
-                    return Ok(Performed::Waits);
-                }
-                let observation = cluster.observe(&request).await;
-                self.remember(&view.name, |memory| (memory.observation, memory.glances) = (Some(observation), None));
+                let observation = match self.glance(view, world, cluster.as_ref(), &request).await {
+                    Glance::Waits(outcome, next) => {
+                        pass.outcome = outcome;
+                        pass.next = Some(pass.next.map_or(next, |known| known.min(next)));
+                        return Ok(Performed::Waits);
+                    }
+                    Glance::First(observation) => observation,
+                    Glance::Nothing => cluster.observe(&request).await,
+                };
+                self.remember(&view.name, |memory| memory.read(observation));
                 Ok(Performed::Again)
             }
             Effect::Backup { rollout, .. } => {

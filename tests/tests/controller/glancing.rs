@@ -25,7 +25,10 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let fleet = Fleet::new();
+        Self::of(Fleet::new())
+    }
+
+    fn of(fleet: Fleet) -> Self {
         let (changes, read) = (Arc::<Changes>::default(), Arc::<Mutex<Vec<Act>>>::default());
         let reads = Arc::clone(&read);
         let hook: Hook = Arc::new(move |cluster, act| {
@@ -55,6 +58,11 @@ impl Scene {
     /// Passes until the cluster's first stage is committed.
     fn commit_first(&self) {
         self.fleet.bump();
+        self.commit();
+    }
+
+    /// Passes until a stage of the cluster is committed.
+    fn commit(&self) {
         self.fleet.run_until(&self.controller, |pass| {
             self.read.lock().unwrap().clear();
             pass.clusters.iter().any(|own| own.cluster == CLUSTER && !own.committed.is_empty())
@@ -135,4 +143,32 @@ fn a_cluster_that_is_held_is_read_whole() {
     scene.changes.note(CLUSTER, Extent::Flux);
     let read = scene.pass_after(5);
     assert!(read.contains(&Act::Observe) && !read.contains(&Act::Glance), "{read:?}");
+}
+
+#[test]
+fn what_is_read_while_flux_is_at_work_is_the_first_of_two_reads_where_nothing_soaks() {
+    let soak = |policy: String| policy.replace("soak: 30s", "soak: 0s");
+    let scene = Scene::of(Fleet::with_policy(soak));
+    // No workload changes: what Flux says is the last that comes true.
+    scene.fleet.edit("overlays/capi/kustomization.yaml", |_| {
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\npatches:\n- target: {kind: Namespace}\n  \
+         patch: '[{\"op\": \"add\", \"path\": \"/metadata/annotations\", \"value\": {\"team.example.com/owner\": \"platform\"}}]'\n"
+            .to_owned()
+    });
+    scene.commit();
+    // Flux has not begun; everything is read once before it has.
+    assert_eq!(scene.pass_after(0), [Act::Glance]);
+    assert_eq!(scene.pass_after(1), [Act::Observe]);
+    for _ in 1..200 {
+        scene.changes.note(CLUSTER, Extent::Flux);
+        let read = scene.pass_after(1);
+        if read == [Act::Glance] {
+            continue;
+        }
+        let pass = scene.last.borrow();
+        let own = pass.as_ref().unwrap().clusters.iter().find(|own| own.cluster == CLUSTER).unwrap();
+        assert_eq!((read.as_slice(), own.committed.len()), (&[Act::Glance, Act::Observe][..], 0), "{}", scene.said());
+        return;
+    }
+    panic!("Flux is never done");
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::expectation::Expectation;
 use crate::history::GateHistory;
 use crate::ledger::LedgerState;
-use crate::observation::Observation;
+use crate::observation::{FluxKustomization, FluxObservation, Observation};
 use crate::stage::StageId;
 use crate::verdict::{GateVerdict, Reason};
 use crate::world::World;
@@ -37,21 +37,61 @@ pub fn waits_for_flux(
     }
 }
 
+/// A whole reading from while Flux was at work, with what Flux says by now: the first of the reads in which the running gate holds, so that the
+/// next whole reading is the one that confirms it. None where the gate does not hold in it.
+///
+/// Its time is that of the older part. So nothing of it is taken where it matters since when something holds: where there is a soak, and for
+/// machines, which are to be seen settled twice with some time between. Whatever it says, a gate passes on a later reading alone.
+#[must_use]
+pub fn first_read(world: &World, whole: &Observation, flux: &FluxObservation, now: Timestamp) -> Option<Observation> {
+    let gate = running(world).filter(takes_first_reads)?;
+    let mut read = whole.clone();
+    for source in &flux.sources {
+        read.flux.sources.retain(|known| (&known.namespace, &known.name) != (&source.namespace, &source.name));
+    }
+    for applied in &flux.kustomizations {
+        let is_other =
+            |known: &FluxKustomization| (&known.namespace, &known.name) != (&applied.namespace, &applied.name);
+        read.flux.kustomizations.retain(is_other);
+    }
+    read.flux.sources.extend(flux.sources.iter().cloned());
+    read.flux.kustomizations.extend(flux.kustomizations.iter().cloned());
+    gate.as_gate().held(&read, now).map(|_| read)
+}
+
+/// Whether a reading from while Flux is at work may become the first read of the running gate.
+#[must_use]
+pub fn may_read_first(world: &World) -> bool {
+    running(world).is_some_and(|gate| takes_first_reads(&gate))
+}
+
+fn takes_first_reads(gate: &OwnedGate) -> bool {
+    gate.policy.soak.is_zero() && !gate.expectations.iter().any(Expectation::is_of_machines)
+}
+
 fn gate(world: &World) -> Option<OwnedGate> {
-    let ledger = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running)?;
-    let own = world.running.as_ref().filter(|plan| plan.running && plan.digest == ledger.plan);
-    let plan = if world.plan.running { &world.plan } else { own.unwrap_or(&world.plan) };
-    let mut gate = gates::running(world, ledger, plan)?.ok()?;
+    let mut gate = running(world)?;
     gate.expectations.retain(|expectation| matches!(expectation, Expectation::Flux { .. }));
     Some(gate)
 }
 
+fn running(world: &World) -> Option<OwnedGate> {
+    let ledger = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running)?;
+    let own = world.running.as_ref().filter(|plan| plan.running && plan.digest == ledger.plan);
+    let plan = if world.plan.running { &world.plan } else { own.unwrap_or(&world.plan) };
+    gates::running(world, ledger, plan)?.ok()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use jiff::SignedDuration;
 
     use super::super::laboratory::{Laboratory, expectations};
+    use super::super::{record, step};
     use super::*;
+    use crate::effect::Effect;
 
     #[test]
     fn flux_alone_shows_what_a_gate_waits_for_and_never_that_it_passes_or_has_failed() {
@@ -82,5 +122,44 @@ mod tests {
         let deadline = laboratory.deploy.commits[0].committed_at + SignedDuration::from_secs(600);
         assert_eq!(until, Some(deadline));
         assert_eq!(waits_for_flux(&world, &behind(deadline), deadline), None);
+    }
+
+    #[test]
+    fn what_was_read_before_flux_was_done_is_a_first_read_and_the_next_one_decides() {
+        let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("eks-a", 1, 2)]);
+        laboratory.policy.soak = Duration::ZERO;
+        laboratory.until("commit cert-manager 2");
+        laboratory.now += SignedDuration::from_secs(6);
+        let mut whole = laboratory.read();
+        for known in &mut whole.flux.kustomizations {
+            known.last_applied_revision = Some(Laboratory::source_commit(7));
+        }
+        laboratory.now += SignedDuration::from_secs(6);
+        let (now, flux) = (laboratory.now, laboratory.read().flux);
+        let mut world = laboratory.world();
+        assert!(may_read_first(&world));
+        let first = first_read(&world, &whole, &flux, now).unwrap();
+        assert_eq!((first.read_at, &first.flux, &first.deployments), (whole.read_at, &flux, &whole.deployments));
+        let commits = |world: &World| step(world, now).iter().any(|effect| matches!(effect, Effect::Commit(_)));
+        let mut read = |observation: Observation| {
+            world.observation = Some(observation);
+            world.history = record(&world, now);
+            commits(&world)
+        };
+        assert!(!read(first.clone()) && !read(first.clone()), "it is one read, however often it is looked at");
+        let mut broken = laboratory.read();
+        broken.deployments.clear();
+        assert!(!read(broken) && !read(laboratory.read()), "what is not healthy in the next one begins anew");
+        assert!(!read(first) && read(laboratory.read()));
+
+        // What the gate waits for besides Flux, and what is from before the commit, makes no first read.
+        let broken = Observation { deployments: Vec::new(), ..whole.clone() };
+        let early = Observation { read_at: laboratory.deploy.commits[0].committed_at, ..whole.clone() };
+        let world = laboratory.world();
+        assert_eq!([broken, early].map(|whole| first_read(&world, &whole, &flux, now)), [None, None]);
+        // Where there is a soak, it would begin too early.
+        laboratory.policy.soak = Duration::from_secs(10);
+        let world = laboratory.world();
+        assert!(!may_read_first(&world) && first_read(&world, &whole, &flux, now).is_none());
     }
 }

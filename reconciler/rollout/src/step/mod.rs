@@ -34,7 +34,7 @@ use crate::world::World;
 
 pub use advance::exhausted;
 pub use approval::{rules as approval_rules, scope as approval_scope, verdict as approval_verdict};
-pub use glance::{expected_of_flux, waits_for_flux};
+pub use glance::{expected_of_flux, first_read, may_read_first, waits_for_flux};
 
 use opening::Opening;
 
