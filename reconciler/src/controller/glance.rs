@@ -28,7 +28,7 @@ pub(super) enum Glance {
     /// There is nothing to decide yet; when to look again.
     Waits(ClusterOutcome, Timestamp),
     /// With what was read of everything else before, the running gate holds.
-    First(Observation),
+    First(Box<Observation>),
     /// Everything is to be read.
     Nothing,
 }
@@ -66,6 +66,6 @@ impl Controller {
             return Glance::Waits(ClusterOutcome::Waiting { stage: Some(stage), reason, until: deadline }, next);
         }
         let first = memory.whole.and_then(|whole| rollout::first_read(world, &whole, &observation.flux, now));
-        first.map_or(Glance::Nothing, Glance::First)
+        first.map_or(Glance::Nothing, |first| Glance::First(Box::new(first)))
     }
 }

@@ -51,7 +51,7 @@ impl Controller {
                         pass.next = Some(pass.next.map_or(next, |known| known.min(next)));
                         return Ok(Performed::Waits);
                     }
-                    Glance::First(observation) => observation,
+                    Glance::First(observation) => *observation,
                     Glance::Nothing => cluster.observe(&request).await,
                 };
                 self.remember(&view.name, |memory| memory.read(observation));
