@@ -217,9 +217,8 @@ impl Scene {
         });
         let pull = self.pulls[at].clone();
         let thread = self.thread(&pull);
-        let earlier = self.pulls.iter().filter(|other| other.branch == branch && other.number < pull.number);
         let (known, place) = if is_new {
-            (Marks::default(), Place::After(earlier.map(|other| other.number).max().unwrap_or_default()))
+            (Marks::default(), Place::After(self.before(&pull)))
         } else {
             (thread.marks.clone(), Place::Number(pull.number))
         };

@@ -42,8 +42,7 @@ impl Scene {
 
     /// What a pull request is known to show.
     pub fn marks(&self, pull: &PullRequest) -> Marks {
-        let earlier = self.pulls.iter().filter(|other| other.branch == pull.branch && other.number < pull.number);
-        Marks::sealed_in(pull, earlier.map(|other| other.number).max().unwrap_or_default(), &seal())
+        Marks::sealed_in(pull, self.before(pull), &seal())
     }
 
     pub fn thread(&self, pull: &PullRequest) -> Thread {

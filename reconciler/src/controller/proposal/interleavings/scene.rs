@@ -199,6 +199,12 @@ impl Scene {
         plans.into_iter().find(|plan| marks.of(&name, plan).is_some()).cloned()
     }
 
+    /// The number of the pull request before this one of the same branch, 0 where there is none.
+    pub fn before(&self, pull: &PullRequest) -> u64 {
+        let earlier = self.pulls.iter().filter(|other| other.branch == pull.branch && other.number < pull.number);
+        earlier.map(|other| other.number).max().unwrap_or_default()
+    }
+
     /// Whether what a text shows is known to be what it says.
     pub fn is_sealed(&self, at: usize) -> bool {
         !self.marks(&self.pulls[at]).is_not_known()
