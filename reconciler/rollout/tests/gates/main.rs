@@ -253,6 +253,15 @@ fn only_machines_are_read_again_no_earlier_than_a_second_later() {
         let verdict = verdict_by(&policy, std::slice::from_ref(&observation), &expectations, now());
         let expected = observation.read_at + SignedDuration::from_millis(milliseconds);
         assert!(matches!(verdict, GateVerdict::Wait { until: Some(until), .. } if until == expected), "{verdict:?}");
+        // A reading that was made earlier all the same, for another gate, does not count for it.
+        for (after, passes) in [(milliseconds - 1, false), (milliseconds, true)] {
+            let mut second = observation.clone();
+            second.read_at += SignedDuration::from_micros(after * 1000 + 500);
+            let verdict = verdict_by(&policy, &[observation.clone(), second], &expectations, now());
+            assert_eq!(verdict.is_pass(), passes, "{after}: {verdict:?}");
+            let is_due = |until: Timestamp| until == expected;
+            assert!(passes || matches!(verdict, GateVerdict::Wait { until: Some(until), .. } if is_due(until)));
+        }
     }
 }
 
