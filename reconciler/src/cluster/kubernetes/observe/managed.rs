@@ -6,6 +6,7 @@ use kube::core::{DynamicObject, TypeMeta};
 use serde_json::Value;
 
 use super::super::connection::Connection;
+use super::super::error::RequestError;
 use super::super::kind::{
     CLUSTER, EKSA_CLUSTER, ETCDADM_CLUSTER, GIT_REPOSITORY, HELM_RELEASE, KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind,
     MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, OCI_REPOSITORY,
@@ -24,10 +25,22 @@ pub(in super::super) fn source_of(kustomization: &DynamicObject) -> Option<(Flux
     Some((FluxReference { namespace, name: text("name")? }, text("kind")?))
 }
 
+/// Which versions are served: as of now where kinds are listed, since the list of a kind that is served no more is empty and would say that
+/// there is nothing. What is asked for by its name is missing then, which is why the versions of a short while ago are good enough for it.
+async fn served(connection: &Connection, reads: &Reads<'_>) -> Result<ServedVersions, RequestError> {
+    if reads.clusters.is_empty() {
+        let lately = connection.lately_served_versions().await?;
+        if lately.version_of(&KUSTOMIZATION).is_some() {
+            return Ok(lately);
+        }
+    }
+    connection.served_versions().await
+}
+
 impl Reading<'_> {
     /// Which versions the management cluster serves, and Flux' word of what it has applied.
     pub(super) async fn flux(&mut self, connection: &Connection, reads: &Reads<'_>) -> Option<ServedVersions> {
-        let served = match connection.served_versions().await {
+        let served = match served(connection, reads).await {
             Ok(served) => served,
             Err(error) => {
                 self.unreachable = Some(error.to_string());

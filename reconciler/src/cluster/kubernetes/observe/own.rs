@@ -18,6 +18,9 @@ const KUBE_SYSTEM: &str = "kube-system";
 const KUBE_VIP: &str = "kube-vip";
 const KUBE_VIP_LEASE: &str = "plndr-cp-lock";
 
+/// Up to so many definitions are asked for one by one: a list tells of every definition of the cluster.
+const SINGLY: usize = 8;
+
 /// Group and version of the kinds of workloads.
 const APPS: &str = "apps/v1";
 
@@ -68,8 +71,16 @@ impl Reading<'_> {
     /// Definitions are the largest objects there are, and there are many: only those are read whole whose version was not read before.
     async fn definitions(&mut self, connection: &Connection, wanted: &BTreeSet<&str>) {
         let resource = CUSTOM_RESOURCE_DEFINITION.resource("v1");
-        let listed =
-            if wanted.len() < 2 { Ok((Vec::new(), false)) } else { connection.list_metadata(&resource, None).await };
+        let listed = match wanted.len() {
+            0 | 1 => Ok((Vec::new(), false)),
+            2..=SINGLY => {
+                let requests: Vec<_> =
+                    wanted.iter().map(|name| connection.get_metadata(&resource, None, name)).collect();
+                let found: Result<Vec<_>, _> = several(requests).await.into_iter().collect();
+                found.map(|found| (found.into_iter().flatten().collect(), false))
+            }
+            _ => connection.list_metadata(&resource, None).await,
+        };
         let (listed, is_all) = match listed {
             // Whoever may not list may well get.
             Err(RequestError::Forbidden { .. }) => (Vec::new(), false),
