@@ -2,9 +2,9 @@
 //!
 //! The program, the API server, git and the controllers of workloads are real; Pods are said to run by a fake kubelet. This benchmark does what
 //! Flux would do: it writes into the status of Flux's objects that a commit was applied. From the answer to the last such write until the deploy
-//! branch moves is one trial.
+//! branch moves is one trial; where people approve, until the proposal is on its branch, which this benchmark merges then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -32,6 +32,9 @@ const COMPONENTS: [&str; 5] = ["cert-manager", "capi", "eks-a", "cilium", "flux"
 
 /// Measured trials of each round.
 const TRIALS: usize = 150;
+
+/// The ways after the first are measured so many times less often.
+const PART: usize = 7;
 
 /// Kubernetes of the demo before its bump.
 const KUBERNETES: &str = "v1.33.5";
@@ -62,12 +65,28 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
     runtime.block_on(async {
         let folder = environment.scratch.path().join("next-commit");
         let scene = Scene::start(&programs, &folder).await?;
-        for (name, quiet, over_http) in [
-            ("bare repository, after quiet", Duration::from_millis(700), false),
-            ("bare repository, amid other changes", Duration::ZERO, false),
-            ("over HTTP, after quiet", Duration::from_millis(700), true),
+        let quiet = Duration::from_millis(700);
+        let (whole, part) = (trials, trials.div_ceil(PART));
+        for way in [
+            Way { name: "bare repository, after quiet", trials: whole, quiet, over_http: false, approved: false },
+            Way {
+                name: "bare repository, amid other changes",
+                trials: part,
+                quiet: Duration::ZERO,
+                over_http: false,
+                approved: false,
+            },
+            Way { name: "over HTTP, after quiet", trials: part, quiet, over_http: true, approved: false },
+            Way {
+                name: "bare repository, proposed to people, after quiet",
+                trials: part,
+                quiet,
+                over_http: false,
+                approved: true,
+            },
         ] {
-            let (mut times, asked) = scene.measure(name, trials, quiet, over_http).await?;
+            let name = way.name;
+            let (mut times, asked) = scene.measure(&way).await?;
             times.sort_unstable();
             let at = |share: usize| times.get(times.len().saturating_sub(1) * share / 100).copied().unwrap_or_default();
             report.at_most(&format!("{name}: p50"), at(50), Duration::from_millis(10));
@@ -90,6 +109,28 @@ pub fn program(arguments: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// One way of use.
+struct Way {
+    name: &'static str,
+    /// At least so many are measured.
+    trials: usize,
+    /// Between what everything else says and what the gate waits for.
+    quiet: Duration,
+    /// Whether the repository is served by git's own HTTP backend.
+    over_http: bool,
+    /// Whether people approve each stage.
+    approved: bool,
+}
+
+/// A stage that is there next.
+struct Next {
+    /// Its commit, or the merge of it.
+    head: String,
+    stage: String,
+    /// When it was seen, on the deploy branch or proposed.
+    seen: Instant,
+}
+
 /// A management cluster in which everything is as the deploy branch says.
 struct Scene {
     folder: PathBuf,
@@ -108,9 +149,7 @@ impl Scene {
         let mut files = FleetFiles::of(&settings)?.before;
         files.retain(|path, _| !path.starts_with("clusters/team-"));
         prepare_manifests(&folder.join("mirror"))?;
-        let policy =
-            "apiVersion: stepgate.dev/v1alpha1\nkind: Policy\ndeploy: {branch: deploy}\nsoak: 0s\ntimeout: 30m\n";
-        files.insert("stepgate.yaml".to_owned(), policy.as_bytes().to_vec());
+        files.insert("stepgate.yaml".to_owned(), policy(false).into_bytes());
         let repository = FleetRepository::create(&folder.join("repository"))?;
         let texts: BTreeMap<&str, String> = files
             .iter()
@@ -204,39 +243,36 @@ impl Scene {
     }
 
     /// Rollouts, until there were enough trials: their times, and requests to the API server for each stage.
-    async fn measure(
-        &self,
-        name: &str,
-        trials: usize,
-        quiet: Duration,
-        over_http: bool,
-    ) -> anyhow::Result<(Vec<Duration>, f64)> {
+    async fn measure(&self, way: &Way) -> anyhow::Result<(Vec<Duration>, f64)> {
+        let name = way.name;
+        if way.approved {
+            self.repository.push("Ask people for each stage", &[("stepgate.yaml", &policy(true))])?;
+        }
         let mut head = self.repository.head()?;
         self.applied(&head, None).await?;
-        let mut run = self.stepgate(over_http, &["run", "--listen", "off"])?;
+        let mut run = self.stepgate(way.over_http, &["run", "--listen", "off"])?;
         run.env("STEPGATE_REQUESTS_PER_SECOND", "1000");
         let mut controller = Process::start(&self.folder, &format!("stepgate-{}", name.replace([' ', ','], "-")), run)?;
         let before = self.requests()?;
         let (mut times, mut stages) = (Vec::new(), 0_u32);
         let measured = async {
-            while times.len() < trials {
+            while times.len() < way.trials {
                 self.push(&format!("{name} {stages}"))?;
                 let mut last_change = None;
                 loop {
-                    let (next, moved) = self.moved(&head).await?;
-                    times.extend(last_change.map(|at| moved.saturating_duration_since(at)));
-                    head = next;
+                    let next = self.next(&head, way.approved).await?;
+                    times.extend(last_change.map(|at| next.seen.saturating_duration_since(at)));
+                    head = next.head;
                     stages += 1;
-                    let stage = self.stage(&head)?;
-                    if stage == "verify" {
+                    if next.stage == "verify" {
                         self.applied(&head, None).await?;
                         break;
                     }
-                    self.applied(&head, Some(&stage)).await?;
-                    tokio::time::sleep(quiet).await;
-                    let applied = self.reconciled(&head, kustomization(&stage)).await?;
+                    self.applied(&head, Some(&next.stage)).await?;
+                    tokio::time::sleep(way.quiet).await;
+                    let applied = self.reconciled(&head, kustomization(&next.stage)).await?;
                     // After the last stage comes the verification, which looks at machines twice, a second apart.
-                    last_change = (stage != "flux").then_some(applied);
+                    last_change = (next.stage != "flux").then_some(applied);
                 }
             }
             anyhow::Ok(())
@@ -287,24 +323,46 @@ impl Scene {
         Ok(Instant::now())
     }
 
-    /// What the deploy branch holds next, and when it was seen.
-    async fn moved(&self, head: &str) -> anyhow::Result<(String, Instant)> {
-        let reference = self.repository.bare().join("refs/heads").join(DEPLOY);
+    /// What the deploy branch holds next; where people approve, as soon as it is proposed, which is merged here.
+    async fn next(&self, head: &str, approved: bool) -> anyhow::Result<Next> {
+        let branches = self.repository.bare().join("refs/heads");
         let start = Instant::now();
+        let mut stale = BTreeSet::new();
         loop {
             // The reference may be packed meanwhile; then the next commit unpacks it.
-            let now = std::fs::read_to_string(&reference).unwrap_or_default();
-            if !now.is_empty() && now.trim() != head {
-                return Ok((now.trim().to_owned(), Instant::now()));
+            let deployed = std::fs::read_to_string(branches.join(DEPLOY)).unwrap_or_default();
+            if !deployed.is_empty() && deployed.trim() != head {
+                let seen = Instant::now();
+                return Ok(Next { stage: self.stage(deployed.trim())?, head: deployed.trim().to_owned(), seen });
+            }
+            for proposed in if approved { proposals(&branches) } else { Vec::new() } {
+                let seen = Instant::now();
+                if !stale.insert(proposed.clone()) || self.git(&["rev-parse", &format!("{proposed}^")])? != head {
+                    continue;
+                }
+                return Ok(Next { stage: self.stage(&proposed)?, head: self.merge(head, &proposed)?, seen });
             }
             ensure!(start.elapsed() < PATIENCE, "nothing was committed after {head}");
             tokio::time::sleep(Duration::from_micros(200)).await;
         }
     }
 
+    /// A person merges what was proposed on the head of the deploy branch.
+    fn merge(&self, head: &str, proposed: &str) -> anyhow::Result<String> {
+        let person = ["-c", "user.name=Person", "-c", "user.email=person@example.com"];
+        let tree = format!("{proposed}^{{tree}}");
+        let merge = ["commit-tree", "-m", "Merge what was proposed", "-p", head, "-p", proposed, &tree];
+        let merged = self.git(&[&person[..], &merge[..]].concat())?;
+        self.git(&["update-ref", &format!("refs/heads/{DEPLOY}"), &merged, head])?;
+        Ok(merged)
+    }
+
     fn stage(&self, head: &str) -> anyhow::Result<String> {
-        let format = "--format=%(trailers:key=Stepgate-Stage,valueonly,separator=)";
-        command(&self.repository.bare(), "git", &["log", "-1", format, head])
+        self.git(&["log", "-1", "--format=%(trailers:key=Stepgate-Stage,valueonly,separator=)", head])
+    }
+
+    fn git(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        Ok(command(&self.repository.bare(), "git", arguments)?.trim().to_owned())
     }
 
     /// Requests of the controller so far.
@@ -320,6 +378,24 @@ impl Scene {
         }
         Ok(found)
     }
+}
+
+/// The policy of the fleet.
+fn policy(approved: bool) -> String {
+    let approval = if approved { "approval: stage\n" } else { "" };
+    format!(
+        "apiVersion: stepgate.dev/v1alpha1\nkind: Policy\ndeploy: {{branch: deploy}}\nsoak: 0s\ntimeout: 30m\n{approval}"
+    )
+}
+
+/// The commits of all branches that Stepgate proposes on.
+fn proposals(branches: &Path) -> Vec<String> {
+    let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let waves = entries(&branches.join("stepgate"));
+    let commits = waves.flat_map(|wave| entries(&wave).collect::<Vec<_>>());
+    let read = commits.filter_map(|branch| Some(std::fs::read_to_string(branch).ok()?.trim().to_owned()));
+    // Not what git is just writing.
+    read.filter(|commit| commit.len() == 40).collect()
 }
 
 fn kustomization(stage: &str) -> String {
