@@ -25,6 +25,9 @@ const LOOK_AT_PAUSES: SignedDuration = SignedDuration::from_secs(10);
 /// How long a pass may take, beyond the interval, before the process counts as dead.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
+/// How soon after a pass the next one may come that no change asks for, whatever the pass says.
+const SOONEST: SignedDuration = SignedDuration::from_millis(250);
+
 /// Runs until a signal comes.
 pub async fn serve(
     arguments: &Arguments,
@@ -265,7 +268,7 @@ fn later(interval: u64) -> Timestamp {
 }
 
 fn next_wake(pass: &Pass, interval: u64) -> Timestamp {
-    let soon = SystemClock.now().checked_add(SignedDuration::from_secs(1)).unwrap_or_else(|_| SystemClock.now());
+    let soon = SystemClock.now().checked_add(SOONEST).unwrap_or_else(|_| SystemClock.now());
     let next = pass.clusters.iter().filter_map(|cluster| cluster.next).min();
     next.map_or_else(|| later(interval), |next| next.max(soon).min(later(interval)))
 }

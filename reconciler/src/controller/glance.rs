@@ -2,13 +2,17 @@
 //!
 //! Architecture Invariant: a glance lets no gate pass or fail. Where Flux is done, where something else has changed, where a gate has failed, and
 //! after a while in any case, everything is read. What was read of everything else a short while before, with what the glance sees, counts
-//! as the first of the reads in which a gate holds; it is the last, whole one on which it passes.
+//! as the first of the reads in which a gate holds. The last one, on which it passes, reads everything anew that this gate looks at, and all
+//! that Flux says; the stages before it, which have passed, are judged by what was read of them that short while before.
+
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use rollout::{Observation, World};
+use rollout::{Expectation, World};
 
 use super::Controller;
 use super::planner::ClusterView;
+use super::readings::Readings;
 use super::report::ClusterOutcome;
 use crate::cluster::{Cluster, ObserveRequest};
 
@@ -28,7 +32,7 @@ pub(super) enum Glance {
     /// There is nothing to decide yet; when to look again.
     Waits(ClusterOutcome, Timestamp),
     /// With what was read of everything else before, the running gate holds.
-    First(Box<Observation>),
+    First(Readings),
     /// Everything is to be read.
     Nothing,
 }
@@ -59,13 +63,34 @@ impl Controller {
         let observation = cluster.observe(&request).await;
         let now = self.clock.now();
         if let Some((stage, reason, deadline)) = rollout::waits_for_flux(world, &observation, now) {
-            let early = memory.whole.is_none() && rollout::may_read_first(world);
+            let early = memory.readings.from_before_flux().is_none() && rollout::may_read_first(world);
             let until = if early { until.min(now.checked_add(FIRST).unwrap_or(until)) } else { until };
             self.remember(&view.name, |memory| memory.glances = Some(until));
             let next = deadline.map_or(until, |deadline| deadline.min(until));
             return Glance::Waits(ClusterOutcome::Waiting { stage: Some(stage), reason, until: deadline }, next);
         }
-        let first = memory.whole.and_then(|whole| rollout::first_read(world, &whole, &observation.flux, now));
-        first.map_or(Glance::Nothing, |first| Glance::First(Box::new(first)))
+        let Readings::BeforeFlux(whole) = memory.readings else { return Glance::Nothing };
+        let read = rollout::first_read(world, &whole, &observation.flux, now);
+        read.map_or(Glance::Nothing, |read| Glance::First(Readings::First { read: Arc::new(read), whole }))
+    }
+
+    /// What the running gate expects and what Flux says, read anew after a first read in which that held; none where everything is to be read.
+    pub(super) async fn confirm(
+        &self,
+        view: &ClusterView,
+        world: &World,
+        cluster: &dyn Cluster,
+        request: &ObserveRequest,
+    ) -> Option<Readings> {
+        let whole = self.memory(&view.name).readings.before_confirming()?;
+        if request.at.duration_since(whole.read_at) > LONGEST {
+            return None;
+        }
+        let mut expectations = rollout::confirming(world, request.at)?;
+        let is_of_flux = |expectation: &&Expectation| matches!(expectation, Expectation::Flux { .. });
+        expectations.extend(request.expectations.iter().filter(is_of_flux).cloned());
+        let read = cluster.observe(&ObserveRequest { expectations, ..request.clone() }).await;
+        let rest = Arc::new(rollout::with_flux_of(&whole, &read));
+        Some(Readings::Confirming { read: Arc::new(read), rest })
     }
 }

@@ -28,6 +28,7 @@ mod plan;
 pub mod planner;
 mod policy;
 pub mod proposal;
+mod readings;
 mod report;
 pub mod sources;
 mod standing;
@@ -38,7 +39,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use rollout::{ClusterName, CommitId, GateHistory, Observation, PlanDigest};
+use rollout::{ClusterName, CommitId, GateHistory, PlanDigest};
 
 pub use report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
 
@@ -48,6 +49,7 @@ use deployed::DirectoryIds;
 use inputs::Inputs;
 use planner::{ClusterView, FleetReading, Planner};
 use proposal::{Mergers, OpenOnes, Shown};
+use readings::Readings;
 use standing::Standing;
 
 use crate::cluster::kubernetes::{Changes, Extent};
@@ -57,9 +59,7 @@ use crate::git::{BranchName, GitError, Heads};
 #[derive(Clone, Debug, Default)]
 struct Memory {
     history: GateHistory,
-    observation: Option<Observation>,
-    /// The last whole reading, where nothing is known to have changed since but what Flux says.
-    whole: Option<Observation>,
+    readings: Readings,
     /// Until when a reading of Flux alone may show that there is nothing to decide yet.
     glances: Option<Timestamp>,
     /// Whether the last pass has left the cluster held.
@@ -80,14 +80,14 @@ struct Memory {
 }
 
 impl Memory {
-    /// Everything was read.
-    fn read(&mut self, observation: Observation) {
-        (self.observation, self.whole, self.glances) = (Some(observation), None, None);
+    /// This was read.
+    fn read(&mut self, readings: Readings) {
+        (self.readings, self.glances) = (readings, None);
     }
 
     /// What was read says nothing any more. Glances may be enough for a while.
     fn forget_reading(&mut self, glances: Option<Timestamp>) {
-        (self.observation, self.whole, self.glances) = (None, None, glances);
+        (self.readings, self.glances) = (Readings::Nothing, glances);
     }
 }
 
@@ -172,7 +172,7 @@ impl Controller {
             if let Ok(name) = name.parse::<ClusterName>() {
                 self.remember(&name, |memory| match extent {
                     Extent::Flux => {
-                        memory.whole = memory.observation.take().or_else(|| memory.whole.take());
+                        memory.readings = std::mem::take(&mut memory.readings).before_flux();
                         memory.glances = memory.glances.or_else(|| glance::until(now));
                     }
                     Extent::More => memory.forget_reading(None),

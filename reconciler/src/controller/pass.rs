@@ -9,6 +9,7 @@ use rollout::ClusterName;
 
 use super::planner::{ClusterView, FleetReading};
 use super::proposal::{Board, Position};
+use super::readings::Readings;
 use super::report::{ClusterOutcome, ClusterPass, Pass};
 use super::{Controller, Settled};
 use crate::git::GitError;
@@ -161,7 +162,7 @@ impl Controller {
                 let reaches_far = memory.view.as_ref().is_some_and(|(_, view)| view.reaches_far);
                 memory.done = done.filter(|_| !reaches_far);
                 if memory.done.is_some() {
-                    (memory.view, memory.observation, memory.whole) = (None, None, None);
+                    (memory.view, memory.readings) = (None, Readings::Nothing);
                 }
             });
             if pass.outcome == ClusterOutcome::Done {

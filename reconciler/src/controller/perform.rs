@@ -13,6 +13,7 @@ use super::direct;
 use super::directory::ClusterDirectory;
 use super::glance::Glance;
 use super::planner::{ClusterView, FleetReading};
+use super::readings::Readings;
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage};
 use super::standing::Standing;
 use crate::cluster::Cluster;
@@ -45,16 +46,19 @@ impl Controller {
                 let request = request(view, world, confirm, now);
                 // First the watches: what changes after the reading is told, and nothing in between is missed.
                 cluster.follow(&request).await;
-                let observation = match self.glance(view, world, cluster.as_ref(), &request).await {
+                let readings = match self.glance(view, world, cluster.as_ref(), &request).await {
                     Glance::Waits(outcome, next) => {
                         pass.outcome = outcome;
                         pass.next = Some(pass.next.map_or(next, |known| known.min(next)));
                         return Ok(Performed::Waits);
                     }
-                    Glance::First(observation) => *observation,
-                    Glance::Nothing => cluster.observe(&request).await,
+                    Glance::First(readings) => readings,
+                    Glance::Nothing => match self.confirm(view, world, cluster.as_ref(), &request).await {
+                        Some(readings) => readings,
+                        None => Readings::whole(cluster.observe(&request).await),
+                    },
                 };
-                self.remember(&view.name, |memory| memory.read(observation));
+                self.remember(&view.name, |memory| memory.read(readings));
                 Ok(Performed::Again)
             }
             Effect::Backup { rollout, .. } => {
@@ -62,7 +66,7 @@ impl Controller {
                     tracing::warn!(cluster.name = %view.name, %error, "backup of `{}` failed", view.name);
                 }
                 // Only a new reading shows the report.
-                self.remember(&view.name, |memory| memory.observation = None);
+                self.remember(&view.name, |memory| memory.readings = Readings::Nothing);
                 Ok(Performed::Again)
             }
             Effect::Commit(commit) => self.commit_stage(reading, view, &commit, false, pass),

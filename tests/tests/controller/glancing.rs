@@ -32,7 +32,7 @@ impl Scene {
         let (changes, read) = (Arc::<Changes>::default(), Arc::<Mutex<Vec<Act>>>::default());
         let reads = Arc::clone(&read);
         let hook: Hook = Arc::new(move |cluster, act| {
-            if cluster == CLUSTER && matches!(act, Act::Observe | Act::Glance) {
+            if cluster == CLUSTER && matches!(act, Act::Observe | Act::Glance | Act::Confirm) {
                 reads.lock().unwrap().push(act);
             }
             true
@@ -145,30 +145,58 @@ fn a_cluster_that_is_held_is_read_whole() {
     assert!(read.contains(&Act::Observe) && !read.contains(&Act::Glance), "{read:?}");
 }
 
-#[test]
-fn what_is_read_while_flux_is_at_work_is_the_first_of_two_reads_where_nothing_soaks() {
+/// A fleet in which nothing soaks, and a cluster in which Flux has not begun with a stage's commit. No workload changes: what Flux says is the
+/// last that comes true.
+fn without_soak(changed: &[&str]) -> Scene {
     let soak = |policy: String| policy.replace("soak: 30s", "soak: 0s");
     let scene = Scene::of(Fleet::with_policy(soak));
-    // No workload changes: what Flux says is the last that comes true.
-    scene.fleet.edit("overlays/capi/kustomization.yaml", |_| {
-        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\npatches:\n- target: {kind: Namespace}\n  \
-         patch: '[{\"op\": \"add\", \"path\": \"/metadata/annotations\", \"value\": {\"team.example.com/owner\": \"platform\"}}]'\n"
-            .to_owned()
-    });
-    scene.commit();
-    // Flux has not begun; everything is read once before it has.
-    assert_eq!(scene.pass_after(0), [Act::Glance]);
-    assert_eq!(scene.pass_after(1), [Act::Observe]);
-    for _ in 1..200 {
-        scene.changes.note(CLUSTER, Extent::Flux);
-        let read = scene.pass_after(1);
-        if read == [Act::Glance] {
-            continue;
-        }
-        let pass = scene.last.borrow();
-        let own = pass.as_ref().unwrap().clusters.iter().find(|own| own.cluster == CLUSTER).unwrap();
-        assert_eq!((read.as_slice(), own.committed.len()), (&[Act::Glance, Act::Observe][..], 0), "{}", scene.said());
-        return;
+    for component in changed {
+        scene.fleet.edit(&format!("overlays/{component}/kustomization.yaml"), |_| {
+            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\npatches:\n- target: {kind: Namespace}\n  \
+             patch: '[{\"op\": \"add\", \"path\": \"/metadata/annotations\", \"value\": {\"team.example.com/owner\": \"platform\"}}]'\n"
+                .to_owned()
+        });
     }
-    panic!("Flux is never done");
+    scene.commit();
+    assert_eq!(scene.pass_after(0), [Act::Glance]);
+    scene
+}
+
+impl Scene {
+    /// What is read in the pass in which Flux is done, each told as `extent`, and how many stages it commits.
+    fn when_flux_is_done(&self, extent: Extent) -> (Vec<Act>, usize) {
+        let waits = if extent == Extent::Flux { Act::Glance } else { Act::Observe };
+        for _ in 1..200 {
+            self.changes.note(CLUSTER, extent);
+            let read = self.pass_after(1);
+            if read != [waits] {
+                let pass = self.last.borrow();
+                let own = pass.as_ref().unwrap().clusters.iter().find(|own| own.cluster == CLUSTER);
+                return (read, own.unwrap().committed.len());
+            }
+        }
+        panic!("Flux is never done: {}", self.said());
+    }
+}
+
+#[test]
+fn what_is_read_while_flux_is_at_work_is_the_first_of_two_reads_where_nothing_soaks() {
+    let scene = without_soak(&["capi", "eks-a"]);
+    // Everything is read once before Flux has begun.
+    assert_eq!(scene.pass_after(1), [Act::Observe]);
+    // What the gate itself expects is read anew, and lets the next stage be committed; after that commit there is a glance.
+    assert_eq!(scene.when_flux_is_done(Extent::Flux), (vec![Act::Glance, Act::Confirm, Act::Glance], 1));
+}
+
+#[test]
+fn a_whole_reading_is_followed_by_one_of_what_the_gate_expects() {
+    let scene = without_soak(&["cert-manager", "capi"]);
+    assert_eq!(scene.when_flux_is_done(Extent::More), (vec![Act::Observe, Act::Confirm, Act::Glance], 1));
+}
+
+#[test]
+fn before_the_end_of_a_rollout_everything_is_read() {
+    let scene = without_soak(&["capi"]);
+    // The last gate needs two reads; then machines are to be seen settled twice, a second apart.
+    assert_eq!(scene.when_flux_is_done(Extent::Flux), (vec![Act::Glance, Act::Observe, Act::Observe], 0));
 }

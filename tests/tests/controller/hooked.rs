@@ -17,6 +17,8 @@ pub enum Act {
     Observe,
     /// Reads what Flux says, and nothing else.
     Glance,
+    /// Reads that and what one gate expects, which no machines are part of.
+    Confirm,
     BackUp,
     /// Follows every push at once.
     Nudge,
@@ -63,8 +65,13 @@ impl Clusters for Hooked {
 impl Cluster for HookedCluster {
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
         let is_flux = |expectation: &Expectation| matches!(expectation, Expectation::Flux { .. });
-        let is_glance = !request.expectations.is_empty() && request.expectations.iter().all(is_flux);
-        if !(self.hook)(&self.name, if is_glance { Act::Glance } else { Act::Observe }) {
+        let act = match request.expectations.as_slice() {
+            [] => Act::Observe,
+            expectations if expectations.iter().all(is_flux) => Act::Glance,
+            expectations if !expectations.iter().any(Expectation::is_of_machines) => Act::Confirm,
+            _ => Act::Observe,
+        };
+        if !(self.hook)(&self.name, act) {
             return Box::pin(future::pending());
         }
         self.inner.observe(request)

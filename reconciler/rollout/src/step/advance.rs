@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::effect::Effect;
 use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 use crate::observation::Observation;
-use crate::plan::{Plan, StagePlan, StageState};
+use crate::plan::{Plan, StagePlan};
 use crate::policy::OnFailure;
 use crate::stage::{StageId, StageName};
 use crate::verdict::{Evidence, GateVerdict, Reason};
@@ -55,10 +55,9 @@ fn open(world: &World, plan: &Plan, opening: &Opening, next: Option<&StagePlan>,
         }
     };
     let observation = observed(world, next.map(|stage| &stage.stage), now)?;
-    for stage in plan.stages.iter().take_while(|stage| next.is_none_or(|next| stage.stage != next.stage)) {
-        if Some(&stage.stage) != watched {
-            still_holds(world, plan, stage, observation, now)?;
-        }
+    let observation = world.rest.as_ref().unwrap_or(observation);
+    for gate in gates::earlier(world, plan, next.map(|stage| &stage.stage), watched) {
+        still_holds(world, &gate, observation, now)?;
     }
     Ok(key)
 }
@@ -171,26 +170,11 @@ fn observed<'a>(world: &'a World, stage: Option<&StageId>, now: Timestamp) -> Re
 }
 
 /// A stage that passed before, or has no difference, has to hold now.
-fn still_holds(
-    world: &World,
-    plan: &Plan,
-    stage: &StagePlan,
-    observation: &Observation,
-    now: Timestamp,
-) -> Result<(), Stop> {
-    let settled = matches!(stage.state, StageState::Committed | StageState::Skipped);
-    if stage.stage.is_without_commit() || !settled || stage.expectations.is_empty() {
-        return Ok(());
-    }
-    let gate = gates::earlier(world, plan, stage);
+fn still_holds(world: &World, gate: &OwnedGate, observation: &Observation, now: Timestamp) -> Result<(), Stop> {
     match gate.as_gate().evaluate_once(observation, now) {
         GateVerdict::Pass { .. } => Ok(()),
-        GateVerdict::Wait { reason, until } => {
-            let reason =
-                Reason { message: format!("{} ({} has to hold still)", reason.message, stage.stage), ..reason };
-            Err(observe_and_wait(world, &gate, reason, until, now))
-        }
-        GateVerdict::Fail { reasons } => Err(vec![hold(gate.stage, reasons)]),
+        GateVerdict::Wait { reason, until } => Err(observe_and_wait(world, gate, gate.still(reason), until, now)),
+        GateVerdict::Fail { reasons } => Err(vec![hold(gate.stage.clone(), reasons)]),
     }
 }
 

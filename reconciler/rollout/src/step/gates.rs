@@ -34,6 +34,11 @@ impl OwnedGate {
         }
     }
 
+    /// Why the gate of a stage before the running one waits.
+    pub(super) fn still(&self, reason: Reason) -> Reason {
+        Reason { message: format!("{} ({} has to hold still)", reason.message, self.stage), ..reason }
+    }
+
     fn of(plan: &Plan, stage: &StagePlan, binding: Option<Binding>) -> Self {
         Self {
             stage: stage.stage.clone(),
@@ -109,8 +114,21 @@ fn any_commit(deploy: &DeployHead) -> Option<Binding> {
     })
 }
 
+/// The gates of the stages before `next` (of all where there is none) that passed before or have no difference, and have to hold now; without the
+/// one that is judged by itself.
+pub(super) fn earlier(world: &World, plan: &Plan, next: Option<&StageId>, judged: Option<&StageId>) -> Vec<OwnedGate> {
+    let settled = |stage: &&StagePlan| {
+        matches!(stage.state, StageState::Committed | StageState::Skipped)
+            && Some(&stage.stage) != judged
+            && !stage.stage.is_without_commit()
+            && !stage.expectations.is_empty()
+    };
+    let before = plan.stages.iter().take_while(|stage| next != Some(&stage.stage));
+    before.filter(settled).map(|stage| of_another(world, plan, stage)).collect()
+}
+
 /// The gate of a stage that is not the running one: bound to its own commit, or to any where this rollout did not commit it.
-pub(super) fn earlier(world: &World, plan: &Plan, stage: &StagePlan) -> OwnedGate {
+fn of_another(world: &World, plan: &Plan, stage: &StagePlan) -> OwnedGate {
     let own = world.ledger.as_ref().filter(|_| stage.state == StageState::Committed);
     let own = own.and_then(|ledger| binding(&world.deploy, &ledger.cluster, &ledger.rollout, &stage.stage));
     OwnedGate::of(plan, stage, own.or_else(|| any_commit(&world.deploy)))

@@ -4,22 +4,24 @@ use jiff::Timestamp;
 
 use crate::expectation::Expectation;
 use crate::history::GateHistory;
-use crate::ledger::LedgerState;
+use crate::ledger::{Ledger, LedgerState};
 use crate::observation::{FluxKustomization, FluxObservation, Observation};
+use crate::plan::Plan;
 use crate::stage::StageId;
 use crate::verdict::{GateVerdict, Reason};
 use crate::world::World;
 
 use super::gates::{self, OwnedGate};
 
-/// What the gate of the running stage expects of Flux; nothing where no stage runs.
+/// What the gates of the running stage and of those before it expect of Flux; nothing where no stage runs.
 #[must_use]
 pub fn expected_of_flux(world: &World) -> Vec<Expectation> {
-    gate(world).map(|gate| gate.expectations).unwrap_or_default()
+    let gates = gate(world).into_iter().chain(earlier_of_flux(world));
+    gates.flat_map(|gate| gate.expectations).collect()
 }
 
-/// What the running stage waits for, and until when at the latest, if this reading of Flux alone shows that its gate cannot pass. None where it might,
-/// and where it has failed: the whole cluster decides that.
+/// What the running stage waits for, and until when at the latest, if this reading of Flux alone shows that its gate, or one before it, cannot pass. None
+/// where they might, and where one has failed: the whole cluster decides that.
 #[must_use]
 pub fn waits_for_flux(
     world: &World,
@@ -28,23 +30,26 @@ pub fn waits_for_flux(
 ) -> Option<(StageId, Reason, Option<Timestamp>)> {
     let owned = gate(world)?;
     let gate = owned.as_gate();
-    if gate.held(flux, now).is_some() {
-        return None;
+    if gate.held(flux, now).is_none() {
+        return match gate.evaluate(Some(flux), &GateHistory::default(), now) {
+            GateVerdict::Wait { reason, until } => Some((owned.stage, reason, until)),
+            GateVerdict::Pass { .. } | GateVerdict::Fail { .. } => None,
+        };
     }
-    match gate.evaluate(Some(flux), &GateHistory::default(), now) {
-        GateVerdict::Wait { reason, until } => Some((owned.stage, reason, until)),
+    earlier_of_flux(world).find_map(|gate| match gate.as_gate().evaluate_once(flux, now) {
+        GateVerdict::Wait { reason, until } => Some((gate.stage.clone(), gate.still(reason), until)),
         GateVerdict::Pass { .. } | GateVerdict::Fail { .. } => None,
-    }
+    })
 }
 
 /// A whole reading from while Flux was at work, with what Flux says by now: the first of the reads in which the running gate holds, so that the
-/// next whole reading is the one that confirms it. None where the gate does not hold in it.
+/// next reading is the one that confirms it. None where the gate does not hold in it.
 ///
 /// Its time is that of the older part. So nothing of it is taken where it matters since when something holds: where there is a soak, and for
 /// machines, which are to be seen settled twice with some time between. Whatever it says, a gate passes on a later reading alone.
 #[must_use]
 pub fn first_read(world: &World, whole: &Observation, flux: &FluxObservation, now: Timestamp) -> Option<Observation> {
-    let gate = running(world).filter(takes_first_reads)?;
+    let gate = taking_first_reads(world)?;
     let mut read = whole.clone();
     for source in &flux.sources {
         read.flux.sources.retain(|known| (&known.namespace, &known.name) != (&source.namespace, &source.name));
@@ -62,24 +67,50 @@ pub fn first_read(world: &World, whole: &Observation, flux: &FluxObservation, no
 /// Whether a reading from while Flux is at work may become the first read of the running gate.
 #[must_use]
 pub fn may_read_first(world: &World) -> bool {
-    running(world).is_some_and(|gate| takes_first_reads(&gate))
+    taking_first_reads(world).is_some()
 }
 
-fn takes_first_reads(gate: &OwnedGate) -> bool {
-    gate.policy.soak.is_zero() && !gate.expectations.iter().any(Expectation::is_of_machines)
+/// The running gate, where neither a soak nor machines are concerned: not its own, and not those that the end of a plan is verified by.
+pub(super) fn taking_first_reads(world: &World) -> Option<OwnedGate> {
+    let (plan, _) = plan(world)?;
+    plan.next_stage()?;
+    let concerns_time =
+        |gate: &OwnedGate| !gate.policy.soak.is_zero() || gate.expectations.iter().any(Expectation::is_of_machines);
+    running(world).filter(|gate| !concerns_time(gate))
 }
 
 fn gate(world: &World) -> Option<OwnedGate> {
-    let mut gate = running(world)?;
+    running(world).map(of_flux)
+}
+
+/// The gate without what it expects of anything but Flux.
+fn of_flux(mut gate: OwnedGate) -> OwnedGate {
     gate.expectations.retain(|expectation| matches!(expectation, Expectation::Flux { .. }));
-    Some(gate)
+    gate
+}
+
+/// The gates of the stages before the running one.
+pub(super) fn earlier(world: &World) -> Vec<OwnedGate> {
+    let Some((plan, ledger)) = plan(world) else { return Vec::new() };
+    let next = plan.next_stage().map(|stage| &stage.stage);
+    gates::earlier(world, plan, next, ledger.stages.last().map(|record| &record.stage))
+}
+
+/// What they expect of Flux.
+fn earlier_of_flux(world: &World) -> impl Iterator<Item = OwnedGate> {
+    earlier(world).into_iter().map(of_flux).filter(|gate| !gate.expectations.is_empty())
 }
 
 fn running(world: &World) -> Option<OwnedGate> {
+    let (plan, ledger) = plan(world)?;
+    gates::running(world, ledger, plan)?.ok()
+}
+
+/// The plan that is carried out, with its ledger.
+fn plan(world: &World) -> Option<(&Plan, &Ledger)> {
     let ledger = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running)?;
     let own = world.running.as_ref().filter(|plan| plan.running && plan.digest == ledger.plan);
-    let plan = if world.plan.running { &world.plan } else { own.unwrap_or(&world.plan) };
-    gates::running(world, ledger, plan)?.ok()
+    Some((if world.plan.running { &world.plan } else { own.unwrap_or(&world.plan) }, ledger))
 }
 
 #[cfg(test)]

@@ -185,6 +185,7 @@ impl Laboratory {
             ledger: self.ledger.clone(),
             deploy: self.deploy.clone(),
             observation: self.observation.clone(),
+            rest: None,
             history: self.history.clone(),
             paused: self.paused.clone(),
             foreign_change: self.foreign_change.clone(),

@@ -6,6 +6,7 @@
 mod advance;
 mod approval;
 mod commit;
+mod confirming;
 mod gates;
 mod glance;
 mod landed;
@@ -34,6 +35,7 @@ use crate::world::World;
 
 pub use advance::exhausted;
 pub use approval::{rules as approval_rules, scope as approval_scope, verdict as approval_verdict};
+pub use confirming::{confirming, with_flux_of};
 pub use glance::{expected_of_flux, first_read, may_read_first, waits_for_flux};
 
 use opening::Opening;
@@ -44,7 +46,8 @@ use opening::Opening;
 /// [`Effect::Blocked`] with the reason, or [`Effect::Done`].
 #[must_use]
 pub fn step(world: &World, now: Timestamp) -> Vec<Effect> {
-    landed::restrain(world, decide(world, now), now)
+    let effects = landed::restrain(world, decide(world, now), now);
+    if confirming::is_enough(world, &effects, now) { effects } else { confirming::read_everything(world, now) }
 }
 
 fn decide(world: &World, now: Timestamp) -> Vec<Effect> {

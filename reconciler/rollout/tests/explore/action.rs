@@ -1,8 +1,8 @@
 //! What can happen, and the state after it.
 
 use rollout::{
-    BackupReport, ConditionStatus, Effect, FluxKustomization, GateHistory, Observation, Reachability, StageTrailer,
-    conditions, record,
+    BackupReport, ConditionStatus, Effect, Expectation, FluxKustomization, GateHistory, Observation, Reachability,
+    StageTrailer, conditions, confirming, record, with_flux_of,
 };
 
 use super::model::{LATE, Model, STAGES, Versions, digest, time, tree};
@@ -14,6 +14,8 @@ pub enum Action {
     FluxApplies,
     RollsOut,
     Read,
+    /// The running gate's own objects and Flux are read, over whatever was read before.
+    Confirm,
     Decide,
     Push,
     Repair,
@@ -34,10 +36,11 @@ pub enum Action {
 }
 
 impl Action {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::FluxApplies,
         Self::RollsOut,
         Self::Read,
+        Self::Confirm,
         Self::Decide,
         Self::Push,
         Self::Repair,
@@ -97,8 +100,27 @@ impl Model {
     }
 
     fn observe(&mut self, cluster: usize, observation: Observation) {
+        self.own(cluster).rest = None;
         self.own(cluster).observation = Some(observation);
         self.own(cluster).history = record(&self.world(cluster), time(self.now));
+    }
+
+    /// Reads what the running gate expects, where that may be enough.
+    fn confirm(&mut self, cluster: usize) -> Option<()> {
+        let own = &self.clusters[cluster];
+        let whole = own.observation.clone().filter(|_| own.rest.is_none())?;
+        let expectations = confirming(&self.world(cluster), time(self.now))?;
+        let mut read = self.content(cluster, own.applied, own.actual);
+        read.deployments.retain(|deployment| {
+            let is_it = |expectation: &Expectation| matches!(expectation, Expectation::Deployment { name, .. } if *name == deployment.name);
+            expectations.iter().any(is_it)
+        });
+        (read.control_planes, read.machine_deployments, read.nodes) = (Vec::new(), Vec::new(), Vec::new());
+        (read.machine_sets, read.machines) = (Vec::new(), Vec::new());
+        self.own(cluster).rest = Some(with_flux_of(&whole, &read));
+        self.own(cluster).observation = Some(read);
+        self.own(cluster).history = record(&self.world(cluster), time(self.now));
+        Some(())
     }
 
     fn settle(&mut self, cluster: usize) {
@@ -131,7 +153,7 @@ impl Model {
             Action::StaleRead => own.lagging != (own.applied, own.actual),
             Action::Crash => own.observation.is_some() || own.pending.is_some(),
             Action::NewTarget => own.target == 2,
-            Action::Read | Action::Unreachable | Action::Unconfirmed | Action::SkewedRead => true,
+            Action::Read | Action::Confirm | Action::Unreachable | Action::Unconfirmed | Action::SkewedRead => true,
             Action::Late | Action::SomebodyElsewhereCommits => true,
         };
         if !is_possible {
@@ -152,6 +174,7 @@ impl Model {
                 next.own(cluster).actual[stage] = declared[stage];
             }
             Action::Read => next.observe(cluster, next.content(cluster, own.applied, own.actual)),
+            Action::Confirm => next.confirm(cluster)?,
             Action::Unconfirmed => {
                 next.observe(
                     cluster,
@@ -175,6 +198,7 @@ impl Model {
             Action::PushWithLostAnswer => next.push(cluster, true)?,
             Action::Crash => {
                 next.own(cluster).observation = None;
+                next.own(cluster).rest = None;
                 next.own(cluster).history = GateHistory::default();
                 next.own(cluster).pending = None;
             }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use rollout::{Effect, Reachability};
+use rollout::{Effect, Observation, Reachability};
 
 use super::model::{Model, TIMEOUT};
 
@@ -34,25 +34,10 @@ impl Model {
                 let late = self.now - Self::seconds(commit.committed_at) >= i64::try_from(TIMEOUT).unwrap();
                 write!(key, "late{late}").unwrap();
             }
-            if let Some(seen) = &own.observation {
-                let age = self.now - Self::seconds(seen.read_at);
-                let age = if age < -5 {
-                    "future"
-                } else if age < 10_000 {
-                    "fresh"
-                } else {
-                    "old"
-                };
-                let after = last.is_none_or(|(_, commit)| seen.read_at > commit.committed_at);
-                let revision = seen.flux.kustomizations.first().and_then(|known| known.last_applied_revision.as_ref());
-                let position = self.deploy.commits.iter().position(|commit| Some(&commit.id) == revision);
-                let position = position.map(|index| (contains_last(index + 1), declared(index + 1)));
-                let generations: Vec<_> =
-                    seen.deployments.iter().map(|known| (known.generation, known.observed_generation)).collect();
-                let machines: Vec<_> = seen.machines.iter().map(|known| &known.spec_version).collect();
-                let backup = seen.backup.as_ref().map(|report| &report.rollout);
-                write!(key, "{age}{after}{}{}", seen.reachable == Reachability::Reachable, seen.confirmed).unwrap();
-                write!(key, "{position:?}{generations:?}{machines:?}{backup:?}").unwrap();
+            for (place, seen) in [("read", &own.observation), ("rest", &own.rest)] {
+                if let Some(seen) = seen {
+                    write!(key, "{place}{}", self.key_of(cluster, seen)).unwrap();
+                }
             }
             for (name, streak) in own.history.streaks() {
                 let current = own.observation.as_ref().is_some_and(|seen| seen.read_at == streak.last);
@@ -76,5 +61,28 @@ impl Model {
             }
         }
         key
+    }
+
+    fn key_of(&self, cluster: usize, seen: &Observation) -> String {
+        let last = self.last_stage_commit(cluster);
+        let age = self.now - Self::seconds(seen.read_at);
+        let age = if age < -5 {
+            "future"
+        } else if age < 10_000 {
+            "fresh"
+        } else {
+            "old"
+        };
+        let after = last.is_none_or(|(_, commit)| seen.read_at > commit.committed_at);
+        let revision = seen.flux.kustomizations.first().and_then(|known| known.last_applied_revision.as_ref());
+        let position = self.deploy.commits.iter().position(|commit| Some(&commit.id) == revision);
+        let contains_last = |applied: usize| last.is_none_or(|(index, _)| applied > index);
+        let position = position.map(|index| (contains_last(index + 1), self.trees[index][cluster]));
+        let generations: Vec<_> =
+            seen.deployments.iter().map(|known| (known.generation, known.observed_generation)).collect();
+        let machines: Vec<_> = seen.machines.iter().map(|known| &known.spec_version).collect();
+        let backup = seen.backup.as_ref().map(|report| &report.rollout);
+        let reachable = seen.reachable == Reachability::Reachable;
+        format!("{age}{after}{reachable}{}{position:?}{generations:?}{machines:?}{backup:?}", seen.confirmed)
     }
 }

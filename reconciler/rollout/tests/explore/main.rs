@@ -169,7 +169,7 @@ fn explore(rules: Rules, faults: u8) -> usize {
     let mut graph = Graph::default();
     let (number, _) = graph.number(start.key());
     let mut queue = VecDeque::from([(number, start)]);
-    let mut commits = 0_usize;
+    let (mut commits, mut confirmed) = (0_usize, 0_usize);
     while let Some((number, model)) = queue.pop_front() {
         let decisions = [model.step(0), model.step(1)];
         if model.is_finished(&decisions) || is_held(&decisions) {
@@ -178,6 +178,8 @@ fn explore(rules: Rules, faults: u8) -> usize {
         for (cluster, effects) in decisions.iter().enumerate() {
             check_decision(effects);
             commits += usize::from(model.about_to_commit(cluster).is_some());
+            let of_one_gate = model.clusters[cluster].rest.is_some();
+            confirmed += usize::from(of_one_gate && effects.iter().any(|effect| matches!(effect, Effect::Commit(_))));
             check_commit(&model, cluster);
             for action in Action::ALL {
                 let Some(next) = model.after(cluster, action, effects) else { continue };
@@ -191,7 +193,7 @@ fn explore(rules: Rules, faults: u8) -> usize {
             }
         }
     }
-    assert!(commits > 0, "the exploration commits nothing");
+    assert!(commits > 0 && confirmed > 0, "the exploration commits nothing, or nothing on a reading of one gate");
     graph.check_that_everything_finishes();
     graph.from.len()
 }

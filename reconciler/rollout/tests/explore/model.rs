@@ -49,6 +49,7 @@ pub struct Cluster {
     pub paused: bool,
     pub foreign: bool,
     pub observation: Option<Observation>,
+    pub rest: Option<Observation>,
     pub history: GateHistory,
     pub backup: Option<BackupReport>,
     /// What was decided and is not carried out yet.
@@ -93,6 +94,7 @@ impl Model {
             paused: false,
             foreign: false,
             observation: None,
+            rest: None,
             history: GateHistory::default(),
             backup: None,
             pending: None,
@@ -239,6 +241,7 @@ impl Model {
             ledger: own.ledger.clone(),
             deploy: DeployHead::clone(&self.deploy),
             observation: own.observation.clone(),
+            rest: own.rest.clone(),
             history: own.history.clone(),
             paused: own.paused.then(|| Pause { place: "stepgate.yaml".into(), reason: None }),
             foreign_change: own.foreign.then(|| ForeignChange { commit: None, author: None, paths: Vec::new() }),

@@ -276,6 +276,7 @@ impl Memory {
                     ledger: deployed.ledger.clone(),
                     deploy: simulation.branch().as_deploy_head(),
                     observation,
+                    rest: None,
                     history,
                     paused: source.paused.clone(),
                     foreign_change: None,

@@ -80,6 +80,7 @@ impl Scene {
             ledger,
             deploy,
             observation: Some(seen.observation.clone()),
+            rest: None,
             history: GateHistory::default(),
             paused: None,
             foreign_change: None,
