@@ -63,7 +63,7 @@ impl Controller {
         let observation = cluster.observe(&request).await;
         let now = self.clock.now();
         if let Some((stage, reason, deadline)) = rollout::waits_for_flux(world, &observation, now) {
-            let early = memory.readings.from_before_flux().is_none() && rollout::may_read_first(world);
+            let early = memory.readings.as_before_flux().is_none() && rollout::may_read_first(world);
             let until = if early { until.min(now.checked_add(FIRST).unwrap_or(until)) } else { until };
             self.remember(&view.name, |memory| memory.glances = Some(until));
             let next = deadline.map_or(until, |deadline| deadline.min(until));

@@ -69,7 +69,7 @@ impl Readings {
     }
 
     /// A reading of everything, from before Flux has said something.
-    pub(super) fn from_before_flux(&self) -> Option<&Observation> {
+    pub(super) fn as_before_flux(&self) -> Option<&Observation> {
         match self {
             Self::BeforeFlux(whole) => Some(whole),
             Self::Nothing | Self::Whole(_) | Self::First { .. } | Self::Confirming { .. } => None,

@@ -139,8 +139,7 @@ mod tests {
     fn another_plan_and_the_end_of_a_plan_look_at_everything() {
         let (mut laboratory, world, whole) = first();
         laboratory.push(&[("eks-a", 3)]);
-        let other =
-            World { history: world.history.clone(), observation: world.observation.clone(), ..laboratory.world() };
+        let other = World { history: world.history, observation: world.observation, ..laboratory.world() };
         assert_eq!(confirming(&other, laboratory.now), None);
         assert_everything_is_read(&laboratory, &decide(&laboratory, &other, read(&laboratory), &whole));
 
