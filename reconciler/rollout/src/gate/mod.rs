@@ -132,8 +132,8 @@ impl Gate<'_> {
             let message = format!("healthy for {} of {} s of soak", held.as_secs(), soak.as_secs());
             return GateVerdict::Wait { reason: Reason::new(message), until };
         }
-        if held < self.between_reads() {
-            // Readings that another gate asked for may follow each other faster.
+        if self.binding.is_some() && held < self.between_reads() {
+            // Readings that another gate asked for may follow each other faster; those of a recording are as far apart as they were made.
             let until = streak.since.checked_add(self.between_reads()).ok();
             let message = format!("healthy in {} reads of the same moment", streak.reads);
             return GateVerdict::Wait { reason: Reason::new(message), until };

@@ -24,6 +24,14 @@ const SINGLY: usize = 8;
 /// Group and version of the kinds of workloads.
 const APPS: &str = "apps/v1";
 
+/// Of which definitions an answer tells whether they are there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tells {
+    Nothing,
+    OfThese,
+    OfAll,
+}
+
 impl Reading<'_> {
     /// Nodes, and what runs on those of the control plane.
     pub(super) async fn nodes(&mut self, connection: &Connection, reads: &Reads<'_>) {
@@ -71,21 +79,22 @@ impl Reading<'_> {
     /// Definitions are the largest objects there are, and there are many: only those are read whole whose version was not read before.
     async fn definitions(&mut self, connection: &Connection, wanted: &BTreeSet<&str>) {
         let resource = CUSTOM_RESOURCE_DEFINITION.resource("v1");
-        let listed = match wanted.len() {
-            0 | 1 => Ok((Vec::new(), false)),
+        let (listed, tells) = match wanted.len() {
+            0 | 1 => (Ok(Vec::new()), Tells::Nothing),
             2..=SINGLY => {
-                let requests: Vec<_> =
-                    wanted.iter().map(|name| connection.get_metadata(&resource, None, name)).collect();
+                let requests = wanted.iter().map(|name| connection.get_metadata(&resource, None, name)).collect();
                 let found: Result<Vec<_>, _> = several(requests).await.into_iter().collect();
-                found.map(|found| (found.into_iter().flatten().collect(), false))
+                (found.map(|found| found.into_iter().flatten().collect()), Tells::OfThese)
             }
-            _ => connection.list_metadata(&resource, None).await,
+            _ => match connection.list_metadata(&resource, None).await {
+                Ok((listed, true)) => (Ok(listed), Tells::OfAll),
+                Ok((listed, false)) => (Ok(listed), Tells::Nothing),
+                // Whoever may not list may well get.
+                Err(RequestError::Forbidden { .. }) => (Ok(Vec::new()), Tells::Nothing),
+                Err(error) => (Err(error), Tells::Nothing),
+            },
         };
-        let (listed, is_all) = match listed {
-            // Whoever may not list may well get.
-            Err(RequestError::Forbidden { .. }) => (Vec::new(), false),
-            listed => self.took(CUSTOM_RESOURCE_DEFINITION.kind, listed),
-        };
+        let listed: Vec<DynamicObject> = self.took(CUSTOM_RESOURCE_DEFINITION.kind, listed);
         if self.unreachable.is_some() {
             return;
         }
@@ -96,7 +105,7 @@ impl Reading<'_> {
             let object = listed.get(name).copied();
             match object.and_then(|object| connection.known.definition(object)) {
                 Some(known) => self.observation.custom_resource_definitions.push(known),
-                None if is_all && object.is_none() => {}
+                None if tells != Tells::Nothing && object.is_none() => {}
                 None => changed.push(connection.get(&resource, None, name)),
             }
         }
@@ -107,7 +116,7 @@ impl Reading<'_> {
                 self.observation.custom_resource_definitions.push(definition);
             }
         }
-        connection.known.forget_definitions(|name| !is_all || listed.contains_key(name));
+        connection.known.forget_definitions(|name| tells != Tells::OfAll || listed.contains_key(name));
     }
 
     async fn workloads(&mut self, connection: &Connection, reads: &Reads<'_>) {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use rollout::ObjectReference;
 
-use super::super::Connection;
 use super::super::server::Answer;
 use super::*;
 
@@ -126,33 +125,40 @@ async fn definitions_are_read_whole_when_they_have_changed() {
             .object(&format!("{path}/a"), whole("a", "1", true))
             .object(&format!("{path}/b"), whole("b", version, served))
     };
-    let expectations: Vec<Expectation> = ["a", "b", "gone"]
-        .map(|name| Expectation::CustomResourceDefinition {
-            name: name.to_owned(),
-            served: vec![String::from("v1")],
-            storage: String::from("v1"),
-        })
-        .to_vec();
-    let first = ApiServer::start(script("1", true)).await;
-    let connection = first.connection();
-    let reading = |connection: &Connection| {
-        let cluster = KubernetesCluster::management(connection.clone(), "unused".into());
-        let request = request(expectations.clone());
-        async move { cluster.observe(&request).await.custom_resource_definitions }
-    };
-    let before = reading(&connection).await;
-    assert_eq!(before, reading(&connection).await);
-    assert_eq!(first.lines().len(), 4, "{:?}", first.lines());
-    first.answer(script("2", false));
-    let after = reading(&connection).await;
     let served = |seen: &[rollout::CustomResourceDefinition]| -> Vec<(String, usize)> {
         let mut served: Vec<_> = seen.iter().map(|seen| (seen.name.clone(), seen.served_versions.len())).collect();
         served.sort();
         served
     };
-    assert_eq!(served(&before), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
-    assert_eq!(served(&after), [("a".to_owned(), 1), ("b".to_owned(), 0)]);
-    assert_eq!(first.lines().len(), 6, "{:?}", first.lines());
+    // Many are found by one list, few one by one: requests of both readings together, and of the one after a change.
+    for (gone, unchanged, changed) in [(10, 2 + 2, 2), (1, 3 + 3 + 2, 4)] {
+        let gone = (0..gone).map(|number| format!("gone-{number}"));
+        let expectations: Vec<Expectation> = ["a", "b"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(gone)
+            .map(|name| Expectation::CustomResourceDefinition {
+                name,
+                served: vec![String::from("v1")],
+                storage: String::from("v1"),
+            })
+            .collect();
+        let server = ApiServer::start(script("1", true)).await;
+        let connection = server.connection();
+        let reading = || {
+            let cluster = KubernetesCluster::management(connection.clone(), "unused".into());
+            let request = request(expectations.clone());
+            async move { cluster.observe(&request).await.custom_resource_definitions }
+        };
+        let before = reading().await;
+        assert_eq!(before, reading().await);
+        assert_eq!(server.lines().len(), unchanged, "{:?}", server.lines());
+        server.answer(script("2", false));
+        let after = reading().await;
+        assert_eq!(served(&before), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
+        assert_eq!(served(&after), [("a".to_owned(), 1), ("b".to_owned(), 0)]);
+        assert_eq!(server.lines().len(), unchanged + changed, "{:?}", server.lines());
+    }
 }
 
 #[tokio::test]
