@@ -31,14 +31,14 @@ const PAGE: u32 = 500;
 /// What has changed of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
-    /// What Flux says of its work, and nothing else.
+    /// What Flux says of its sources and Kustomizations, and nothing else.
     Flux,
-    /// Something else.
+    /// Something else, of which a release of Helm is.
     More,
 }
 
-/// What the topics of Flux' objects have in common.
-const FLUX: &str = ".toolkit.fluxcd.io/";
+/// What the topics of Flux' sources and Kustomizations have in common.
+const FLUX: [&str; 2] = [".kustomize.toolkit.fluxcd.io/", ".source.toolkit.fluxcd.io/"];
 
 /// The clusters in which something that gates read has changed.
 #[derive(Debug, Default)]
@@ -211,7 +211,7 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
 }
 
 fn extent(topic: &str) -> Extent {
-    if topic.contains(FLUX) { Extent::Flux } else { Extent::More }
+    if FLUX.iter().any(|group| topic.contains(group)) { Extent::Flux } else { Extent::More }
 }
 
 /// Servers before watch-list refuse `sendInitialEvents` as invalid or forbidden by their feature gates.
@@ -280,7 +280,9 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kind::NODE;
+    use serde_json::json;
+
+    use super::super::kind::{GIT_REPOSITORY, HELM_RELEASE, KUSTOMIZATION, NODE};
     use super::super::server::{Answer, ApiServer, Script};
     use super::*;
 
@@ -303,5 +305,23 @@ mod tests {
         }
         assert!(follow().is_empty());
         assert_eq!(server.asked().len(), 1);
+    }
+
+    #[test]
+    fn what_flux_says_of_sources_and_kustomizations_is_told_apart_from_everything_else() {
+        for (kind, version, extent) in [
+            (&KUSTOMIZATION, "v1", Extent::Flux),
+            (&GIT_REPOSITORY, "v1", Extent::Flux),
+            (&HELM_RELEASE, "v2", Extent::More),
+            (&NODE, "v1", Extent::More),
+        ] {
+            let (resource, changes, mut state) = (kind.resource(version), Changes::default(), State::default());
+            let mut interest = Interest::default();
+            interest.add(resource.clone(), Filter::All);
+            state.interests.set("prod", interest);
+            let object = DynamicObject::new("a", &resource).data(json!({"spec": {"suspend": true}}));
+            state.applied(&topic(&resource), &resource, &object, &changes);
+            assert_eq!(changes.take(), BTreeMap::from([(String::from("prod"), extent)]), "{}", resource.plural);
+        }
     }
 }
