@@ -1,0 +1,161 @@
+//! P9: what the last gate waits for comes true in the cluster, and the next stage's commit is on the fleet repository.
+//!
+//! The program, the API server, git and the controllers of workloads are real; Pods are said to run by a fake kubelet. This benchmark does what
+//! Flux would do: it writes into the status of Flux's objects that a commit was applied. From the answer to the last such write until the deploy
+//! branch moves is one trial; where people approve, until the proposal is on its branch, which this benchmark merges then.
+
+mod flux;
+mod scene;
+mod stages;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use tests::servers::{Process, Programs};
+
+use self::flux::kustomization;
+use self::scene::{Scene, policy};
+use crate::Environment;
+use crate::measure::Sample;
+use crate::report::Report;
+
+/// Runs the program itself, in a process of its own: `stepgate ARGUMENTS…`.
+pub const PROGRAM_VERB: &str = "stepgate";
+
+/// Components whose overlays each push changes, and so the stages of each rollout.
+const COMPONENTS: [&str; 5] = ["cert-manager", "capi", "eks-a", "cilium", "flux"];
+
+/// Measured trials of each round.
+const TRIALS: usize = 150;
+
+/// The ways after the first are measured so many times less often.
+const PART: usize = 7;
+
+pub fn run(environment: &Environment) -> anyhow::Result<Report> {
+    let trials = environment.rounds * TRIALS;
+    let mut report = Report {
+        work: format!("{trials} times: the last thing a gate waits for comes true, the next stage is committed"),
+        ..Report::default()
+    };
+    let programs = match Programs::find(&["etcd", "kube-apiserver", "kube-controller-manager"]) {
+        Ok(programs) => programs,
+        Err(missing) => {
+            report.notes.push(format!("not measured: {missing:#}"));
+            return Ok(report);
+        }
+    };
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(async {
+        let folder = environment.scratch.path().join("next-commit");
+        let scene = Scene::start(&programs, &folder).await?;
+        let quiet = Duration::from_millis(700);
+        let (whole, part) = (trials, trials.div_ceil(PART));
+        for way in [
+            Way { name: "bare repository, after quiet", trials: whole, quiet, over_http: false, approved: false },
+            Way {
+                name: "bare repository, amid other changes",
+                trials: part,
+                quiet: Duration::ZERO,
+                over_http: false,
+                approved: false,
+            },
+            Way { name: "over HTTP, after quiet", trials: part, quiet, over_http: true, approved: false },
+            Way {
+                name: "bare repository, proposed to people, after quiet",
+                trials: part,
+                quiet,
+                over_http: false,
+                approved: true,
+            },
+        ] {
+            let name = way.name;
+            let (mut times, asked) = scene.measure(&way).await?;
+            times.sort_unstable();
+            let at = |share: usize| times.get(times.len().saturating_sub(1) * share / 100).copied().unwrap_or_default();
+            report.at_most(&format!("{name}: p50"), at(50), Duration::from_millis(10));
+            report.at_most(&format!("{name}: p99"), at(99), Duration::from_millis(50));
+            report.notes.push(format!("{name}: {asked:.0} requests to the API server for a stage"));
+            let samples = times.iter().map(|wall| Sample { cpu: Duration::ZERO, wall: *wall }).collect();
+            report.row(name, samples);
+        }
+        anyhow::Ok(())
+    })?;
+    report.notes.push("processor time is not measured here; Kargo and Flux look every 10 to 30 s".to_owned());
+    Ok(report)
+}
+
+/// [`PROGRAM_VERB`].
+pub fn program(arguments: &[String]) -> anyhow::Result<()> {
+    let status =
+        stepgate::cli::main(std::iter::once("stepgate").chain(arguments.iter().map(String::as_str)).map(Into::into));
+    ensure!(status == std::process::ExitCode::SUCCESS, "stepgate ended with {status:?}");
+    Ok(())
+}
+
+/// One way of use.
+struct Way {
+    name: &'static str,
+    /// At least so many are measured.
+    trials: usize,
+    /// Between what everything else says and what the gate waits for.
+    quiet: Duration,
+    /// Whether the repository is served by git's own HTTP backend.
+    over_http: bool,
+    /// Whether people approve each stage.
+    approved: bool,
+}
+
+impl Scene {
+    /// Rollouts, until there were enough trials: their times, and requests to the API server for each stage.
+    async fn measure(&self, way: &Way) -> anyhow::Result<(Vec<Duration>, f64)> {
+        let name = way.name;
+        if way.approved {
+            self.repository.push("Ask people for each stage", &[("stepgate.yaml", &policy(true))])?;
+        }
+        let mut head = self.repository.head()?;
+        self.applied(&head, None).await?;
+        let mut run = self.stepgate(way.over_http, &["run", "--listen", "off"])?;
+        run.env("STEPGATE_REQUESTS_PER_SECOND", "1000");
+        let mut controller = Process::start(&self.folder, &format!("stepgate-{}", name.replace([' ', ','], "-")), run)?;
+        let before = self.requests()?;
+        let (mut times, mut stages) = (Vec::new(), 0_u32);
+        let measured = async {
+            while times.len() < way.trials {
+                self.push(&format!("{name} {stages}"))?;
+                let mut last_change = None;
+                loop {
+                    let next = self.next(&head, way.approved).await?;
+                    times.extend(last_change.map(|at| next.seen.saturating_duration_since(at)));
+                    head = next.head;
+                    stages += 1;
+                    if next.stage == "verify" {
+                        self.applied(&head, None).await?;
+                        break;
+                    }
+                    self.applied(&head, Some(&next.stage)).await?;
+                    tokio::time::sleep(way.quiet).await;
+                    let applied = self.reconciled(&head, kustomization(&next.stage)).await?;
+                    // After the last stage comes the verification, which looks at machines twice, a second apart.
+                    last_change = (next.stage != "flux").then_some(applied);
+                }
+            }
+            anyhow::Ok(())
+        };
+        let measured = measured.await;
+        let asked = self.requests()?.saturating_sub(before);
+        let last = controller.last_lines();
+        controller.kill()?;
+        measured.with_context(|| last)?;
+        Ok((times, f64::from(u32::try_from(asked)?) / f64::from(stages.max(1))))
+    }
+
+    /// A person changes the overlays of every component.
+    fn push(&self, text: &str) -> anyhow::Result<()> {
+        let overlay = format!(
+            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\ncommonAnnotations: {{example.com/trial: {text:?}}}\n"
+        );
+        let paths = COMPONENTS.map(|component| format!("overlays/{component}/kustomization.yaml"));
+        let files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), overlay.as_str())).collect();
+        self.repository.push(text, &files).map(drop)
+    }
+}
