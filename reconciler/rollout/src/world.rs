@@ -59,8 +59,8 @@ pub struct World {
     pub deploy: DeployHead,
     /// The last reading of the cluster; none before the first one.
     pub observation: Option<Observation>,
-    /// What the stages before the running one are judged by, where the last reading speaks of the running one alone (see `confirming`): a whole
-    /// reading from a short while before.
+    /// What the stages before the running one are judged by, where the last reading speaks of the running one alone (see `confirming`): the reading
+    /// before it.
     #[serde(default)]
     pub rest: Option<Observation>,
     /// How long gates have held, that reading included (see `record`).

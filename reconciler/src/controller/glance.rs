@@ -2,13 +2,13 @@
 //!
 //! Architecture Invariant: a glance lets no gate pass or fail. Where Flux is done, where something else has changed, where a gate has failed, and
 //! after a while in any case, everything is read. What was read of everything else a short while before, with what the glance sees, counts
-//! as the first of the reads in which a gate holds. The last one, on which it passes, reads everything anew that this gate looks at, and all
-//! that Flux says; the stages before it, which have passed, are judged by what was read of them that short while before.
+//! as the first of the reads in which a gate holds. The last one, on which it passes, reads everything anew that this gate looks at; the
+//! stages before it, which have passed, are judged by what was read of them that short while before.
 
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use rollout::{Expectation, World};
+use rollout::World;
 
 use super::Controller;
 use super::planner::ClusterView;
@@ -74,7 +74,7 @@ impl Controller {
         read.map_or(Glance::Nothing, |read| Glance::First(Readings::First { read: Arc::new(read), whole }))
     }
 
-    /// What the running gate expects and what Flux says, read anew after a first read in which that held; none where everything is to be read.
+    /// What the running gate expects, read anew after a reading in which it held; none where everything is to be read.
     pub(super) async fn confirm(
         &self,
         view: &ClusterView,
@@ -82,15 +82,12 @@ impl Controller {
         cluster: &dyn Cluster,
         request: &ObserveRequest,
     ) -> Option<Readings> {
-        let whole = self.memory(&view.name).readings.before_confirming()?;
-        if request.at.duration_since(whole.read_at) > LONGEST {
+        let rest = self.memory(&view.name).readings.before_confirming()?;
+        if request.at.duration_since(rest.read_at) > LONGEST {
             return None;
         }
-        let mut expectations = rollout::confirming(world, request.at)?;
-        let is_of_flux = |expectation: &&Expectation| matches!(expectation, Expectation::Flux { .. });
-        expectations.extend(request.expectations.iter().filter(is_of_flux).cloned());
-        let read = cluster.observe(&ObserveRequest { expectations, ..request.clone() }).await;
-        let rest = Arc::new(rollout::with_flux_of(&whole, &read));
-        Some(Readings::Confirming { read: Arc::new(read), rest })
+        let expectations = rollout::confirming(world, request.at)?;
+        let request = ObserveRequest { expectations, kustomizations: Vec::new(), ..request.clone() };
+        Some(Readings::Confirming { read: Arc::new(cluster.observe(&request).await), rest })
     }
 }

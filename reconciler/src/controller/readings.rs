@@ -60,10 +60,10 @@ impl Readings {
         }
     }
 
-    /// A reading of everything, that one of the running gate alone may follow.
+    /// A reading that speaks of everything, which one of the running gate alone may follow.
     pub(super) fn before_confirming(self) -> Option<Arc<Observation>> {
         match self {
-            Self::Whole(whole) | Self::First { whole, .. } => Some(whole),
+            Self::Whole(read) | Self::First { read, .. } => Some(read),
             Self::Nothing | Self::BeforeFlux(_) | Self::Confirming { .. } => None,
         }
     }

@@ -4,7 +4,6 @@ use jiff::Timestamp;
 
 use crate::effect::Effect;
 use crate::expectation::Expectation;
-use crate::observation::Observation;
 use crate::verdict::{GateVerdict, Reason};
 use crate::world::World;
 
@@ -14,7 +13,7 @@ use super::glance::{earlier, taking_first_reads};
 /// What the reading after a [`first_read`](super::first_read), or after a whole one in which the running gate holds, looks at: what that gate expects.
 /// None where it has to be everything.
 ///
-/// The stages before it, which hold in what was read before, are judged by [`World::rest`] then. Only while the plan that runs goes on, and has stages
+/// The stages before it, which hold in what was read before, are judged by that ([`World::rest`]) then. Only while the plan that runs goes on, and has stages
 /// left: what comes before a plan's first commit and after its last one looks at the whole cluster.
 #[must_use]
 pub fn confirming(world: &World, now: Timestamp) -> Option<Vec<Expectation>> {
@@ -23,16 +22,6 @@ pub fn confirming(world: &World, now: Timestamp) -> Option<Vec<Expectation>> {
     let before = world.rest.as_ref().or(world.observation.as_ref())?;
     let holds = |gate: &OwnedGate| matches!(gate.as_gate().evaluate_once(before, now), GateVerdict::Pass { .. });
     earlier(world).iter().all(holds).then_some(gate.expectations)
-}
-
-/// A whole reading, with all that a later one tells of Flux: what [`World::rest`] is, where that one has read every Kustomization.
-#[must_use]
-pub fn with_flux_of(whole: &Observation, later: &Observation) -> Observation {
-    let mut rest = whole.clone();
-    rest.unread.extend(later.unread.iter().map(|(kind, reason)| (kind.clone(), reason.clone())));
-    rest.flux.sources.clone_from(&later.flux.sources);
-    rest.flux.kustomizations.clone_from(&later.flux.kustomizations);
-    rest
 }
 
 /// Whether these effects may rest on what was read: a reading of the running gate alone tells that this may pass, and nothing that could be waited
@@ -58,9 +47,10 @@ mod tests {
     use super::super::laboratory::{Laboratory, expectations};
     use super::super::{first_read, record, step};
     use super::*;
+    use crate::observation::Observation;
 
     /// The second of three stages is committed, Flux has applied it, and a first read was made of a whole one.
-    fn first() -> (Laboratory, World, Observation) {
+    fn first() -> (Laboratory, World) {
         let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2), ("eks-a", 1, 2)]);
         laboratory.policy.soak = Duration::ZERO;
         laboratory.until("commit capi 2");
@@ -71,19 +61,20 @@ mod tests {
         world.observation = first_read(&world, &whole, &laboratory.read().flux, laboratory.now);
         world.history = record(&world, laboratory.now);
         laboratory.now += SignedDuration::from_millis(2);
-        (laboratory, world, whole)
+        (laboratory, world)
     }
 
-    /// What the running gate expects, and all that Flux says.
+    /// What the running gate expects, read anew.
     fn read(laboratory: &Laboratory) -> Observation {
         let mut observation = laboratory.read();
+        observation.flux.kustomizations.retain(|known| known.name == "capi");
         observation.deployments.retain(|deployment| deployment.name == "capi");
         observation
     }
 
-    /// What is decided on this reading, with what was read before of everything else.
-    fn decide(laboratory: &Laboratory, world: &World, read: Observation, whole: &Observation) -> Vec<Effect> {
-        let rest = Some(with_flux_of(whole, &read));
+    /// What is decided on this reading, over what was read before.
+    fn decide(laboratory: &Laboratory, world: &World, read: Observation) -> Vec<Effect> {
+        let rest = world.observation.clone();
         let mut world = World { observation: Some(read), rest, ..world.clone() };
         world.history = record(&world, laboratory.now);
         step(&world, laboratory.now)
@@ -99,51 +90,54 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_passes_on_its_own_objects_and_flux_where_the_rest_was_read_before() {
-        let (laboratory, world, whole) = first();
+    fn a_gate_passes_on_its_own_objects_where_the_rest_was_read_before() {
+        let (laboratory, world) = first();
         assert_eq!(confirming(&world, laboratory.now), Some(expectations("capi", 2)));
-        let effects = decide(&laboratory, &world, read(&laboratory), &whole);
+        let effects = decide(&laboratory, &world, read(&laboratory));
         assert!(matches!(effects.as_slice(), [Effect::Commit(commit)] if commit.stage.to_string() == "eks-a"));
     }
 
     #[test]
-    fn whatever_else_it_shows_everything_is_read_before_anything_follows() {
-        let (laboratory, world, whole) = first();
-        let again = |read: Observation, whole: &Observation| {
-            let effects = decide(&laboratory, &world, read, whole);
-            assert_everything_is_read(&laboratory, &effects);
-        };
-        // The gate itself: it waits, or has failed.
+    fn whatever_else_the_gate_says_everything_is_read_before_anything_follows() {
+        let (laboratory, world) = first();
         let mut gone = read(&laboratory);
         gone.deployments.clear();
-        again(gone, &whole);
         let mut broken = read(&laboratory);
         broken.deployments[0].running[0].digest = Some(format!("sha256:{}", "f".repeat(64)));
-        again(broken, &whole);
-        // A stage before it, as it was read before.
-        let mut sick = whole.clone();
-        sick.deployments[0].available_replicas = Some(0);
-        again(read(&laboratory), &sick);
-        // A stage before it, as Flux says by now.
-        let mut refused = read(&laboratory);
-        refused.flux.kustomizations[0].suspended = true;
-        again(refused.clone(), &whole);
-        refused.flux.kustomizations.remove(0);
-        again(refused, &whole);
+        let mut suspended = read(&laboratory);
+        suspended.flux.kustomizations[0].suspended = true;
         let mut unread = read(&laboratory);
         unread.unread.insert("Kustomization".to_owned(), "forbidden".to_owned());
-        again(unread, &whole);
+        for read in [gone, broken, suspended, unread] {
+            assert_everything_is_read(&laboratory, &decide(&laboratory, &world, read));
+        }
+    }
+
+    #[test]
+    fn where_a_stage_before_it_did_not_hold_everything_is_read() {
+        let (laboratory, world) = first();
+        let changes: [fn(&mut Observation); 3] = [
+            |rest| rest.deployments[0].available_replicas = Some(0),
+            |rest| rest.flux.kustomizations.retain(|known| known.name != "cert-manager"),
+            |rest| drop(rest.unread.insert("Deployment".to_owned(), "forbidden".to_owned())),
+        ];
+        for change in changes {
+            let mut world = world.clone();
+            world.observation.iter_mut().for_each(change);
+            assert_eq!(confirming(&world, laboratory.now), None);
+            assert_everything_is_read(&laboratory, &decide(&laboratory, &world, read(&laboratory)));
+        }
     }
 
     #[test]
     fn another_plan_and_the_end_of_a_plan_look_at_everything() {
-        let (mut laboratory, world, whole) = first();
+        let (mut laboratory, world) = first();
         laboratory.push(&[("eks-a", 3)]);
         let other = World { history: world.history, observation: world.observation, ..laboratory.world() };
         assert_eq!(confirming(&other, laboratory.now), None);
-        assert_everything_is_read(&laboratory, &decide(&laboratory, &other, read(&laboratory), &whole));
+        assert_everything_is_read(&laboratory, &decide(&laboratory, &other, read(&laboratory)));
 
-        let (mut laboratory, _, _) = first();
+        let (mut laboratory, _) = first();
         laboratory.until("commit eks-a 2");
         let mut world = laboratory.world();
         world.history = record(&world, laboratory.now);
@@ -152,10 +146,9 @@ mod tests {
 
     #[test]
     fn without_a_first_read_everything_is_read() {
-        let (laboratory, world, whole) = first();
+        let (laboratory, world) = first();
         let world = World { history: crate::history::GateHistory::default(), ..world };
         assert_eq!(confirming(&world, laboratory.now), None);
-        let effects = decide(&laboratory, &world, read(&laboratory), &whole);
-        assert_everything_is_read(&laboratory, &effects);
+        assert_everything_is_read(&laboratory, &decide(&laboratory, &world, read(&laboratory)));
     }
 }

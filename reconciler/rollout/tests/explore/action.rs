@@ -2,7 +2,7 @@
 
 use rollout::{
     BackupReport, ConditionStatus, Effect, Expectation, FluxKustomization, GateHistory, Observation, Reachability,
-    StageTrailer, conditions, confirming, record, with_flux_of,
+    StageTrailer, conditions, confirming, record,
 };
 
 use super::model::{LATE, Model, STAGES, Versions, digest, time, tree};
@@ -108,7 +108,7 @@ impl Model {
     /// Reads what the running gate expects, where that may be enough.
     fn confirm(&mut self, cluster: usize) -> Option<()> {
         let own = &self.clusters[cluster];
-        let whole = own.observation.clone().filter(|_| own.rest.is_none())?;
+        let before = own.observation.clone().filter(|_| own.rest.is_none())?;
         let expectations = confirming(&self.world(cluster), time(self.now))?;
         let mut read = self.content(cluster, own.applied, own.actual);
         read.deployments.retain(|deployment| {
@@ -117,7 +117,7 @@ impl Model {
         });
         (read.control_planes, read.machine_deployments, read.nodes) = (Vec::new(), Vec::new(), Vec::new());
         (read.machine_sets, read.machines) = (Vec::new(), Vec::new());
-        self.own(cluster).rest = Some(with_flux_of(&whole, &read));
+        self.own(cluster).rest = Some(before);
         self.own(cluster).observation = Some(read);
         self.own(cluster).history = record(&self.world(cluster), time(self.now));
         Some(())
