@@ -14,6 +14,7 @@ use super::Controller;
 use super::planner::ClusterView;
 use super::readings::Readings;
 use super::report::ClusterOutcome;
+use crate::cluster::kubernetes::Extent;
 use crate::cluster::{Cluster, ObserveRequest};
 
 /// How long glances may stand in for whole readings.
@@ -88,6 +89,9 @@ impl Controller {
         }
         let expectations = rollout::confirming(world, request.at)?;
         let request = ObserveRequest { expectations, kustomizations: Vec::new(), ..request.clone() };
-        Some(Readings::Confirming { read: Arc::new(cluster.observe(&request).await), rest })
+        let read = Arc::new(cluster.observe(&request).await);
+        // What has changed meanwhile may be the rest.
+        let changed = self.clusters.changes().and_then(|changes| changes.of(view.name.as_str()));
+        (changed != Some(Extent::More)).then_some(Readings::Confirming { read, rest })
     }
 }

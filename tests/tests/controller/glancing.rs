@@ -1,6 +1,7 @@
 //! While Flux has not applied what a gate waits for, nothing else is read; and a glance at it decides nothing.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use jiff::SignedDuration;
@@ -20,6 +21,8 @@ struct Scene {
     controller: Controller,
     changes: Arc<Changes>,
     read: Arc<Mutex<Vec<Act>>>,
+    /// Whether something changes while a gate is confirmed.
+    disturbed: Arc<AtomicBool>,
     last: RefCell<Option<Arc<Pass>>>,
 }
 
@@ -30,8 +33,12 @@ impl Scene {
 
     fn of(fleet: Fleet) -> Self {
         let (changes, read) = (Arc::<Changes>::default(), Arc::<Mutex<Vec<Act>>>::default());
-        let reads = Arc::clone(&read);
+        let disturbed = Arc::<AtomicBool>::default();
+        let (reads, disturbs, told) = (Arc::clone(&read), Arc::clone(&disturbed), Arc::clone(&changes));
         let hook: Hook = Arc::new(move |cluster, act| {
+            if act == Act::Confirm && disturbs.load(Ordering::Relaxed) {
+                told.note(CLUSTER, Extent::More);
+            }
             if cluster == CLUSTER && matches!(act, Act::Observe | Act::Glance | Act::Confirm) {
                 reads.lock().unwrap().push(act);
             }
@@ -39,7 +46,7 @@ impl Scene {
         });
         let clusters = Hooked::new(&fleet.simulated, hook).telling(&changes);
         let controller = fleet.controller_of(Arc::new(clusters));
-        Self { fleet, controller, changes, read, last: RefCell::default() }
+        Self { fleet, controller, changes, read, disturbed, last: RefCell::default() }
     }
 
     /// The next pass, so long after the last one: what it reads.
@@ -192,6 +199,14 @@ fn what_is_read_while_flux_is_at_work_is_the_first_of_two_reads_where_nothing_so
 fn a_whole_reading_is_followed_by_one_of_what_the_gate_expects() {
     let scene = without_soak(&["cert-manager", "capi"]);
     assert_eq!(scene.when_flux_is_done(Extent::More), (vec![Act::Observe, Act::Confirm, Act::Glance], 1));
+}
+
+#[test]
+fn what_changes_while_a_gate_is_confirmed_is_read_before_anything_follows() {
+    let scene = without_soak(&["capi", "eks-a"]);
+    assert_eq!(scene.pass_after(1), [Act::Observe]);
+    scene.disturbed.store(true, Ordering::Relaxed);
+    assert_eq!(scene.when_flux_is_done(Extent::Flux), (vec![Act::Glance, Act::Confirm, Act::Observe, Act::Glance], 1));
 }
 
 #[test]

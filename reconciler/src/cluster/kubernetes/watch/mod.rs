@@ -56,6 +56,12 @@ impl Changes {
         self.notify.notify_one();
     }
 
+    /// What has changed of a cluster since [`Self::take`] was called last.
+    #[must_use]
+    pub fn of(&self, cluster: &str) -> Option<Extent> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).get(cluster).copied()
+    }
+
     /// The clusters that have changed since this was called last.
     #[must_use]
     pub fn take(&self) -> BTreeMap<String, Extent> {
