@@ -133,6 +133,7 @@ impl Scene {
                         break;
                     }
                     self.applied(&head, Some(&next.stage)).await?;
+                    // Flux takes its time; how much of it is quiet is what the ways differ in.
                     tokio::time::sleep(way.quiet).await;
                     let applied = self.reconciled(&head, kustomization(&next.stage)).await?;
                     // After the last stage comes the verification, which looks at machines twice, a second apart.

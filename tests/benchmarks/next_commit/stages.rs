@@ -43,6 +43,7 @@ impl Scene {
                 return Ok(Next { stage: self.stage(&proposed)?, head: self.merge(head, &proposed)?, seen });
             }
             ensure!(start.elapsed() < PATIENCE, "nothing was committed after {head}");
+            // A look costs less than a notification would take, and is no part of what is measured.
             tokio::time::sleep(Duration::from_micros(200)).await;
         }
     }

@@ -156,6 +156,23 @@ mod tests {
     }
 
     #[test]
+    fn flux_is_waited_for_where_it_has_not_applied_a_stage_before() {
+        let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2), ("eks-a", 1, 2)]);
+        laboratory.until("commit capi 2");
+        laboratory.now += SignedDuration::from_secs(6);
+        let (world, now) = (laboratory.world(), laboratory.now);
+        let expected = [&expectations("capi", 2)[..1], &expectations("cert-manager", 2)[..1]].concat();
+        assert_eq!(expected_of_flux(&world), expected);
+
+        let mut observation = Observation { flux: laboratory.read().flux, ..Observation::empty(now) };
+        assert_eq!(waits_for_flux(&world, &observation, now), None);
+        observation.flux.kustomizations[0].last_applied_revision = Some(Laboratory::source_commit(7));
+        let (stage, reason, until) = waits_for_flux(&world, &observation, now).unwrap();
+        assert_eq!((stage.to_string().as_str(), until), ("cert-manager", None));
+        assert!(reason.to_string().contains("(cert-manager has to hold still)"), "{reason}");
+    }
+
+    #[test]
     fn what_was_read_before_flux_was_done_is_a_first_read_and_the_next_one_decides() {
         let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("eks-a", 1, 2)]);
         laboratory.policy.soak = Duration::ZERO;
