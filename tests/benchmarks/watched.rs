@@ -15,7 +15,7 @@ use kube::runtime::{WatchStreamExt as _, reflector, watcher};
 use rollout::{Expectation, GateHistory, GateVerdict, KubeletVersions, StagePolicy, WorkersExpectation, workers_gate};
 use serde_json::{Value, json};
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster, ManagementWatches};
-use stepgate::cluster::{Cluster as _, ObserveRequest};
+use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::manifests::{define, kind_in};
 use tests::servers::{ApiServer, ApiServerOptions, Programs};
 
@@ -264,7 +264,7 @@ pub fn watch(arguments: &[String]) -> anyhow::Result<()> {
                 expectations: vec![Expectation::Workers(expectation.clone())],
                 kustomizations: Vec::new(),
                 deployed: Arc::default(),
-                confirm: true,
+                freshness: Freshness::Fresh,
                 at: Timestamp::now(),
             };
             if number == 0 {

@@ -103,10 +103,12 @@ pub async fn serve(
             _ = watch.changed() => {}
             () = told.notified() => {}
             () = controller.changed() => {
-                let since_pass = started.elapsed().saturating_sub(took);
-                tokio::select! {
-                    () = tokio::time::sleep(rest.saturating_sub(since_pass)) => {}
-                    () = stop.requested() => break,
+                let rest = rest.saturating_sub(started.elapsed().saturating_sub(took));
+                if !rest.is_zero() {
+                    tokio::select! {
+                        () = tokio::time::sleep(rest) => {}
+                        () = stop.requested() => break,
+                    }
                 }
             }
             () = lost(&mut leads) => {}

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use overlays::DataPattern;
-use rollout::{BackupReport, ClusterName, CommitId, Expectation, Observation, RolloutId};
+use rollout::{BackupReport, ClusterName, CommitId, Expectation, FluxObservation, Observation, RolloutId};
 use serde_json::Value;
 
 /// What a reading is for.
@@ -29,10 +29,22 @@ pub struct ObserveRequest {
     pub kustomizations: Vec<FluxReference>,
     /// What the deploy branch says of the cluster: a field of it that somebody else has taken over is told.
     pub deployed: Arc<DeployedObjects>,
-    /// Whether a watch's cache is not good enough.
-    pub confirm: bool,
+    /// Where the answers may come from.
+    pub freshness: Freshness,
     /// The time by the caller's clock, which becomes the time of the reading: nothing in it is older.
     pub at: Timestamp,
+}
+
+/// Where the answers of a reading may come from, and in which order they are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// What a watch has told is good enough.
+    Told,
+    /// From the cluster. What causes something is asked for before what it causes, so that whoever says "done" is followed by what was done.
+    Fresh,
+    /// From the cluster, a short while after a reading in which everything held. Who says "done" said it then, before anything that is asked
+    /// for now: the order of these answers tells nothing, and there is none.
+    Again,
 }
 
 /// The objects that the deploy branch holds for a cluster. They are parsed when one of them is looked at first.
@@ -186,6 +198,12 @@ pub trait Cluster: Send + Sync {
     /// one to decide.
     fn follow<'a>(&'a self, _: &'a ObserveRequest) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
+    }
+
+    /// What watches have told of the Kustomizations of this request and of their sources, without asking anybody; none where they have not told
+    /// of all of them. It is as old as the slowest watch: a reason to wait or to read, never one to let a gate pass.
+    fn told_of_flux(&self, _: &ObserveRequest) -> Option<FluxObservation> {
+        None
     }
 
     /// Nothing is waited for any more: no change need be told.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rollout::{BackupReport, Observation, RolloutId};
 use simulator::{DeployedCommit, SimulatedCluster};
 
-use super::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
+use super::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, Freshness, ObserveRequest};
 
 /// A simulated cluster that several tasks may use. Its time is that of the requests.
 #[derive(Debug)]
@@ -37,8 +37,10 @@ impl Simulated {
 impl Cluster for Simulated {
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
         let mut cluster = self.cluster();
-        let observation =
-            if request.confirm { cluster.observe_afresh(request.at) } else { cluster.observe(request.at) };
+        let observation = match request.freshness {
+            Freshness::Told => cluster.observe(request.at),
+            Freshness::Fresh | Freshness::Again => cluster.observe_afresh(request.at),
+        };
         Box::pin(future::ready(observation))
     }
 
@@ -75,13 +77,13 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn request(second: i64, confirm: bool) -> ObserveRequest {
+    fn request(second: i64, freshness: Freshness) -> ObserveRequest {
         let expectations = vec![Expectation::ClusterHealthy { cluster: None }];
         ObserveRequest {
             expectations,
             kustomizations: Vec::new(),
             deployed: std::sync::Arc::default(),
-            confirm,
+            freshness,
             at: at(second),
         }
     }
@@ -103,10 +105,10 @@ mod tests {
     #[tokio::test]
     async fn a_simulated_cluster_is_read_as_a_real_one() {
         let cluster = simulated();
-        let observation = cluster.observe(&request(300, true)).await;
+        let observation = cluster.observe(&request(300, Freshness::Fresh)).await;
         assert_eq!((observation.nodes.len(), observation.confirmed, observation.read_at), (3, true, at(300)));
-        assert!(!cluster.observe(&request(301, false)).await.confirmed);
-        let observation = cluster.observe(&request(700, true)).await;
+        assert!(!cluster.observe(&request(301, Freshness::Told)).await.confirmed);
+        let observation = cluster.observe(&request(700, Freshness::Fresh)).await;
         assert!(matches!(observation.reachable, Reachability::Unreachable { .. }), "{observation:?}");
     }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rollout::{Plan, StageName, World};
 
 use super::planner::ClusterView;
-use crate::cluster::ObserveRequest;
+use crate::cluster::{Freshness, ObserveRequest};
 
 /// Every workload of the cluster is looked at twice only: before the first commit of a plan and after its last.
 fn is_asked_for(plan: &Plan, stage: &StageName) -> bool {
@@ -18,7 +18,7 @@ fn is_asked_for(plan: &Plan, stage: &StageName) -> bool {
 }
 
 /// Asks for everything that the gates of this world look at.
-pub fn request(view: &ClusterView, world: &World, confirm: bool, at: Timestamp) -> ObserveRequest {
+pub fn request(view: &ClusterView, world: &World, freshness: Freshness, at: Timestamp) -> ObserveRequest {
     let plans = [Some(&world.plan), world.running.as_ref()];
     let stages = plans
         .into_iter()
@@ -30,7 +30,7 @@ pub fn request(view: &ClusterView, world: &World, confirm: bool, at: Timestamp) 
         expectations,
         kustomizations: view.flux_references(),
         deployed: Arc::clone(&view.deployed),
-        confirm,
+        freshness,
         at,
     }
 }

@@ -27,7 +27,8 @@ impl Clock for SystemClock {
 
     fn sleep_until(&self, time: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let left = Duration::try_from(time.duration_since(self.now())).unwrap_or(Duration::ZERO);
-        Box::pin(tokio::time::sleep(left))
+        // Timers tick in milliseconds: whoever sleeps for no time sleeps until the next tick.
+        if left.is_zero() { Box::pin(std::future::ready(())) } else { Box::pin(tokio::time::sleep(left)) }
     }
 }
 

@@ -8,14 +8,14 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use rollout::World;
+use rollout::{Observation, World};
 
 use super::Controller;
 use super::planner::ClusterView;
 use super::readings::Readings;
 use super::report::ClusterOutcome;
 use crate::cluster::kubernetes::Extent;
-use crate::cluster::{Cluster, ObserveRequest};
+use crate::cluster::{Cluster, Freshness, ObserveRequest};
 
 /// How long glances may stand in for whole readings.
 const LONGEST: SignedDuration = SignedDuration::from_secs(30);
@@ -61,7 +61,10 @@ impl Controller {
             return Glance::Nothing;
         }
         let request = ObserveRequest { expectations, kustomizations: Vec::new(), ..request.clone() };
-        let observation = cluster.observe(&request).await;
+        let observation = match cluster.told_of_flux(&request) {
+            Some(flux) => Observation { flux, ..Observation::empty(request.at) },
+            None => cluster.observe(&request).await,
+        };
         let now = self.clock.now();
         if let Some((stage, reason, deadline)) = rollout::waits_for_flux(world, &observation, now) {
             let early = memory.readings.as_before_flux().is_none() && rollout::may_read_first(world);
@@ -88,7 +91,8 @@ impl Controller {
             return None;
         }
         let expectations = rollout::confirming(world, request.at)?;
-        let request = ObserveRequest { expectations, kustomizations: Vec::new(), ..request.clone() };
+        let (kustomizations, freshness) = (Vec::new(), Freshness::Again);
+        let request = ObserveRequest { expectations, kustomizations, freshness, ..request.clone() };
         let read = Arc::new(cluster.observe(&request).await);
         // What has changed meanwhile may be the rest.
         let changed = self.clusters.changes().and_then(|changes| changes.of(view.name.as_str()));

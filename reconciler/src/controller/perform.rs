@@ -16,7 +16,7 @@ use super::planner::{ClusterView, FleetReading};
 use super::readings::Readings;
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage};
 use super::standing::Standing;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Freshness};
 use crate::git::{CommitDraft, CommitOutcome, PushOutcome};
 
 /// What is due within this time is done in the same pass.
@@ -43,7 +43,8 @@ impl Controller {
                 let cluster = self.clusters.cluster(&view.cluster);
                 self.ensure_applied(reading, view, cluster.as_ref(), now).await;
                 self.ensure_told(reading, view, cluster.as_ref(), now).await;
-                let request = request(view, world, confirm, now);
+                let freshness = if confirm { Freshness::Fresh } else { Freshness::Told };
+                let request = request(view, world, freshness, now);
                 // First the watches: what changes after the reading is told, and nothing in between is missed.
                 cluster.follow(&request).await;
                 let readings = match self.glance(view, world, cluster.as_ref(), &request).await {

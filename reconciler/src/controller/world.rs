@@ -11,6 +11,7 @@ use super::proposal::{self, Asking, Board, Mergers};
 use super::report::ClusterOutcome;
 use super::standing;
 use super::{Controller, Memory};
+use crate::cluster::Freshness;
 
 impl Controller {
     pub(super) async fn world(
@@ -59,7 +60,8 @@ impl Controller {
         let mut world = world(reading, view, Memory::default(), Vec::new(), approvals);
         world.people = proposal::people(planner, &board, reading, view).await?;
         proposal::name_mergers(planner, &board, reading, view, &mut world.deploy, &mut Mergers::default()).await;
-        world.observation = Some(clusters.cluster(&view.cluster).observe(&request(view, &world, true, now)).await);
+        world.observation =
+            Some(clusters.cluster(&view.cluster).observe(&request(view, &world, Freshness::Fresh, now)).await);
         world.history = rollout::record(&world, now);
         for effect in rollout::step(&world, now) {
             match effect {

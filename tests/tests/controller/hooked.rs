@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
 use overlays::ClusterSpec;
-use rollout::{BackupReport, Expectation, Observation, RolloutId};
+use rollout::{BackupReport, Expectation, FluxObservation, Observation, RolloutId};
 use stepgate::cluster::kubernetes::Changes;
 use stepgate::cluster::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
 use stepgate::controller::access::Clusters;
@@ -17,6 +18,8 @@ pub enum Act {
     Observe,
     /// Reads what Flux says, and nothing else.
     Glance,
+    /// Looks at what watches have told of Flux.
+    Look,
     /// Reads that and what one gate expects, which no machines are part of.
     Confirm,
     BackUp,
@@ -32,16 +35,23 @@ pub struct Hooked {
     inner: Arc<SimulatedFleet>,
     hook: Hook,
     changes: Option<Arc<Changes>>,
+    /// Whether watches have told of Flux.
+    told_of_flux: bool,
 }
 
 impl Hooked {
     pub fn new(fleet: &Arc<SimulatedFleet>, hook: Hook) -> Self {
-        Self { inner: Arc::clone(fleet), hook, changes: None }
+        Self { inner: Arc::clone(fleet), hook, changes: None, told_of_flux: false }
     }
 
     /// The same, of which somebody tells when they change.
     pub fn telling(self, changes: &Arc<Changes>) -> Self {
         Self { changes: Some(Arc::clone(changes)), ..self }
+    }
+
+    /// The same, of whose Flux watches tell.
+    pub fn telling_of_flux(self) -> Self {
+        Self { told_of_flux: true, ..self }
     }
 }
 
@@ -49,12 +59,14 @@ struct HookedCluster {
     name: String,
     inner: Arc<dyn Cluster>,
     hook: Hook,
+    told_of_flux: bool,
 }
 
 impl Clusters for Hooked {
     fn cluster(&self, cluster: &ClusterSpec) -> Arc<dyn Cluster> {
         let (name, hook) = (cluster.name.clone(), Arc::clone(&self.hook));
-        Arc::new(HookedCluster { name, inner: self.inner.cluster(cluster), hook })
+        let told_of_flux = self.told_of_flux;
+        Arc::new(HookedCluster { name, inner: self.inner.cluster(cluster), hook, told_of_flux })
     }
 
     fn changes(&self) -> Option<&Changes> {
@@ -75,6 +87,14 @@ impl Cluster for HookedCluster {
             return Box::pin(future::pending());
         }
         self.inner.observe(request)
+    }
+
+    fn told_of_flux(&self, request: &ObserveRequest) -> Option<FluxObservation> {
+        if !self.told_of_flux || !(self.hook)(&self.name, Act::Look) {
+            return None;
+        }
+        // A simulated cluster answers at once.
+        self.inner.observe(request).now_or_never().map(|observation| observation.flux)
     }
 
     fn back_up<'a>(

@@ -9,7 +9,7 @@ use kube::api::PostParams;
 use rollout::{Expectation, Reachability};
 use serde_json::json;
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{Cluster as _, ObserveRequest};
+use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::{ApiServer, ApiServerOptions, FakeKubelet, isolated};
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager"];
@@ -44,7 +44,7 @@ fn a_deployment_is_read_as_it_is_and_an_outage_as_one() {
             }],
             kustomizations: Vec::new(),
             deployed: std::sync::Arc::default(),
-            confirm: true,
+            freshness: Freshness::Fresh,
             at: Timestamp::now(),
         };
         let read = cluster.observe(&request).await;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rollout::{CommitId, Expectation, GateVerdict};
 use serde_json::{Value, json};
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{Cluster as _, ObserveRequest};
+use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::manifests::apply;
 use tests::servers::{FLUX_NAMESPACE, FakeKubelet, Flux, Trouble, isolated};
 
@@ -62,7 +62,7 @@ async fn read(judge: &mut Judge, cluster: &KubernetesCluster) -> GateVerdict {
         expectations: judge.expectations.clone(),
         kustomizations: Vec::new(),
         deployed: std::sync::Arc::default(),
-        confirm: true,
+        freshness: Freshness::Fresh,
         at: now,
     };
     judge.evaluate(&cluster.observe(&request).await, now)

@@ -12,7 +12,8 @@ use rollout::{ConditionStatus, FluxKustomization};
 use serde_json::json;
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
 use stepgate::cluster::{
-    ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster as _, ClusterError, FluxReference, ObserveRequest,
+    ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster as _, ClusterError, FluxReference, Freshness,
+    ObserveRequest,
 };
 use tests::servers::{ApiServer, ApiServerOptions, Programs, isolated};
 
@@ -117,7 +118,7 @@ impl Bench {
             expectations,
             kustomizations,
             deployed: Arc::default(),
-            confirm: true,
+            freshness: Freshness::Fresh,
             at: Timestamp::now(),
         };
         self.cluster.observe(&request).await.flux.kustomizations.pop().context("nothing was applied")

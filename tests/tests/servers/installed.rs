@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use stepgate::cluster::kubernetes::{
     Connection, ConnectionSource, Holder, KubernetesCluster, Lease, Projection, RolloutView,
 };
-use stepgate::cluster::{ApplyRequest, ApplyServer, ApplySet, Cluster as _, FluxReference, ObserveRequest};
+use stepgate::cluster::{ApplyRequest, ApplyServer, ApplySet, Cluster as _, FluxReference, Freshness, ObserveRequest};
 use stepgate::install::{Settings, helm_chart, kustomize_base, manifests};
 use tests::servers::{ApiServer, ApiServerOptions, isolated};
 
@@ -207,7 +207,7 @@ fn the_installed_identity_may_do_what_it_has_to_and_takes_turns_by_a_lease() {
             ],
             kustomizations: Vec::new(),
             deployed: Arc::default(),
-            confirm: true,
+            freshness: Freshness::Fresh,
             at: Timestamp::now(),
         };
         let seen = cluster.observe(&request).await;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{Cluster as _, FluxReference, ObserveRequest};
+use stepgate::cluster::{Cluster as _, FluxReference, Freshness, ObserveRequest};
 use tests::servers::manifests::kind_in;
 use tests::servers::{FLUX_NAMESPACE, Flux, isolated};
 
@@ -60,7 +60,13 @@ async fn suspended_by(scene: &Scene) -> anyhow::Result<String> {
     let cluster = KubernetesCluster::management(Connection::open(&source).await?, scene.file("unused"));
     let kustomizations = vec![FluxReference { namespace: FLUX_NAMESPACE.to_owned(), name: NAME.to_owned() }];
     let (expectations, deployed) = (Vec::new(), Arc::default());
-    let request = ObserveRequest { expectations, kustomizations, deployed, confirm: true, at: jiff::Timestamp::now() };
+    let request = ObserveRequest {
+        expectations,
+        kustomizations,
+        deployed,
+        freshness: Freshness::Fresh,
+        at: jiff::Timestamp::now(),
+    };
     let seen = cluster.observe(&request).await;
     seen.flux.kustomizations.into_iter().find_map(|known| known.suspended_by).context("nobody suspended it")
 }

@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use rollout::{Expectation, Observation, WebhookOutcome};
 use serde_json::{Value, json};
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{Cluster as _, ObserveRequest};
+use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::{Admission, ApiServer, ApiServerOptions, Webhook, isolated};
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
@@ -52,7 +52,7 @@ async fn observe(cluster: &KubernetesCluster, expectation: Expectation) -> Obser
             expectations,
             kustomizations,
             deployed: std::sync::Arc::default(),
-            confirm: true,
+            freshness: Freshness::Fresh,
             at: Timestamp::now(),
         })
         .await

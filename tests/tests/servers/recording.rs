@@ -13,7 +13,7 @@ use rollout::{
 };
 use serde_json::{Value, json};
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{Cluster as _, ObserveRequest};
+use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tokio::task::JoinHandle;
 
 use super::machines::{CLUSTER, NAMESPACE, PARTS};
@@ -78,7 +78,7 @@ impl Recorder {
                     expectations: expectations.clone(),
                     kustomizations: Vec::new(),
                     deployed: Arc::default(),
-                    confirm: true,
+                    freshness: Freshness::Fresh,
                     at: Timestamp::now(),
                 };
                 let observation = cluster.observe(&request).await;

@@ -15,7 +15,7 @@ use kube::{Api, Client};
 use rollout::{Expectation, Observation, Reachability};
 use serde_json::{Value, json};
 use stepgate::cluster::kubernetes::{Changes, Connection, ConnectionSource, KubernetesCluster, ManagementWatches};
-use stepgate::cluster::{Cluster as _, ObserveRequest};
+use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::{ApiServer, ApiServerOptions, isolated};
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
@@ -27,7 +27,7 @@ fn request(deployment: &str) -> ObserveRequest {
         expectations,
         kustomizations: Vec::new(),
         deployed: Arc::default(),
-        confirm: true,
+        freshness: Freshness::Fresh,
         at: Timestamp::now(),
     }
 }

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use rollout::{BackupReport, CommitId, Observation, RolloutId};
+use rollout::{BackupReport, CommitId, FluxObservation, Observation, RolloutId};
 use serde_json::json;
 
 pub use apply::{ApplyConflict, ApplyError};
@@ -146,6 +146,10 @@ impl Cluster for KubernetesCluster {
                 watched.follow(self, request).await;
             }
         })
+    }
+
+    fn told_of_flux(&self, request: &ObserveRequest) -> Option<FluxObservation> {
+        self.watched.as_ref()?.told_of_flux(request)
     }
 
     fn rest(&self) {

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rollout::FluxObservation;
+
 use super::connection::Connection;
 use super::watch::{Changes, Watches};
 use super::{KubernetesCluster, Own, observe};
@@ -78,6 +80,11 @@ impl Watched {
                 watches.follow(&connection, &self.cluster, own);
             }
         }
+    }
+
+    /// What the watches have told of Flux, which is in the management cluster.
+    pub(super) fn told_of_flux(&self, request: &ObserveRequest) -> Option<FluxObservation> {
+        self.management.watches.told_of_flux(&observe::kustomizations(request))
     }
 
     /// Nothing is waited for any more.

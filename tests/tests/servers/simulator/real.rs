@@ -12,7 +12,7 @@ use rollout::CommitId;
 use serde_json::{Value, json};
 use simulator::DesiredObject;
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{Cluster as _, FluxReference, ObserveRequest};
+use stepgate::cluster::{Cluster as _, FluxReference, Freshness, ObserveRequest};
 use tests::servers::manifests::{apply, kind_in, kind_of_cluster};
 use tests::servers::{
     ApiServer, ApiServerOptions, FLUX_NAMESPACE, FakeKubelet, FakeWebhooks, FleetRepository, Flux, Folder, GitServer,
@@ -192,7 +192,7 @@ impl Stand {
                 name: played.scenario.name.clone(),
             }],
             deployed: Arc::default(),
-            confirm: true,
+            freshness: Freshness::Fresh,
             at: now,
         };
         let observation = played.cluster.observe(&request).await;

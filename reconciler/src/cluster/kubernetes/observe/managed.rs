@@ -38,19 +38,29 @@ async fn served(connection: &Connection, reads: &Reads<'_>) -> Result<ServedVers
 }
 
 impl Reading<'_> {
-    /// Which versions the management cluster serves, and Flux' word of what it has applied.
-    pub(super) async fn flux(&mut self, connection: &Connection, reads: &Reads<'_>) -> Option<ServedVersions> {
-        let served = match served(connection, reads).await {
-            Ok(served) => served,
+    /// Which versions the management cluster serves.
+    pub(super) async fn served(&mut self, connection: &Connection, reads: &Reads<'_>) -> Option<ServedVersions> {
+        match served(connection, reads).await {
+            Ok(served) => Some(served),
             Err(error) => {
                 self.unreachable = Some(error.to_string());
-                return None;
+                None
             }
-        };
-        if !reads.kustomizations.is_empty() {
-            self.kustomizations(connection, &served, reads).await;
         }
-        Some(served)
+    }
+
+    /// Flux' word of what it has applied.
+    pub(super) async fn flux(
+        &self,
+        connection: &Connection,
+        served: Option<&ServedVersions>,
+        reads: &Reads<'_>,
+    ) -> Self {
+        let mut part = self.part();
+        if let Some(served) = served.filter(|_| !reads.kustomizations.is_empty()) {
+            part.kustomizations(connection, served, reads).await;
+        }
+        part
     }
 
     /// EKS Anywhere's word, then Cluster API's, then the nodes that follow from it.

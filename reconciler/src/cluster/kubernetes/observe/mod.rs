@@ -6,7 +6,7 @@ mod own;
 mod presence;
 mod reads;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt as _};
 use kube::core::DynamicObject;
@@ -18,34 +18,37 @@ use super::error::RequestError;
 use super::kind::Kind;
 use super::request::ServedVersions;
 use super::{Applied, KubernetesCluster};
-use crate::cluster::{DeployedObjects, FluxReference, ObserveRequest, objects};
+use crate::cluster::{DeployedObjects, FluxReference, Freshness, ObserveRequest, objects};
 
 /// Requests under way at once to one server.
 const CONCURRENT: usize = 8;
+
+/// The Kustomizations that a request looks at.
+pub(super) fn kustomizations(request: &ObserveRequest) -> BTreeSet<FluxReference> {
+    Reads::of(request).kustomizations
+}
 
 /// Reads the cluster. Every read is a fresh GET or LIST without a `resourceVersion`, which the server answers from etcd.
 pub(super) async fn observe(cluster: &KubernetesCluster, request: &ObserveRequest) -> Observation {
     let reads = Reads::of(request);
     let mut reading = Reading::new(request);
-    // What causes something is read before what it causes: whoever says "done" is then followed by what was done, never by what was there
-    // before. Flux is the cause of everything else; what follows from it in several ways is read at once.
-    let served = if reads.needs_management() { reading.flux(&cluster.management, &reads).await } else { None };
-    let own = if reads.needs_own() && reading.unreachable.is_none() {
-        match cluster.own.connect(&cluster.management).await {
-            Ok(connection) => Some(connection),
-            Err(error) => {
-                reading.unreachable = Some(error.to_string());
-                None
+    let served = if reads.needs_management() { reading.served(&cluster.management, &reads).await } else { None };
+    if reading.unreachable.is_none() {
+        // Flux is the cause of everything else; what follows from it in several ways is read at once.
+        match request.freshness {
+            Freshness::Told | Freshness::Fresh => {
+                reading.add(reading.flux(&cluster.management, served.as_ref(), &reads).await);
+                if reading.unreachable.is_none() {
+                    reading.add(reading.followers(cluster, served.as_ref(), &reads).await);
+                }
+            }
+            Freshness::Again => {
+                let flux = reading.flux(&cluster.management, served.as_ref(), &reads);
+                let (flux, followers) = futures::join!(flux, reading.followers(cluster, served.as_ref(), &reads));
+                reading.add(flux);
+                reading.add(followers);
             }
         }
-    } else {
-        None
-    };
-    if reading.unreachable.is_none() {
-        let machines = reading.machines(&cluster.management, served.as_ref(), own.as_ref(), &reads);
-        let (machines, own) = futures::join!(machines, reading.own(own.as_ref(), &reads));
-        reading.add(machines);
-        own.into_iter().for_each(|part| reading.add(part));
     }
     let Reading { mut observation, unreachable, .. } = reading;
     if let Some(reason) = unreachable {
@@ -74,6 +77,24 @@ impl<'a> Reading<'a> {
     /// A part of this reading, with nothing in it yet.
     fn part(&self) -> Self {
         Self { observation: Observation::empty(self.observation.read_at), deployed: self.deployed, unreachable: None }
+    }
+
+    /// What follows from Flux' work: machines, and what is in the cluster itself.
+    async fn followers(&self, cluster: &KubernetesCluster, served: Option<&ServedVersions>, reads: &Reads<'_>) -> Self {
+        let mut part = self.part();
+        let own = if reads.needs_own() { Some(cluster.own.connect(&cluster.management).await) } else { None };
+        let own = match own.transpose() {
+            Ok(own) => own,
+            Err(error) => {
+                part.unreachable = Some(error.to_string());
+                return part;
+            }
+        };
+        let machines = part.machines(&cluster.management, served, own.as_ref(), reads);
+        let (machines, own) = futures::join!(machines, part.own(own.as_ref(), reads));
+        part.add(machines);
+        own.into_iter().for_each(|own| part.add(own));
+        part
     }
 
     /// Takes over what a part has found. What was not asked for in a part is empty there.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::KubernetesCluster;
 use super::server::{ApiServer, Script};
-use crate::cluster::{Cluster as _, ObserveRequest};
+use crate::cluster::{Cluster as _, Freshness, ObserveRequest};
 
 const CAPI: &str = "/apis/cluster.x-k8s.io/v1beta2";
 const KCP: &str = "/apis/controlplane.cluster.x-k8s.io/v1beta2/kubeadmcontrolplanes";
@@ -100,7 +100,7 @@ fn request(expectations: Vec<Expectation>) -> ObserveRequest {
         expectations,
         kustomizations: Vec::new(),
         deployed: std::sync::Arc::default(),
-        confirm: true,
+        freshness: Freshness::Fresh,
         at: "2026-03-01T12:00:00Z".parse().unwrap(),
     }
 }

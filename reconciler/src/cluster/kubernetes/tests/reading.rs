@@ -272,6 +272,23 @@ async fn causes_are_read_before_what_they_cause() {
     assert!(places.is_sorted(), "{order:?} {places:?} {:?}", server.lines());
 }
 
+/// Who said "done" did so in the reading before: nothing waits for saying it once more.
+#[tokio::test]
+async fn what_is_asked_for_again_is_asked_for_at_once() {
+    let kustomization = "GET /apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/capi";
+    let flux = Expectation::Flux { namespace: "flux-system".into(), kustomizations: vec!["capi".into()] };
+    for (freshness, expected) in [(Freshness::Fresh, false), (Freshness::Again, true)] {
+        let script = Script::default().serves(&[("kustomize.toolkit.fluxcd.io/v1", &[])]);
+        let server = ApiServer::start(script.on(kustomization, Answer::Silence)).await;
+        let cluster = KubernetesCluster::management(server.connection(), PathBuf::from("/nonexistent"));
+        let request = ObserveRequest { freshness, ..request(vec![flux.clone(), deployment()]) };
+        let observation = cluster.observe(&request).await;
+        assert!(unreachable(&observation).contains("get Kustomization flux-system/capi"), "{observation:?}");
+        let lines = server.lines();
+        assert_eq!(lines.iter().any(|line| line.contains("/deployments/")), expected, "{lines:?}");
+    }
+}
+
 #[tokio::test]
 async fn machines_whose_infrastructure_cannot_be_read_are_not_read() {
     let member = json!({"metadata": {"name": "m", "namespace": "n", "ownerReferences": [

@@ -1,12 +1,14 @@
 //! Watches: which clusters have changed since they were read last.
 //!
-//! Nothing is decided on what a watch says. It only tells that a fresh reading is worth its cost now, so what is kept of an object is
-//! the digest of the fields that gates read: a heartbeat or an annotation of a leader is no change.
+//! No gate passes on what a watch says. It tells that a fresh reading is worth its cost now, so what is kept of an object is the digest of
+//! the fields that gates read: a heartbeat or an annotation of a leader is no change. Of Flux its last words are kept too, which tell whether
+//! there is anything to wait for.
 
 mod digest;
+mod flux;
 mod interest;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,12 +17,15 @@ use kube::Api;
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
+use rollout::FluxObservation;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use self::flux::Word;
 pub(super) use self::interest::{Filter, Interest};
 use self::interest::{Interests, topic};
 use super::connection::Connection;
+use crate::cluster::FluxReference;
 
 /// How long one watch lasts before the server is asked anew, in seconds; the next one goes on where it ended.
 const WATCH_SECONDS: u32 = 290;
@@ -88,10 +93,21 @@ pub(super) struct Watches {
 #[derive(Debug, Default)]
 struct State {
     interests: Interests,
-    /// By resource, then by namespace and name: the digest of what gates read.
-    seen: HashMap<String, HashMap<ObjectKey, u64>>,
+    seen: Seen,
     /// Resources of which this server's events cannot be read: trying again would not help.
     unreadable: HashSet<String>,
+}
+
+/// By resource, then by namespace and name.
+type Seen = HashMap<String, HashMap<ObjectKey, SeenObject>>;
+
+/// What is kept of an object.
+#[derive(Debug)]
+struct SeenObject {
+    /// Of what gates read.
+    digest: u64,
+    /// Of an object of Flux that somebody looks at.
+    word: Option<Box<Word>>,
 }
 
 /// Namespace and name.
@@ -135,6 +151,11 @@ impl Watches {
             }
             is_wanted
         });
+    }
+
+    /// What was told of these Kustomizations and of their sources; none where something of it was not.
+    pub(super) fn told_of_flux(&self, kustomizations: &BTreeSet<FluxReference>) -> Option<FluxObservation> {
+        flux::told(&self.state().seen, kustomizations)
     }
 
     /// How many objects are known of.
@@ -254,12 +275,12 @@ impl State {
     fn applied(&mut self, topic: &str, resource: &ApiResource, object: &DynamicObject, changes: &Changes) {
         // What nobody looks at is kept too: whoever comes to look at it is then told when it goes, and of no heartbeat.
         let digest = digest::of(resource, object);
-        let known = self.seen.entry(topic.to_owned()).or_default().insert(key(object), digest);
-        if known != Some(digest) {
-            self.interests
-                .in_object(topic, object)
-                .into_iter()
-                .for_each(|cluster| changes.note(cluster, extent(topic)));
+        let clusters = self.interests.in_object(topic, object);
+        let word = Word::of(resource, object).filter(|_| !clusters.is_empty()).map(Box::new);
+        let seen = SeenObject { digest, word };
+        let known = self.seen.entry(topic.to_owned()).or_default().insert(key(object), seen);
+        if known.is_none_or(|known| known.digest != digest) {
+            clusters.into_iter().for_each(|cluster| changes.note(cluster, extent(topic)));
         }
     }
 

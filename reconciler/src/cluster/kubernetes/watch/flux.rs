@@ -1,0 +1,146 @@
+//! What watches have told of Flux: the last words of those Kustomizations and sources that somebody looks at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::core::{ApiResource, DynamicObject};
+use rollout::{FluxKustomization, FluxObservation, FluxSource};
+
+use super::super::kind::{GIT_REPOSITORY, KUSTOMIZATION, Kind, OCI_REPOSITORY};
+use super::super::observe::source_of;
+use super::{Seen, topic};
+use crate::cluster::{FluxReference, objects};
+
+/// The last word of an object of Flux.
+#[derive(Debug)]
+pub(super) enum Word {
+    /// A Kustomization, with its source and the kind of that.
+    Kustomization(FluxKustomization, Option<(FluxReference, String)>),
+    /// A source.
+    Source(FluxSource),
+}
+
+impl Word {
+    /// What this object says; none where it is no Kustomization and no source.
+    pub(super) fn of(resource: &ApiResource, object: &DynamicObject) -> Option<Self> {
+        let is = |kind: &Kind| (resource.group.as_str(), resource.kind.as_str()) == (kind.group, kind.kind);
+        if is(&KUSTOMIZATION) {
+            Some(Self::Kustomization(objects::kustomization(object), source_of(object)))
+        } else if is(&GIT_REPOSITORY) || is(&OCI_REPOSITORY) {
+            Some(Self::Source(objects::source(object)))
+        } else {
+            None
+        }
+    }
+}
+
+/// What was told of these Kustomizations and of their sources; none where something of it was not.
+pub(super) fn told(seen: &Seen, kustomizations: &BTreeSet<FluxReference>) -> Option<FluxObservation> {
+    let mut told = FluxObservation::default();
+    let mut sources = BTreeMap::new();
+    for reference in kustomizations {
+        let Word::Kustomization(word, source) = word(seen, &KUSTOMIZATION, reference)? else { return None };
+        told.kustomizations.push(word.clone());
+        sources.extend(source.clone());
+    }
+    for (reference, kind) in sources {
+        let kind = if kind == OCI_REPOSITORY.kind { &OCI_REPOSITORY } else { &GIT_REPOSITORY };
+        let Word::Source(word) = word(seen, kind, &reference)? else { return None };
+        told.sources.push(word.clone());
+    }
+    Some(told)
+}
+
+/// In the preferred one of the versions that are watched.
+fn word<'a>(seen: &'a Seen, kind: &Kind, reference: &FluxReference) -> Option<&'a Word> {
+    let key = (reference.namespace.as_str().into(), reference.name.as_str().into());
+    let topics = kind.versions.iter().map(|version| topic(&kind.resource(version)));
+    topics.filter_map(|topic| seen.get(&topic)?.get(&key)?.word.as_deref()).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::super::{Changes, Filter, Interest, State};
+    use super::*;
+
+    /// Watches of Flux' objects for one cluster that looks at the Kustomization `capi`.
+    struct Watched {
+        state: State,
+        changes: Arc<Changes>,
+    }
+
+    impl Watched {
+        fn new() -> Self {
+            let mut state = State::default();
+            let mut interest = Interest::default();
+            interest.add(KUSTOMIZATION.resource("v1"), Filter::named([("flux-system", "capi")]));
+            interest.add(GIT_REPOSITORY.resource("v1"), Filter::All);
+            state.interests.set("prod", interest);
+            Self { state, changes: Arc::default() }
+        }
+
+        fn applied(&mut self, kind: &Kind, name: &str, more: Value) {
+            let resource = kind.resource("v1");
+            let object = object(&resource, name, more);
+            self.state.applied(&topic(&resource), &resource, &object, &self.changes);
+        }
+
+        fn deleted(&mut self, kind: &Kind, name: &str) {
+            let resource = kind.resource("v1");
+            self.state.deleted(&topic(&resource), &object(&resource, name, json!({})), &self.changes);
+        }
+
+        /// Which commit was fetched and which applied, as far as it was told.
+        fn told(&self, name: &str) -> Option<[Option<String>; 2]> {
+            let reference = FluxReference { namespace: "flux-system".to_owned(), name: name.to_owned() };
+            let told = told(&self.state.seen, &BTreeSet::from([reference]))?;
+            let [source] = told.sources.as_slice() else { panic!("{told:?}") };
+            let [kustomization] = told.kustomizations.as_slice() else { panic!("{told:?}") };
+            let commits = [&source.artifact_revision, &kustomization.last_applied_revision];
+            Some(commits.map(|commit| commit.as_ref().map(|commit| commit.as_str()[..2].to_owned())))
+        }
+    }
+
+    fn object(resource: &ApiResource, name: &str, more: Value) -> DynamicObject {
+        DynamicObject::new(name, resource).within("flux-system").data(more)
+    }
+
+    fn kustomization(applied: &str) -> Value {
+        json!({"spec": {"sourceRef": {"kind": "GitRepository", "name": "fleet"}},
+            "status": {"lastAppliedRevision": format!("deploy@sha1:{}", applied.repeat(20))}})
+    }
+
+    fn source(fetched: &str) -> Value {
+        json!({"status": {"artifact": {"revision": format!("deploy@sha1:{}", fetched.repeat(20))}}})
+    }
+
+    #[test]
+    fn the_last_words_of_what_somebody_looks_at_are_kept_with_those_of_its_source() {
+        let mut watched = Watched::new();
+        watched.applied(&KUSTOMIZATION, "capi", kustomization("aa"));
+        assert_eq!(watched.told("capi"), None, "its source was not told of");
+        watched.applied(&GIT_REPOSITORY, "fleet", source("aa"));
+        watched.applied(&KUSTOMIZATION, "other", kustomization("aa"));
+        let both = |fetched: &str, applied: &str| Some([fetched, applied].map(|commit| Some(commit.to_owned())));
+        assert_eq!((watched.told("capi"), watched.told("other")), (both("aa", "aa"), None));
+        watched.applied(&GIT_REPOSITORY, "fleet", source("bb"));
+        assert_eq!(watched.told("capi"), both("bb", "aa"));
+        watched.applied(&KUSTOMIZATION, "capi", kustomization("bb"));
+        assert_eq!(watched.told("capi"), both("bb", "bb"));
+        watched.deleted(&GIT_REPOSITORY, "fleet");
+        assert_eq!(watched.told("capi"), None);
+    }
+
+    #[test]
+    fn what_nobody_looks_at_any_more_is_not_kept_up_to_date_and_so_not_at_all() {
+        let mut watched = Watched::new();
+        watched.applied(&GIT_REPOSITORY, "fleet", source("aa"));
+        watched.applied(&KUSTOMIZATION, "capi", kustomization("aa"));
+        watched.state.interests.remove("prod");
+        watched.applied(&KUSTOMIZATION, "capi", kustomization("bb"));
+        assert_eq!(watched.told("capi"), None);
+    }
+}
