@@ -268,7 +268,7 @@ pub fn watch(arguments: &[String]) -> anyhow::Result<()> {
                 at: Timestamp::now(),
             };
             if number == 0 {
-                own.follow(&request).await;
+                own.follow(&request, &[]).await;
                 let observation = own.observe(&request).await;
                 let (verdict, _) =
                     workers_gate(&expectation, &observation, &StagePolicy::default(), &GateHistory::default());
@@ -279,7 +279,7 @@ pub fn watch(arguments: &[String]) -> anyhow::Result<()> {
             followed.push((own, request));
         }
         for (own, request) in &followed {
-            own.follow(request).await;
+            own.follow(request, &[]).await;
         }
         while watches.objects() < CLUSTERS * MACHINES_EACH {
             // Nobody is told of an object that has not changed.

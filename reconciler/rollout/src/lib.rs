@@ -60,7 +60,10 @@ pub use rules::{
 };
 pub use stage::{InvalidStage, StageId, StageName};
 pub use step::{approval_rules, approval_scope, approval_verdict, exhausted};
-pub use step::{confirming, expected_of_flux, first_read, may_read_first, record, step, waits_for_flux};
+pub use step::{
+    concerning_running_gate, confirming, expected_of_flux, first_read, may_read_first, record, running_gate, step,
+    waits_for_flux, waits_for_gate,
+};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay};
 pub use world::{ForeignChange, Pause, Prerequisite, World};

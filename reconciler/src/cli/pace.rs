@@ -9,7 +9,7 @@ const SHARE: u32 = 5;
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// The shortest and the longest rest.
-const REST_AT_LEAST: Duration = Duration::from_millis(10);
+const REST_AT_LEAST: Duration = Duration::from_millis(2);
 const REST_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Lets passes follow each other without delay as long as they are few, and rests between them when clusters change without a pause.

@@ -194,9 +194,9 @@ pub trait Cluster: Send + Sync {
     /// Reads everything that the request's expectations look at. What cannot be read is unreachable or unread, with the reason.
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation>;
 
-    /// From now on changes of what this request looks at are told, as far as this cluster tells of any. A change is a reason to read, never
-    /// one to decide.
-    fn follow<'a>(&'a self, _: &'a ObserveRequest) -> BoxFuture<'a, ()> {
+    /// From now on changes of what this request looks at are told, as far as this cluster tells of any, and apart from others those of what only
+    /// these of its expectations look at, which are the running gate's. A change is a reason to read, never one to decide.
+    fn follow<'a>(&'a self, _: &'a ObserveRequest, _: &'a [Expectation]) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 

@@ -1,14 +1,14 @@
-//! A glance at Flux: while it has not applied what a gate waits for, reading everything else decides nothing.
+//! A glance at Flux, and then at the running gate: while that waits for something, reading everything else decides nothing.
 //!
-//! Architecture Invariant: a glance lets no gate pass or fail. Where Flux is done, where something else has changed, where a gate has failed, and
-//! after a while in any case, everything is read. What was read of everything else a short while before, with what the glance sees, counts
+//! Architecture Invariant: a glance lets no gate pass or fail. Where the gate holds, where something else has changed, where a gate has failed, and
+//! after a while in any case, more is read. What was read of everything else a short while before, with what the glance sees, counts
 //! as the first of the reads in which a gate holds. The last one, on which it passes, reads everything anew that this gate looks at; the
 //! stages before it, which have passed, are judged by what was read of them that short while before.
 
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use rollout::{Observation, World};
+use rollout::{GateHistory, Observation, Reason, StageId, World};
 
 use super::Controller;
 use super::planner::ClusterView;
@@ -28,11 +28,11 @@ pub(super) fn until(now: Timestamp) -> Option<Timestamp> {
     now.checked_add(LONGEST).ok()
 }
 
-/// What a glance at Flux comes to.
+/// What a glance comes to.
 pub(super) enum Glance {
     /// There is nothing to decide yet; when to look again.
     Waits(ClusterOutcome, Timestamp),
-    /// With what was read of everything else before, the running gate holds.
+    /// With what was read of everything else before, the running gate may hold.
     First(Readings),
     /// Everything is to be read.
     Nothing,
@@ -44,7 +44,7 @@ impl Controller {
         self.clusters.changes().and_then(|_| until(self.clock.now()))
     }
 
-    /// What Flux alone tells of the running gate.
+    /// What Flux alone tells of the running gate, and then what that gate expects.
     pub(super) async fn glance(
         &self,
         view: &ClusterView,
@@ -66,16 +66,52 @@ impl Controller {
             None => cluster.observe(&request).await,
         };
         let now = self.clock.now();
-        if let Some((stage, reason, deadline)) = rollout::waits_for_flux(world, &observation, now) {
-            let early = memory.readings.as_before_flux().is_none() && rollout::may_read_first(world);
+        if let Some(waiting) = rollout::waits_for_flux(world, &observation, now) {
+            let early = !memory.readings.is_from_before() && rollout::may_read_first(world);
             let until = if early { until.min(now.checked_add(FIRST).unwrap_or(until)) } else { until };
-            self.remember(&view.name, |memory| memory.glances = Some(until));
-            let next = deadline.map_or(until, |deadline| deadline.min(until));
-            return Glance::Waits(ClusterOutcome::Waiting { stage: Some(stage), reason, until: deadline }, next);
+            return self.waits(view, world, waiting, until);
         }
-        let Readings::BeforeFlux(whole) = memory.readings else { return Glance::Nothing };
-        let read = rollout::first_read(world, &whole, &observation.flux, now);
-        read.map_or(Glance::Nothing, |read| Glance::First(Readings::First { read: Arc::new(read), whole }))
+        match memory.readings {
+            Readings::BeforeFlux(whole) => match rollout::first_read(world, &whole, &observation.flux, now) {
+                Some(read) => Glance::First(Readings::First { read: Arc::new(read), rest: None, whole }),
+                None => Glance::Nothing,
+            },
+            Readings::BeforeGate(whole) if request.at.duration_since(whole.read_at) <= LONGEST => {
+                let Some((expectations, rest)) = rollout::running_gate(world, &whole, &observation.flux, now) else {
+                    return Glance::Nothing;
+                };
+                let read = cluster.observe(&ObserveRequest { expectations, ..request }).await;
+                match rollout::waits_for_gate(world, &read, self.clock.now()) {
+                    Some(waiting) => self.waits(view, world, waiting, until),
+                    None => Glance::First(Readings::First { read: Arc::new(read), rest: Some(Arc::new(rest)), whole }),
+                }
+            }
+            Readings::BeforeGate(_)
+            | Readings::Nothing
+            | Readings::Whole(_)
+            | Readings::First { .. }
+            | Readings::Confirming { .. } => Glance::Nothing,
+        }
+    }
+
+    /// There is nothing to decide yet.
+    fn waits(
+        &self,
+        view: &ClusterView,
+        world: &World,
+        (stage, reason, deadline): (StageId, Reason, Option<Timestamp>),
+        until: Timestamp,
+    ) -> Glance {
+        self.remember(&view.name, |memory| {
+            memory.glances = Some(until);
+            // A read in which the gate held does not count any more, now that it was seen to wait. A soak is broken by whole readings alone: Flux says
+            // that it is at work whenever it looks whether there is any.
+            if rollout::may_read_first(world) {
+                memory.history = GateHistory::default();
+            }
+        });
+        let next = deadline.map_or(until, |deadline| deadline.min(until));
+        Glance::Waits(ClusterOutcome::Waiting { stage: Some(stage), reason, until: deadline }, next)
     }
 
     /// What the running gate expects, read anew after a reading in which it held; none where everything is to be read.

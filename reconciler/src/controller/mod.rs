@@ -171,8 +171,10 @@ impl Controller {
         for (name, extent) in self.clusters.changes().map(Changes::take).unwrap_or_default() {
             if let Ok(name) = name.parse::<ClusterName>() {
                 self.remember(&name, |memory| match extent {
-                    Extent::Flux => {
-                        memory.readings = std::mem::take(&mut memory.readings).before_flux();
+                    Extent::Flux | Extent::Gate => {
+                        let readings = std::mem::take(&mut memory.readings);
+                        let is_flux = extent == Extent::Flux;
+                        memory.readings = if is_flux { readings.before_flux() } else { readings.before_gate() };
                         memory.glances = memory.glances.or_else(|| glance::until(now));
                     }
                     Extent::More => memory.forget_reading(None),

@@ -46,7 +46,7 @@ impl Controller {
                 let freshness = if confirm { Freshness::Fresh } else { Freshness::Told };
                 let request = request(view, world, freshness, now);
                 // First the watches: what changes after the reading is told, and nothing in between is missed.
-                cluster.follow(&request).await;
+                cluster.follow(&request, &rollout::concerning_running_gate(world)).await;
                 let readings = match self.glance(view, world, cluster.as_ref(), &request).await {
                     Glance::Waits(outcome, next) => {
                         pass.outcome = outcome;

@@ -14,14 +14,18 @@ pub(super) enum Readings {
     Whole(Arc<Observation>),
     /// Everything, and nothing is known to have changed since but what Flux says.
     BeforeFlux(Arc<Observation>),
-    /// The same with what Flux says by now: the first of the reads in which a gate holds.
+    /// Everything, and nothing is known to have changed since but that and what the running gate alone looks at.
+    BeforeGate(Arc<Observation>),
+    /// The first of the reads in which a gate holds.
     First {
-        /// It.
+        /// Everything, with what Flux says by now; or what the running gate expects, read anew.
         read: Arc<Observation>,
-        /// The whole reading that it is made of.
+        /// What the stages before are judged by, where that is something else.
+        rest: Option<Arc<Observation>>,
+        /// The whole reading that either is made of.
         whole: Arc<Observation>,
     },
-    /// What the running gate expects, read anew.
+    /// What the running gate expects, read anew after such a first read or a whole one.
     Confirming {
         /// It.
         read: Arc<Observation>,
@@ -39,7 +43,20 @@ impl Readings {
     /// Flux has said something since.
     pub(super) fn before_flux(self) -> Self {
         match self {
-            Self::Whole(whole) | Self::BeforeFlux(whole) | Self::First { whole, .. } => Self::BeforeFlux(whole),
+            Self::Whole(whole) | Self::BeforeFlux(whole) | Self::First { whole, rest: None, .. } => {
+                Self::BeforeFlux(whole)
+            }
+            Self::BeforeGate(whole) | Self::First { whole, rest: Some(_), .. } => Self::BeforeGate(whole),
+            Self::Nothing | Self::Confirming { .. } => Self::Nothing,
+        }
+    }
+
+    /// What the running gate looks at has changed since.
+    pub(super) fn before_gate(self) -> Self {
+        match self {
+            Self::Whole(whole) | Self::BeforeFlux(whole) | Self::BeforeGate(whole) | Self::First { whole, .. } => {
+                Self::BeforeGate(whole)
+            }
             Self::Nothing | Self::Confirming { .. } => Self::Nothing,
         }
     }
@@ -47,7 +64,7 @@ impl Readings {
     /// What gates are asked about.
     pub(super) fn observation(&self) -> Option<&Observation> {
         match self {
-            Self::Nothing | Self::BeforeFlux(_) => None,
+            Self::Nothing | Self::BeforeFlux(_) | Self::BeforeGate(_) => None,
             Self::Whole(read) | Self::First { read, .. } | Self::Confirming { read, .. } => Some(read),
         }
     }
@@ -55,24 +72,26 @@ impl Readings {
     /// What the gates of the stages before are asked about, where that is something else.
     pub(super) fn rest(&self) -> Option<&Observation> {
         match self {
+            Self::First { rest, .. } => rest.as_deref(),
             Self::Confirming { rest, .. } => Some(rest),
-            Self::Nothing | Self::Whole(_) | Self::BeforeFlux(_) | Self::First { .. } => None,
+            Self::Nothing | Self::Whole(_) | Self::BeforeFlux(_) | Self::BeforeGate(_) => None,
         }
     }
 
-    /// A reading that speaks of everything, which one of the running gate alone may follow.
+    /// What the stages before are judged by while the running gate alone is read.
     pub(super) fn before_confirming(self) -> Option<Arc<Observation>> {
         match self {
+            Self::First { rest: Some(rest), .. } => Some(rest),
             Self::Whole(read) | Self::First { read, .. } => Some(read),
-            Self::Nothing | Self::BeforeFlux(_) | Self::Confirming { .. } => None,
+            Self::Nothing | Self::BeforeFlux(_) | Self::BeforeGate(_) | Self::Confirming { .. } => None,
         }
     }
 
-    /// A reading of everything, from before Flux has said something.
-    pub(super) fn as_before_flux(&self) -> Option<&Observation> {
+    /// Whether it is a reading of everything, from before something has changed of which that can be told apart.
+    pub(super) fn is_from_before(&self) -> bool {
         match self {
-            Self::BeforeFlux(whole) => Some(whole),
-            Self::Nothing | Self::Whole(_) | Self::First { .. } | Self::Confirming { .. } => None,
+            Self::BeforeFlux(_) | Self::BeforeGate(_) => true,
+            Self::Nothing | Self::Whole(_) | Self::First { .. } | Self::Confirming { .. } => false,
         }
     }
 }

@@ -11,7 +11,7 @@ use super::scene::Scene;
 use crate::measure::run as command;
 
 /// How long anything may take before the benchmark gives up.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A stage that is there next.
 pub(super) struct Next {

@@ -245,3 +245,43 @@ fn what_watches_tell_of_flux_is_looked_at_in_the_place_of_a_request() {
     }
     panic!("Flux is never done: {}", scene.said());
 }
+
+#[test]
+fn what_the_running_gate_looks_at_is_read_alone_when_it_has_changed() {
+    let scene = Scene::of(fleet_without_soak());
+    scene.commit_first();
+    assert_eq!(scene.pass_after(0), [Act::Glance]);
+    assert_eq!(scene.pass_after(1), [Act::Observe]);
+    let mut waited = false;
+    for second in 1..200 {
+        scene.changes.note(CLUSTER, Extent::Gate);
+        let read = scene.pass_after(1);
+        match read.as_slice() {
+            [Act::Glance] => assert!(!waited, "Flux is done"),
+            // It is seen to wait for its workloads.
+            [Act::Glance, Act::Confirm] => waited = true,
+            // What was read of the rest is too old by now.
+            [Act::Observe] | [Act::Glance, Act::Observe] => assert!(second >= 28, "{second}"),
+            // Two readings of it let it pass.
+            [Act::Glance, Act::Confirm, Act::Confirm, Act::Glance] => {
+                assert!(waited);
+                return;
+            }
+            _ => panic!("after {second} s: {read:?}: {}", scene.said()),
+        }
+    }
+    panic!("the gate never passes: {}", scene.said());
+}
+
+#[test]
+fn what_else_changes_makes_everything_be_read_also_while_a_gate_is_looked_at_alone() {
+    let scene = Scene::of(fleet_without_soak());
+    scene.commit_first();
+    assert_eq!(scene.pass_after(0), [Act::Glance]);
+    assert_eq!(scene.pass_after(1), [Act::Observe]);
+    scene.changes.note(CLUSTER, Extent::Gate);
+    assert_eq!(scene.pass_after(1), [Act::Glance]);
+    scene.changes.note(CLUSTER, Extent::More);
+    scene.changes.note(CLUSTER, Extent::Gate);
+    assert_eq!(scene.pass_after(1), [Act::Observe]);
+}

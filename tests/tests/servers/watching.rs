@@ -79,7 +79,7 @@ fn only_what_gates_read_is_told_and_nothing_is_missed_while_the_server_is_away()
         let follow = async |name: &str| {
             let cluster = KubernetesCluster::management(connection(&server).await?, folder.path().join(name));
             let cluster = cluster.watched(name, &watches);
-            cluster.follow(&request(name)).await;
+            cluster.follow(&request(name), &[]).await;
             anyhow::Ok(cluster)
         };
         // One watch tells of both, in order: when the last change is told, all before it are.

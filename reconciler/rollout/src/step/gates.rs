@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::deploy::DeployHead;
 use crate::expectation::Expectation;
 use crate::gate::Gate;
+use crate::history::GateHistory;
 use crate::identifier::{ClusterName, RolloutId};
 use crate::ledger::{Ledger, LedgerState, StageRecord};
+use crate::observation::Observation;
 use crate::plan::{Plan, StagePlan, StageState};
 use crate::policy::StagePolicy;
 use crate::stage::{StageId, StageName};
-use crate::verdict::{Binding, Reason};
+use crate::verdict::{Binding, GateVerdict, Reason};
 use crate::world::World;
 
 /// A gate with the values it needs.
@@ -37,6 +41,17 @@ impl OwnedGate {
     /// Why the gate of a stage before the running one waits.
     pub(super) fn still(&self, reason: Reason) -> Reason {
         Reason { message: format!("{} ({} has to hold still)", reason.message, self.stage), ..reason }
+    }
+
+    /// What it waits for in this reading; none where it holds or has failed.
+    pub(super) fn waits(self, read: &Observation, now: Timestamp) -> Option<(StageId, Reason, Option<Timestamp>)> {
+        if self.as_gate().held(read, now).is_some() {
+            return None;
+        }
+        match self.as_gate().evaluate(Some(read), &GateHistory::default(), now) {
+            GateVerdict::Wait { reason, until } => Some((self.stage, reason, until)),
+            GateVerdict::Pass { .. } | GateVerdict::Fail { .. } => None,
+        }
     }
 
     fn of(plan: &Plan, stage: &StagePlan, binding: Option<Binding>) -> Self {

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 
 use crate::expectation::Expectation;
-use crate::history::GateHistory;
 use crate::ledger::{Ledger, LedgerState};
 use crate::observation::{FluxKustomization, FluxObservation, Observation};
 use crate::plan::Plan;
@@ -28,13 +27,9 @@ pub fn waits_for_flux(
     flux: &Observation,
     now: Timestamp,
 ) -> Option<(StageId, Reason, Option<Timestamp>)> {
-    let owned = gate(world)?;
-    let gate = owned.as_gate();
-    if gate.held(flux, now).is_none() {
-        return match gate.evaluate(Some(flux), &GateHistory::default(), now) {
-            GateVerdict::Wait { reason, until } => Some((owned.stage, reason, until)),
-            GateVerdict::Pass { .. } | GateVerdict::Fail { .. } => None,
-        };
+    let gate = gate(world)?;
+    if gate.as_gate().held(flux, now).is_none() {
+        return gate.waits(flux, now);
     }
     earlier_of_flux(world).find_map(|gate| match gate.as_gate().evaluate_once(flux, now) {
         GateVerdict::Wait { reason, until } => Some((gate.stage.clone(), gate.still(reason), until)),
@@ -50,6 +45,12 @@ pub fn waits_for_flux(
 #[must_use]
 pub fn first_read(world: &World, whole: &Observation, flux: &FluxObservation, now: Timestamp) -> Option<Observation> {
     let gate = taking_first_reads(world)?;
+    let read = with_flux(whole, flux);
+    gate.as_gate().held(&read, now).map(|_| read)
+}
+
+/// A reading of everything, with what Flux says by now.
+pub(super) fn with_flux(whole: &Observation, flux: &FluxObservation) -> Observation {
     let mut read = whole.clone();
     for source in &flux.sources {
         read.flux.sources.retain(|known| (&known.namespace, &known.name) != (&source.namespace, &source.name));
@@ -61,7 +62,7 @@ pub fn first_read(world: &World, whole: &Observation, flux: &FluxObservation, no
     }
     read.flux.sources.extend(flux.sources.iter().cloned());
     read.flux.kustomizations.extend(flux.kustomizations.iter().cloned());
-    gate.as_gate().held(&read, now).map(|_| read)
+    read
 }
 
 /// Whether a reading from while Flux is at work may become the first read of the running gate.
@@ -107,7 +108,7 @@ fn running(world: &World) -> Option<OwnedGate> {
 }
 
 /// The plan that is carried out, with its ledger.
-fn plan(world: &World) -> Option<(&Plan, &Ledger)> {
+pub(super) fn plan(world: &World) -> Option<(&Plan, &Ledger)> {
     let ledger = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running)?;
     let own = world.running.as_ref().filter(|plan| plan.running && plan.digest == ledger.plan);
     Some((if world.plan.running { &world.plan } else { own.unwrap_or(&world.plan) }, ledger))

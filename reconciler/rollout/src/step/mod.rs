@@ -35,7 +35,7 @@ use crate::world::World;
 
 pub use advance::exhausted;
 pub use approval::{rules as approval_rules, scope as approval_scope, verdict as approval_verdict};
-pub use confirming::confirming;
+pub use confirming::{concerning_running_gate, confirming, running_gate, waits_for_gate};
 pub use glance::{expected_of_flux, first_read, may_read_first, waits_for_flux};
 
 use opening::Opening;

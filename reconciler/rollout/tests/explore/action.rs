@@ -2,7 +2,7 @@
 
 use rollout::{
     BackupReport, ConditionStatus, Effect, Expectation, FluxKustomization, GateHistory, Observation, Reachability,
-    StageTrailer, conditions, confirming, record,
+    StageTrailer, conditions, confirming, record, running_gate,
 };
 
 use super::model::{LATE, Model, STAGES, Versions, digest, time, tree};
@@ -14,7 +14,9 @@ pub enum Action {
     FluxApplies,
     RollsOut,
     Read,
-    /// The running gate's own objects and Flux are read, over whatever was read before.
+    /// The running gate's own objects and Flux are read, over whatever was read of everything before.
+    ReadGate,
+    /// The same, after a reading in which that gate held.
     Confirm,
     Decide,
     Push,
@@ -36,10 +38,11 @@ pub enum Action {
 }
 
 impl Action {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::FluxApplies,
         Self::RollsOut,
         Self::Read,
+        Self::ReadGate,
         Self::Confirm,
         Self::Decide,
         Self::Push,
@@ -105,11 +108,27 @@ impl Model {
         self.own(cluster).history = record(&self.world(cluster), time(self.now));
     }
 
-    /// Reads what the running gate expects, where that may be enough.
+    /// Reads what the running gate expects, where that may tell what to wait for.
+    fn read_gate(&mut self, cluster: usize) -> Option<()> {
+        let own = &self.clusters[cluster];
+        let whole = own.observation.as_ref().filter(|_| own.rest.is_none())?;
+        let flux = self.content(cluster, own.applied, own.actual).flux;
+        let (expectations, rest) = running_gate(&self.world(cluster), whole, &flux, time(self.now))?;
+        self.observe_gate(cluster, &expectations, rest);
+        Some(())
+    }
+
+    /// Reads it once more, where that may be enough.
     fn confirm(&mut self, cluster: usize) -> Option<()> {
         let own = &self.clusters[cluster];
-        let before = own.observation.clone().filter(|_| own.rest.is_none())?;
+        let rest = own.rest.clone().or_else(|| own.observation.clone())?;
         let expectations = confirming(&self.world(cluster), time(self.now))?;
+        self.observe_gate(cluster, &expectations, rest);
+        Some(())
+    }
+
+    fn observe_gate(&mut self, cluster: usize, expectations: &[Expectation], rest: Observation) {
+        let own = &self.clusters[cluster];
         let mut read = self.content(cluster, own.applied, own.actual);
         read.deployments.retain(|deployment| {
             let is_it = |expectation: &Expectation| matches!(expectation, Expectation::Deployment { name, .. } if *name == deployment.name);
@@ -117,10 +136,9 @@ impl Model {
         });
         (read.control_planes, read.machine_deployments, read.nodes) = (Vec::new(), Vec::new(), Vec::new());
         (read.machine_sets, read.machines) = (Vec::new(), Vec::new());
-        self.own(cluster).rest = Some(before);
+        self.own(cluster).rest = Some(rest);
         self.own(cluster).observation = Some(read);
         self.own(cluster).history = record(&self.world(cluster), time(self.now));
-        Some(())
     }
 
     fn settle(&mut self, cluster: usize) {
@@ -153,7 +171,12 @@ impl Model {
             Action::StaleRead => own.lagging != (own.applied, own.actual),
             Action::Crash => own.observation.is_some() || own.pending.is_some(),
             Action::NewTarget => own.target == 2,
-            Action::Read | Action::Confirm | Action::Unreachable | Action::Unconfirmed | Action::SkewedRead => true,
+            Action::Read
+            | Action::ReadGate
+            | Action::Confirm
+            | Action::Unreachable
+            | Action::Unconfirmed
+            | Action::SkewedRead => true,
             Action::Late | Action::SomebodyElsewhereCommits => true,
         };
         if !is_possible {
@@ -174,6 +197,7 @@ impl Model {
                 next.own(cluster).actual[stage] = declared[stage];
             }
             Action::Read => next.observe(cluster, next.content(cluster, own.applied, own.actual)),
+            Action::ReadGate => next.read_gate(cluster)?,
             Action::Confirm => next.confirm(cluster)?,
             Action::Unconfirmed => {
                 next.observe(

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use rollout::{BackupReport, CommitId, FluxObservation, Observation, RolloutId};
+use rollout::{BackupReport, CommitId, Expectation, FluxObservation, Observation, RolloutId};
 use serde_json::json;
 
 pub use apply::{ApplyConflict, ApplyError};
@@ -140,10 +140,13 @@ impl Cluster for KubernetesCluster {
         Box::pin(observe::observe(self, request))
     }
 
-    fn follow<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, ()> {
+    fn follow<'a>(&'a self, request: &'a ObserveRequest, gate: &'a [Expectation]) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if let Some(watched) = &self.watched {
-                watched.follow(self, request).await;
+                let (mut request, mut of_gate) = (request.clone(), request.clone());
+                request.expectations.retain(|expectation| !gate.contains(expectation));
+                (of_gate.expectations, of_gate.kustomizations) = (gate.to_vec(), Vec::new());
+                watched.follow(self, &request, &of_gate).await;
             }
         })
     }

@@ -29,6 +29,13 @@ pub(super) const FIELD_MANAGER: &str = "stepgate";
 pub(super) struct ServedVersions(BTreeMap<String, Vec<String>>);
 
 impl ServedVersions {
+    /// These versions of these groups.
+    #[cfg(test)]
+    pub(super) fn of(served: impl IntoIterator<Item = (&'static str, &'static str)>) -> Self {
+        let served = served.into_iter();
+        Self(served.map(|(group, version)| (group.to_owned(), vec![version.to_owned()])).collect())
+    }
+
     /// The preferred version of a kind that is both understood here and served there.
     pub(super) fn version_of(&self, kind: &Kind) -> Option<&'static str> {
         if kind.is_built_in() {

@@ -8,17 +8,18 @@ use super::super::kind::{
     OCI_REPOSITORY, POD,
 };
 use super::super::request::ServedVersions;
-use super::super::watch::{Filter, Interest};
+use super::super::watch::{Extent, Filter, Interest};
 use super::reads::Reads;
 use crate::cluster::ObserveRequest;
 
 /// What changes in the management cluster matter to a request. Surveys are not followed: they are looked at twice in a rollout.
-pub(in super::super) fn managed(request: &ObserveRequest, served: &ServedVersions) -> Interest {
+pub(in super::super) fn managed(request: &ObserveRequest, served: &ServedVersions, extent: Extent) -> Interest {
     let reads = Reads::of(request);
     let mut interest = Interest::default();
     let mut add = |kind: &Kind, filter: Filter| {
+        let is_flux = [&KUSTOMIZATION, &GIT_REPOSITORY, &OCI_REPOSITORY].contains(&kind);
         if let Some(version) = served.version_of(kind) {
-            interest.add(kind.resource(version), filter);
+            interest.add(kind.resource(version), filter, if is_flux { Extent::Flux } else { extent });
         }
     };
     if !reads.clusters.is_empty() {
@@ -49,12 +50,12 @@ pub(in super::super) fn managed(request: &ObserveRequest, served: &ServedVersion
 }
 
 /// What changes in the cluster itself matter to a request.
-pub(in super::super) fn own(request: &ObserveRequest) -> Interest {
+pub(in super::super) fn own(request: &ObserveRequest, extent: Extent) -> Interest {
     let reads = Reads::of(request);
     let mut interest = Interest::default();
     let mut add = |kind: &Kind, filter: Filter| {
         if let Some(version) = kind.versions.first() {
-            interest.add(kind.resource(version), filter);
+            interest.add(kind.resource(version), filter, extent);
         }
     };
     if reads.nodes {
@@ -75,4 +76,33 @@ pub(in super::super) fn own(request: &ObserveRequest) -> Interest {
         add(&CUSTOM_RESOURCE_DEFINITION, Filter::named(reads.definitions.iter().map(|name| ("", *name))));
     }
     interest
+}
+
+#[cfg(test)]
+mod tests {
+    use rollout::Expectation;
+
+    use super::*;
+
+    #[test]
+    fn what_flux_says_of_sources_and_kustomizations_is_told_apart_from_everything_else() {
+        let namespace = || String::from("flux-system");
+        let request = ObserveRequest {
+            expectations: vec![
+                Expectation::Flux { namespace: namespace(), kustomizations: vec!["capi".to_owned()] },
+                Expectation::HelmRelease { namespace: namespace(), name: "cilium".to_owned() },
+            ],
+            kustomizations: Vec::new(),
+            deployed: std::sync::Arc::default(),
+            freshness: crate::cluster::Freshness::Fresh,
+            at: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let kinds = [&KUSTOMIZATION, &GIT_REPOSITORY, &OCI_REPOSITORY, &HELM_RELEASE];
+        let served = ServedVersions::of(kinds.map(|kind| (kind.group, kind.versions[0])));
+        for extent in [Extent::Gate, Extent::More] {
+            let interest = managed(&request, &served, extent);
+            let extents = kinds.map(|kind| interest.extent_of(kind.kind));
+            assert_eq!(extents, [Extent::Flux, Extent::Flux, Extent::Flux, extent].map(Some));
+        }
+    }
 }

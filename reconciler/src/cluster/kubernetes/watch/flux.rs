@@ -63,7 +63,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::super::{Changes, Filter, Interest, State};
+    use super::super::{Changes, Extent, Filter, Interest, State};
     use super::*;
 
     /// Watches of Flux' objects for one cluster that looks at the Kustomization `capi`.
@@ -76,8 +76,8 @@ mod tests {
         fn new() -> Self {
             let mut state = State::default();
             let mut interest = Interest::default();
-            interest.add(KUSTOMIZATION.resource("v1"), Filter::named([("flux-system", "capi")]));
-            interest.add(GIT_REPOSITORY.resource("v1"), Filter::All);
+            interest.add(KUSTOMIZATION.resource("v1"), Filter::named([("flux-system", "capi")]), Extent::Flux);
+            interest.add(GIT_REPOSITORY.resource("v1"), Filter::All, Extent::Flux);
             state.interests.set("prod", interest);
             Self { state, changes: Arc::default() }
         }

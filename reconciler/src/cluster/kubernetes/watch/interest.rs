@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use kube::core::{ApiResource, DynamicObject};
 
+use super::Extent;
+
 /// The label by which Cluster API's objects name their cluster.
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 
@@ -23,12 +25,13 @@ pub(in super::super) enum Filter {
 /// What the gates of one cluster look at on one API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in super::super) struct Interest {
-    of: Vec<(ApiResource, Filter)>,
+    of: Vec<(ApiResource, Filter, Extent)>,
 }
 
 impl Interest {
-    pub(in super::super) fn add(&mut self, resource: ApiResource, filter: Filter) {
-        self.of.push((resource, filter));
+    /// These objects are looked at, and this is what has changed when one of them has.
+    pub(in super::super) fn add(&mut self, resource: ApiResource, filter: Filter, extent: Extent) {
+        self.of.push((resource, filter, extent));
     }
 
     pub(in super::super) fn extend(&mut self, other: Self) {
@@ -36,13 +39,30 @@ impl Interest {
     }
 
     pub(super) fn resources(&self) -> impl Iterator<Item = &ApiResource> {
-        self.of.iter().map(|(resource, _)| resource)
+        self.of.iter().map(|(resource, ..)| resource)
     }
 
-    /// Where it is found by what it is about.
-    fn keys(&self) -> BTreeSet<Key> {
-        self.of.iter().flat_map(|(resource, filter)| filter.keys(&topic(resource))).collect()
+    /// What has changed when an object of this kind has.
+    #[cfg(test)]
+    pub(in super::super) fn extent_of(&self, kind: &str) -> Option<Extent> {
+        self.of.iter().find(|(resource, ..)| resource.kind == kind).map(|(.., extent)| *extent)
     }
+
+    /// Where it is found by what it is about, with the widest extent of each.
+    fn keys(&self) -> BTreeMap<Key, Extent> {
+        let mut keys = BTreeMap::new();
+        for (resource, filter, extent) in &self.of {
+            for key in filter.keys(&topic(resource)) {
+                widen(&mut keys, key, *extent);
+            }
+        }
+        keys
+    }
+}
+
+fn widen<K: Ord>(extents: &mut BTreeMap<K, Extent>, key: K, extent: Extent) {
+    let known = extents.entry(key).or_insert(extent);
+    *known = extent.max(*known);
 }
 
 /// Resource and version as one word.
@@ -71,7 +91,7 @@ impl Key {
 #[derive(Debug, Default)]
 pub(super) struct Interests {
     by_cluster: BTreeMap<String, Interest>,
-    by_key: HashMap<Key, BTreeSet<String>>,
+    by_key: HashMap<Key, BTreeMap<String, Extent>>,
 }
 
 impl Interests {
@@ -81,8 +101,8 @@ impl Interests {
             return;
         }
         self.remove(cluster);
-        for key in interest.keys() {
-            self.by_key.entry(key).or_default().insert(cluster.to_owned());
+        for (key, extent) in interest.keys() {
+            self.by_key.entry(key).or_default().insert(cluster.to_owned(), extent);
         }
         self.by_cluster.insert(cluster.to_owned(), interest);
     }
@@ -90,7 +110,7 @@ impl Interests {
     /// A cluster looks at nothing any more.
     pub(super) fn remove(&mut self, cluster: &str) {
         let Some(interest) = self.by_cluster.remove(cluster) else { return };
-        for key in interest.keys() {
+        for key in interest.keys().into_keys() {
             if let Some(clusters) = self.by_key.get_mut(&key) {
                 clusters.remove(cluster);
                 if clusters.is_empty() {
@@ -105,8 +125,8 @@ impl Interests {
         self.by_key.keys().map(|key| key.topic().to_owned()).collect()
     }
 
-    /// The clusters that look at this object.
-    pub(super) fn in_object(&self, topic: &str, object: &DynamicObject) -> BTreeSet<&str> {
+    /// The clusters that look at this object, and what of them has changed with it.
+    pub(super) fn in_object(&self, topic: &str, object: &DynamicObject) -> BTreeMap<&str, Extent> {
         let metadata = &object.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
         let name = metadata.name.clone().unwrap_or_default();
@@ -118,13 +138,21 @@ impl Interests {
             Key::In(topic(), namespace.clone()),
             Key::Named(topic(), namespace, name),
         ];
-        keys.iter().filter_map(|key| self.by_key.get(key)).flatten().map(String::as_str).collect()
+        let mut clusters = BTreeMap::new();
+        for (cluster, extent) in keys.iter().filter_map(|key| self.by_key.get(key)).flatten() {
+            widen(&mut clusters, cluster.as_str(), *extent);
+        }
+        clusters
     }
 
-    /// The clusters that look at anything of this topic.
-    pub(super) fn in_topic(&self, wanted: &str) -> BTreeSet<&str> {
-        let looks = |interest: &Interest| interest.resources().any(|resource| topic(resource) == wanted);
-        self.by_cluster.iter().filter(|(_, interest)| looks(interest)).map(|(cluster, _)| cluster.as_str()).collect()
+    /// The clusters that look at anything of this topic, and what of them has changed when it has.
+    pub(super) fn in_topic(&self, wanted: &str) -> BTreeMap<&str, Extent> {
+        let widest = |interest: &Interest| {
+            let looks = interest.of.iter().filter(|(resource, ..)| topic(resource) == wanted);
+            looks.map(|(.., extent)| *extent).max()
+        };
+        let clusters = self.by_cluster.iter();
+        clusters.filter_map(|(cluster, interest)| Some((cluster.as_str(), widest(interest)?))).collect()
     }
 }
 
@@ -169,7 +197,7 @@ mod tests {
     }
 
     fn interest(of: impl IntoIterator<Item = (ApiResource, Filter)>) -> Interest {
-        Interest { of: of.into_iter().collect() }
+        Interest { of: of.into_iter().map(|(resource, filter)| (resource, filter, Extent::More)).collect() }
     }
 
     #[test]
@@ -186,7 +214,7 @@ mod tests {
         interests.remove("gone");
 
         let told = |resource: &ApiResource, metadata: Value| {
-            interests.in_object(&topic(resource), &object(&metadata)).into_iter().collect::<Vec<_>>()
+            interests.in_object(&topic(resource), &object(&metadata)).into_keys().collect::<Vec<_>>()
         };
         let labelled = |cluster: &str| json!({"name": "m", "namespace": "n", "labels": {CLUSTER_NAME: cluster}});
         assert_eq!(told(&machines, labelled("one")), ["all", "one"]);
@@ -195,7 +223,32 @@ mod tests {
         assert_eq!(told(&deployments, json!({"name": "app", "namespace": "a"})), [""; 0]);
         assert_eq!(told(&deployments, json!({"name": "app", "namespace": "b"})), ["two"]);
         assert_eq!(told(&pods, json!({"name": "p", "namespace": "a"})), ["one"]);
-        assert_eq!(interests.in_topic(&topic(&pods)).into_iter().collect::<Vec<_>>(), ["one"]);
+        assert_eq!(interests.in_topic(&topic(&pods)).into_keys().collect::<Vec<_>>(), ["one"]);
         assert_eq!(interests.topics().len(), 3);
+    }
+
+    #[test]
+    fn what_several_look_at_counts_as_the_widest_of_them() {
+        let (deployments, pods) = (DEPLOYMENT.resource("v1"), POD.resource("v1"));
+        let in_namespace = |name: &str| Filter::In(BTreeSet::from([name.to_owned()]));
+        let mut of = Interest::default();
+        of.add(pods.clone(), in_namespace("a"), Extent::Gate);
+        of.add(pods.clone(), in_namespace("b"), Extent::Gate);
+        of.add(pods.clone(), in_namespace("b"), Extent::More);
+        of.add(deployments.clone(), Filter::named([("a", "app")]), Extent::Gate);
+        let mut interests = Interests::default();
+        interests.set("prod", of);
+        let told = |resource: &ApiResource, namespace: &str| {
+            let object = object(&json!({"name": "app", "namespace": namespace}));
+            interests.in_object(&topic(resource), &object).get("prod").copied()
+        };
+        assert_eq!(
+            ["a", "b", "c"].map(|namespace| told(&pods, namespace)),
+            [Some(Extent::Gate), Some(Extent::More), None]
+        );
+        assert_eq!(told(&deployments, "a"), Some(Extent::Gate));
+        // What went while nobody watched may be any of them.
+        let in_topic = |resource| interests.in_topic(&topic(resource)).get("prod").copied();
+        assert_eq!([in_topic(&pods), in_topic(&deployments)], [Some(Extent::More), Some(Extent::Gate)]);
     }
 }

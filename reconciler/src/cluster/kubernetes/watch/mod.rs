@@ -38,12 +38,11 @@ const PAGE: u32 = 500;
 pub enum Extent {
     /// What Flux says of its sources and Kustomizations, and nothing else.
     Flux,
+    /// That, or what the running gate looks at and nothing else does.
+    Gate,
     /// Something else, of which a release of Helm is.
     More,
 }
-
-/// What the topics of Flux' sources and Kustomizations have in common.
-const FLUX: [&str; 2] = [".kustomize.toolkit.fluxcd.io/", ".source.toolkit.fluxcd.io/"];
 
 /// The clusters in which something that gates read has changed.
 #[derive(Debug, Default)]
@@ -237,10 +236,6 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
     }
 }
 
-fn extent(topic: &str) -> Extent {
-    if FLUX.iter().any(|group| topic.contains(group)) { Extent::Flux } else { Extent::More }
-}
-
 /// Servers before watch-list refuse `sendInitialEvents` as invalid or forbidden by their feature gates.
 fn cannot_stream(error: &watcher::Error) -> bool {
     code(error).is_some_and(|code| matches!(code, 400 | 422))
@@ -280,17 +275,15 @@ impl State {
         let seen = SeenObject { digest, word };
         let known = self.seen.entry(topic.to_owned()).or_default().insert(key(object), seen);
         if known.is_none_or(|known| known.digest != digest) {
-            clusters.into_iter().for_each(|cluster| changes.note(cluster, extent(topic)));
+            clusters.into_iter().for_each(|(cluster, extent)| changes.note(cluster, extent));
         }
     }
 
     fn deleted(&mut self, topic: &str, object: &DynamicObject, changes: &Changes) {
         let known = self.seen.get_mut(topic).and_then(|seen| seen.remove(&key(object)));
         if known.is_some() {
-            self.interests
-                .in_object(topic, object)
-                .into_iter()
-                .for_each(|cluster| changes.note(cluster, extent(topic)));
+            let clusters = self.interests.in_object(topic, object);
+            clusters.into_iter().for_each(|(cluster, extent)| changes.note(cluster, extent));
         }
     }
 
@@ -300,16 +293,15 @@ impl State {
         let before = seen.len();
         seen.retain(|key, _| listed.contains(key));
         if seen.len() != before {
-            self.interests.in_topic(topic).into_iter().for_each(|cluster| changes.note(cluster, extent(topic)));
+            let clusters = self.interests.in_topic(topic);
+            clusters.into_iter().for_each(|(cluster, extent)| changes.note(cluster, extent));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use super::super::kind::{GIT_REPOSITORY, HELM_RELEASE, KUSTOMIZATION, NODE};
+    use super::super::kind::NODE;
     use super::super::server::{Answer, ApiServer, Script};
     use super::*;
 
@@ -321,7 +313,7 @@ mod tests {
         let watches = Watches::new(Arc::default());
         let follow = || {
             let mut interest = Interest::default();
-            interest.add(NODE.resource("v1"), Filter::All);
+            interest.add(NODE.resource("v1"), Filter::All, Extent::More);
             watches.follow(&server.connection(), "prod", interest);
             watches.tasks.lock().unwrap().drain().map(|(_, task)| task).collect::<Vec<_>>()
         };
@@ -332,23 +324,5 @@ mod tests {
         }
         assert!(follow().is_empty());
         assert_eq!(server.asked().len(), 1);
-    }
-
-    #[test]
-    fn what_flux_says_of_sources_and_kustomizations_is_told_apart_from_everything_else() {
-        for (kind, version, extent) in [
-            (&KUSTOMIZATION, "v1", Extent::Flux),
-            (&GIT_REPOSITORY, "v1", Extent::Flux),
-            (&HELM_RELEASE, "v2", Extent::More),
-            (&NODE, "v1", Extent::More),
-        ] {
-            let (resource, changes, mut state) = (kind.resource(version), Changes::default(), State::default());
-            let mut interest = Interest::default();
-            interest.add(resource.clone(), Filter::All);
-            state.interests.set("prod", interest);
-            let object = DynamicObject::new("a", &resource).data(json!({"spec": {"suspend": true}}));
-            state.applied(&topic(&resource), &resource, &object, &changes);
-            assert_eq!(changes.take(), BTreeMap::from([(String::from("prod"), extent)]), "{}", resource.plural);
-        }
     }
 }
