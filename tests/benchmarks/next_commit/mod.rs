@@ -145,12 +145,12 @@ impl Scene {
                         self.applied(&head, None).await?;
                         break;
                     }
+                    // The first rollout finds a cluster that may not have come to rest, and a process that knows nothing.
                     let came_true = match way.last {
-                        Last::Flux => self.flux_last(&head, &next.stage, way.quiet).await?,
-                        Last::Workload => self.workload_last(&head, &next.stage, way.quiet).await?,
+                        Last::Workload if !is_first => self.workload_last(&head, &next.stage, way.quiet).await?,
+                        Last::Workload | Last::Flux => self.flux_last(&head, &next.stage, way.quiet).await?,
                     };
-                    // After the last stage comes the verification, which looks at machines twice, a second apart. The first rollout finds a cluster
-                    // that may not have come to rest, and a process that knows nothing.
+                    // After the last stage comes the verification, which looks at machines twice, a second apart.
                     last_change = (next.stage != "flux" && !is_first).then_some(came_true);
                 }
             }
