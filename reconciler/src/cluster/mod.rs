@@ -31,14 +31,14 @@ pub struct ObserveRequest {
     pub deployed: Arc<DeployedObjects>,
     /// Where the answers may come from.
     pub freshness: Freshness,
-    /// The time by the caller's clock, which becomes the time of the reading: nothing in it is older, but of what was told.
+    /// The time by the caller's clock, which becomes the time of the reading: nothing in it is older.
     pub at: Timestamp,
 }
 
 /// Where the answers of a reading may come from, and in which order they are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// What watches have told is good enough, those of the API server included: it answers from its cache, in whichever order.
+    /// What a watch has told is good enough.
     Told,
     /// From the cluster. What causes something is asked for before what it causes, so that whoever says "done" is followed by what was done.
     Fresh,

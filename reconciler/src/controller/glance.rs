@@ -80,9 +80,7 @@ impl Controller {
                 let Some((expectations, rest)) = rollout::running_gate(world, &whole, &observation.flux, now) else {
                     return Glance::Nothing;
                 };
-                let request = ObserveRequest { expectations, freshness: Freshness::Told, ..request };
-                // As what watches have told of Flux, it is good enough for a first read: the second one is fresh.
-                let read = Observation { confirmed: true, ..cluster.observe(&request).await };
+                let read = cluster.observe(&ObserveRequest { expectations, ..request }).await;
                 match rollout::waits_for_gate(world, &read, self.clock.now()) {
                     Some(waiting) => self.waits(view, world, waiting, until),
                     None => Glance::First(Readings::First { read: Arc::new(read), rest: Some(Arc::new(rest)), whole }),

@@ -69,8 +69,6 @@ pub struct Connection {
     pub(super) timeout: Duration,
     pub(super) requests_per_second: u32,
     pub(super) known: Arc<Known>,
-    /// Whether the server may answer from its cache, however old that is.
-    pub(super) told: bool,
     limit: Arc<RateLimit>,
 }
 
@@ -157,15 +155,7 @@ impl Connection {
         let client = Client::try_from(config).map_err(|error| error.to_string())?;
         let limit = Arc::new(RateLimit::new(REQUESTS_PER_SECOND, 2 * REQUESTS_PER_SECOND));
         let requests_per_second = REQUESTS_PER_SECOND;
-        Ok(Self {
-            client,
-            server,
-            timeout: REQUEST_TIMEOUT,
-            requests_per_second,
-            known: Arc::default(),
-            told: false,
-            limit,
-        })
+        Ok(Self { client, server, timeout: REQUEST_TIMEOUT, requests_per_second, known: Arc::default(), limit })
     }
 
     /// The same connection with another limit for single requests.
@@ -181,14 +171,6 @@ impl Connection {
         self.limit = Arc::new(RateLimit::new(requests, requests.saturating_mul(2)));
         self.requests_per_second = requests;
         self
-    }
-
-    /// The same connection, whose reads are answered from the server's cache.
-    ///
-    /// A fresh read is answered by etcd; a fresh list waits until the cache has come as far as that, which the server asks for ten times in a
-    /// second at most (`ConsistentListFromCache` of Kubernetes 1.31 and later). From the cache alone both are answered at once.
-    pub(super) fn told(&self) -> Self {
-        Self { told: true, ..self.clone() }
     }
 
     /// Waits until one more request may be sent.

@@ -157,11 +157,7 @@ impl Connection {
     ) -> Result<Vec<DynamicObject>, RequestError> {
         let Selection { labels, fields, at_most, managers } = selection;
         let request = Request::new(path(resource, namespace));
-        // A cache knows no pages.
-        let mut parameters = match at_most {
-            None if self.told => ListParams::default().match_any(),
-            _ => ListParams::default().limit(at_most.unwrap_or(PAGE)),
-        };
+        let mut parameters = ListParams::default().limit(at_most.unwrap_or(PAGE));
         parameters.label_selector = labels.map(str::to_owned);
         parameters.field_selector = fields.map(str::to_owned);
         let mut objects = Vec::new();
@@ -182,11 +178,6 @@ impl Connection {
         }
     }
 
-    /// How new the answer of a read has to be.
-    fn got(&self) -> GetParams {
-        if self.told { GetParams::any() } else { GetParams::default() }
-    }
-
     /// One object; none where there is none, or where its kind is not served.
     pub(super) async fn get(
         &self,
@@ -195,7 +186,7 @@ impl Connection {
         name: &str,
     ) -> Result<Option<DynamicObject>, RequestError> {
         let attempt = format!("get {}", described(resource, namespace, name));
-        let request = Request::new(path(resource, namespace)).get(name, &self.got());
+        let request = Request::new(path(resource, namespace)).get(name, &GetParams::default());
         self.send_if_there(&attempt, request).await
     }
 
@@ -207,21 +198,17 @@ impl Connection {
         name: &str,
     ) -> Result<Option<DynamicObject>, RequestError> {
         let attempt = format!("get {}", described(resource, namespace, name));
-        let request = Request::new(path(resource, namespace)).get_metadata(name, &self.got());
+        let request = Request::new(path(resource, namespace)).get_metadata(name, &GetParams::default());
         self.send_if_there(&attempt, request).await
     }
 
     /// Name, generation and managers of the objects of a kind in one namespace, without what is in them: the first page, and whether that is
-    /// all of them. A server that does not list them tells nothing, and neither does one that is asked for what it has in its cache, which knows no
-    /// pages: single objects cost next to nothing then.
+    /// all of them. A server that does not list them tells nothing.
     pub(super) async fn list_metadata(
         &self,
         resource: &ApiResource,
         namespace: Option<&str>,
     ) -> Result<(Vec<DynamicObject>, bool), RequestError> {
-        if self.told {
-            return Ok((Vec::new(), false));
-        }
         let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
         let attempt = format!("list {}{place}", resource.plural);
         let request = Request::new(path(resource, namespace)).list_metadata(&ListParams::default().limit(PAGE));

@@ -42,7 +42,7 @@ impl Own {
         let version = secret.metadata.resource_version.clone().unwrap_or_default();
         let mut known = known.lock().await;
         if let Some((_, connection)) = known.as_ref().filter(|(seen, _)| *seen == version && !version.is_empty()) {
-            return Ok(if management.told { connection.told() } else { connection.clone() });
+            return Ok(connection.clone());
         }
         let value = secret.data.get("data").and_then(|data| data.get("value")).and_then(Value::as_str);
         let value = value.ok_or_else(|| failed(String::from("key `value` is missing")))?;
@@ -56,6 +56,6 @@ impl Own {
             .with_timeout(management.timeout)
             .with_requests_per_second(management.requests_per_second);
         *known = Some((version, connection.clone()));
-        Ok(if management.told { connection.told() } else { connection })
+        Ok(connection)
     }
 }

@@ -14,7 +14,6 @@ use rollout::{Condition, ConditionStatus, FluxKustomization, ObjectReference, Ob
 
 pub(super) use self::managed::source_of;
 use self::reads::Reads;
-use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::Kind;
 use super::request::ServedVersions;
@@ -29,32 +28,28 @@ pub(super) fn kustomizations(request: &ObserveRequest) -> BTreeSet<FluxReference
     Reads::of(request).kustomizations
 }
 
-/// Reads the cluster. Every fresh read is a GET or LIST without a `resourceVersion`, which the server answers with what is in etcd by then.
+/// Reads the cluster. Every read is a fresh GET or LIST without a `resourceVersion`, which the server answers from etcd.
 pub(super) async fn observe(cluster: &KubernetesCluster, request: &ObserveRequest) -> Observation {
     let reads = Reads::of(request);
     let mut reading = Reading::new(request);
-    let is_told = request.freshness == Freshness::Told;
-    let management = &if is_told { cluster.management.told() } else { cluster.management.clone() };
-    let served = if reads.needs_management() { reading.served(management, &reads).await } else { None };
+    let served = if reads.needs_management() { reading.served(&cluster.management, &reads).await } else { None };
     if reading.unreachable.is_none() {
         // Flux is the cause of everything else; what follows from it in several ways is read at once.
         match request.freshness {
-            Freshness::Fresh => {
-                reading.add(reading.flux(management, served.as_ref(), &reads).await);
+            Freshness::Told | Freshness::Fresh => {
+                reading.add(reading.flux(&cluster.management, served.as_ref(), &reads).await);
                 if reading.unreachable.is_none() {
-                    reading.add(reading.followers(cluster, management, served.as_ref(), &reads).await);
+                    reading.add(reading.followers(cluster, served.as_ref(), &reads).await);
                 }
             }
-            Freshness::Told | Freshness::Again => {
-                let flux = reading.flux(management, served.as_ref(), &reads);
-                let followers = reading.followers(cluster, management, served.as_ref(), &reads);
-                let (flux, followers) = futures::join!(flux, followers);
+            Freshness::Again => {
+                let flux = reading.flux(&cluster.management, served.as_ref(), &reads);
+                let (flux, followers) = futures::join!(flux, reading.followers(cluster, served.as_ref(), &reads));
                 reading.add(flux);
                 reading.add(followers);
             }
         }
     }
-    reading.observation.confirmed = !is_told;
     let Reading { mut observation, unreachable, .. } = reading;
     if let Some(reason) = unreachable {
         observation.reachable = Reachability::Unreachable { reason };
@@ -85,15 +80,9 @@ impl<'a> Reading<'a> {
     }
 
     /// What follows from Flux' work: machines, and what is in the cluster itself.
-    async fn followers(
-        &self,
-        cluster: &KubernetesCluster,
-        management: &Connection,
-        served: Option<&ServedVersions>,
-        reads: &Reads<'_>,
-    ) -> Self {
+    async fn followers(&self, cluster: &KubernetesCluster, served: Option<&ServedVersions>, reads: &Reads<'_>) -> Self {
         let mut part = self.part();
-        let own = if reads.needs_own() { Some(cluster.own.connect(management).await) } else { None };
+        let own = if reads.needs_own() { Some(cluster.own.connect(&cluster.management).await) } else { None };
         let own = match own.transpose() {
             Ok(own) => own,
             Err(error) => {
@@ -101,7 +90,7 @@ impl<'a> Reading<'a> {
                 return part;
             }
         };
-        let machines = part.machines(management, served, own.as_ref(), reads);
+        let machines = part.machines(&cluster.management, served, own.as_ref(), reads);
         let (machines, own) = futures::join!(machines, part.own(own.as_ref(), reads));
         part.add(machines);
         own.into_iter().for_each(|own| part.add(own));

@@ -18,7 +18,7 @@ const KUBE_SYSTEM: &str = "kube-system";
 const KUBE_VIP: &str = "kube-vip";
 const KUBE_VIP_LEASE: &str = "plndr-cp-lock";
 
-/// Up to so many definitions are asked for one by one: a list tells of every definition of the cluster. All of them where the server need not ask etcd.
+/// Up to so many definitions are asked for one by one: a list tells of every definition of the cluster.
 const SINGLY: usize = 8;
 
 /// Group and version of the kinds of workloads.
@@ -81,7 +81,7 @@ impl Reading<'_> {
         let resource = CUSTOM_RESOURCE_DEFINITION.resource("v1");
         let (listed, tells) = match wanted.len() {
             0 | 1 => (Ok(Vec::new()), Tells::Nothing),
-            count if count <= SINGLY || connection.told => {
+            2..=SINGLY => {
                 let requests = wanted.iter().map(|name| connection.get_metadata(&resource, None, name)).collect();
                 let found: Result<Vec<_>, _> = several(requests).await.into_iter().collect();
                 (found.map(|found| found.into_iter().flatten().collect()), Tells::OfThese)

@@ -290,24 +290,6 @@ async fn what_is_asked_for_again_is_asked_for_at_once() {
 }
 
 #[tokio::test]
-async fn what_was_told_is_asked_for_from_the_servers_cache_and_says_so() {
-    for (freshness, expected) in [(Freshness::Told, true), (Freshness::Fresh, false), (Freshness::Again, false)] {
-        let path = "/apis/apps/v1/namespaces/capi-system/deployments/capi-controller-manager";
-        let found = json!({"metadata": {"name": "capi-controller-manager", "namespace": "capi-system"}});
-        let script = Script::default().object(path, found).list("/api/v1/namespaces/capi-system/pods", &[]);
-        let server = ApiServer::start(script).await;
-        let cluster = KubernetesCluster::management(server.connection(), PathBuf::from("/nonexistent"));
-        let observation = cluster.observe(&ObserveRequest { freshness, ..request(vec![deployment()]) }).await;
-        assert_eq!((observation.deployments.len(), observation.confirmed), (1, !expected));
-        let asked = server.asked();
-        assert_eq!(asked.len(), 2);
-        for asked in asked {
-            assert_eq!(asked.query.contains("resourceVersion=0"), expected, "{asked:?}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn machines_whose_infrastructure_cannot_be_read_are_not_read() {
     let member = json!({"metadata": {"name": "m", "namespace": "n", "ownerReferences": [
         {"apiVersion": "x", "kind": "KubeadmControlPlane", "name": "cp", "uid": "u", "controller": true}]},
