@@ -23,7 +23,7 @@ pub struct GateKey {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Streak {
-    /// Read time of the first of them.
+    /// When the first of them was judged: some of what it tells may be older than that.
     pub since: Timestamp,
     /// Read time of the last of them.
     pub last: Timestamp,
@@ -53,10 +53,16 @@ impl GateHistory {
     }
 
     /// The history after one more read. `held` maps each gate that was evaluated and held to what was settled; a gate that is not in it
-    /// has no streak any more. A read that is not later than the last one is the same read: it changes nothing. A gap longer than
+    /// has no streak any more; `now` is when they were evaluated. A read that is not later than the last one is the same read: it changes nothing. A gap longer than
     /// `maximum_gap`, or other settled values, start the streak anew.
     #[must_use]
-    pub fn record(&self, read_at: Timestamp, held: BTreeMap<GateKey, String>, maximum_gap: Duration) -> Self {
+    pub fn record(
+        &self,
+        read_at: Timestamp,
+        held: BTreeMap<GateKey, String>,
+        maximum_gap: Duration,
+        now: Timestamp,
+    ) -> Self {
         let gap = SignedDuration::try_from(maximum_gap).unwrap_or(SignedDuration::MAX);
         let streaks = held
             .into_iter()
@@ -68,7 +74,7 @@ impl GateHistory {
                     {
                         Streak { since: old.since, last: read_at, reads: old.reads.saturating_add(1), settled }
                     }
-                    _ => Streak { since: read_at, last: read_at, reads: 1, settled },
+                    _ => Streak { since: now.max(read_at), last: read_at, reads: 1, settled },
                 };
                 (key, streak)
             })
@@ -99,7 +105,7 @@ mod tests {
     fn reads(reads: &[(i64, Option<&str>)]) -> Option<(i64, u32)> {
         let mut history = GateHistory::default();
         for (second, settled) in reads {
-            history = history.record(at(*second), settled.map(held).unwrap_or_default(), GAP);
+            history = history.record(at(*second), settled.map(held).unwrap_or_default(), GAP, at(*second));
         }
         history.streak(&key()).map(|streak| (streak.since.as_second(), streak.reads))
     }

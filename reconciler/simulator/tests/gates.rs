@@ -160,6 +160,7 @@ mod every_event {
                 next,
                 held.map(|settled| (gate.key(), settled)).into_iter().collect(),
                 cluster.policy.maximum_age,
+                next,
             );
             seen.passed = gate.evaluate(Some(&observation), &history, next).is_pass();
             let unfinished: Vec<String> =

@@ -63,7 +63,8 @@ impl Judge {
             policy: &self.policy,
         };
         let held = gate.held(observation, now).map(|settled| (gate.key(), settled));
-        self.history = self.history.record(observation.read_at, held.into_iter().collect(), self.policy.maximum_age);
+        self.history =
+            self.history.record(observation.read_at, held.into_iter().collect(), self.policy.maximum_age, now);
         gate.evaluate(Some(observation), &self.history, now)
     }
 

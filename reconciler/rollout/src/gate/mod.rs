@@ -113,7 +113,8 @@ impl Gate<'_> {
         let soak = SignedDuration::try_from(self.policy.soak).unwrap_or(SignedDuration::MAX);
         // Only a second reading is missing: it comes when the soak ends, not at the next leisurely look.
         let confirmed = |since: Timestamp, last: Timestamp| {
-            Some(since.checked_add(soak).ok()?.max(last.checked_add(self.between_reads()).ok()?))
+            let between = self.between_reads();
+            Some(since.checked_add(soak.max(between)).ok()?.max(last.checked_add(between).ok()?))
         };
         let Some(streak) = streak else {
             let message = format!("healthy in one read, {reads_needed} consecutive reads are needed");

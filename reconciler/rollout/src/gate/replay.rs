@@ -49,6 +49,6 @@ fn replay(
     let gate = Gate { stage, rollout: &rollout, expectations, binding: None, policy };
     let now = observation.read_at;
     let held: BTreeMap<_, _> = gate.held(observation, now).map(|settled| (gate.key(), settled)).into_iter().collect();
-    let history = history.record(observation.read_at, held, policy.maximum_age);
+    let history = history.record(observation.read_at, held, policy.maximum_age, observation.read_at);
     (gate.evaluate(Some(observation), &history, now), history)
 }

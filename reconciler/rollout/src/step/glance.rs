@@ -189,17 +189,22 @@ mod tests {
         assert!(may_read_first(&world));
         let first = first_read(&world, &whole, &flux, now).unwrap();
         assert_eq!((first.read_at, &first.flux, &first.deployments), (whole.read_at, &flux, &whole.deployments));
-        let commits = |world: &World| step(world, now).iter().any(|effect| matches!(effect, Effect::Commit(_)));
-        let mut read = |observation: Observation| {
+        let mut read = |observation: Observation, now| {
             world.observation = Some(observation);
             world.history = record(&world, now);
-            commits(&world)
+            let commits = step(&world, now).iter().any(|effect| matches!(effect, Effect::Commit(_)));
+            let mut streaks = world.history.streaks().filter(|(key, _)| key.stage.to_string() == "cert-manager");
+            (commits, streaks.next().map(|(_, streak)| streak.since))
         };
-        assert!(!read(first.clone()) && !read(first.clone()), "it is one read, however often it is looked at");
+        assert_eq!(read(first.clone(), now), (false, Some(now)), "it holds from when Flux was done, not from before");
+        assert!(!read(first.clone(), now).0, "it is one read, however often it is looked at");
         let mut broken = laboratory.read();
         broken.deployments.clear();
-        assert!(!read(broken) && !read(laboratory.read()), "what is not healthy in the next one begins anew");
-        assert!(!read(first) && read(laboratory.read()));
+        assert_eq!(read(broken, now), (false, None));
+        assert!(!read(laboratory.read(), now).0, "what is not healthy in the next one begins anew");
+        assert!(!read(first, now).0);
+        laboratory.now += SignedDuration::from_millis(1);
+        assert_eq!(read(laboratory.read(), laboratory.now), (true, Some(now)));
 
         // What the gate waits for besides Flux, and what is from before the commit, makes no first read.
         let broken = Observation { deployments: Vec::new(), ..whole.clone() };

@@ -91,7 +91,7 @@ pub fn record(world: &World, now: Timestamp) -> GateHistory {
             held.insert(gate.key(), settled);
         }
     }
-    world.history.record(observation.read_at, held, maximum_gap)
+    world.history.record(observation.read_at, held, maximum_gap, now)
 }
 
 fn foreign_change(world: &World) -> Option<Effect> {

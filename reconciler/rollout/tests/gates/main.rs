@@ -47,7 +47,7 @@ fn verdict_by(
     let mut history = GateHistory::default();
     for reading in readings {
         let held = gate.held(reading, at).map(|settled| (gate.key(), settled)).into_iter().collect();
-        history = history.record(reading.read_at, held, policy.maximum_age);
+        history = history.record(reading.read_at, held, policy.maximum_age, reading.read_at);
     }
     gate.evaluate(readings.last(), &history, at)
 }
