@@ -47,7 +47,8 @@ pub use observation::{
     BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition, DaemonSet, Deployment,
     EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource, HelmRelease, Machine,
     MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod,
-    Reachability, RunningImage, Survey, TakenField, VirtualAddress, WebhookOutcome, WebhookProbe, conditions,
+    Reachability, RunningImage, Survey, TakenField, VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation,
+    conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,
@@ -59,11 +60,11 @@ pub use rules::{
     OwnersError, OwningEntry, Person, Question, Roster, Verdict,
 };
 pub use stage::{InvalidStage, StageId, StageName};
-pub use step::{approval_rules, approval_scope, approval_verdict, exhausted};
 pub use step::{
-    concerning_running_gate, confirming, expected_of_flux, first_read, may_read_first, record, running_gate, step,
-    waits_for_flux, waits_for_gate,
+    Told, concerning_running_gate, confirming, expected_of_flux, first_read, may_read_first, record, running_gate,
+    step, told_of_gate, waits_for_flux, waits_for_gate,
 };
+pub use step::{approval_rules, approval_scope, approval_verdict, exhausted};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay};
 pub use world::{ForeignChange, Pause, Prerequisite, World};

@@ -17,7 +17,9 @@ use std::sync::{Arc, OnceLock};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use overlays::DataPattern;
-use rollout::{BackupReport, ClusterName, CommitId, Expectation, FluxObservation, Observation, RolloutId};
+use rollout::{
+    BackupReport, ClusterName, CommitId, Expectation, FluxObservation, Observation, RolloutId, WorkloadObservation,
+};
 use serde_json::Value;
 
 /// What a reading is for.
@@ -203,6 +205,11 @@ pub trait Cluster: Send + Sync {
     /// What watches have told of the Kustomizations of this request and of their sources, without asking anybody; none where they have not told
     /// of all of them. It is as old as the slowest watch: a reason to wait or to read, never one to let a gate pass.
     fn told_of_flux(&self, _: &ObserveRequest) -> Option<FluxObservation> {
+        None
+    }
+
+    /// The same of the Deployments and `DaemonSets` of this request and of their pods.
+    fn told_of_workloads(&self, _: &ObserveRequest) -> Option<WorkloadObservation> {
         None
     }
 

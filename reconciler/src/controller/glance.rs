@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use rollout::{GateHistory, Observation, Reason, StageId, World};
+use rollout::{GateHistory, Observation, Reason, StageId, Told, World};
 
 use super::Controller;
 use super::planner::ClusterView;
@@ -80,10 +80,13 @@ impl Controller {
                 let Some((expectations, rest)) = rollout::running_gate(world, &whole, &observation.flux, now) else {
                     return Glance::Nothing;
                 };
-                let read = cluster.observe(&ObserveRequest { expectations, ..request }).await;
-                match rollout::waits_for_gate(world, &read, self.clock.now()) {
-                    Some(waiting) => self.waits(view, world, waiting, until),
-                    None => Glance::First(Readings::First { read: Arc::new(read), rest: Some(Arc::new(rest)), whole }),
+                let request = ObserveRequest { expectations, ..request };
+                match self.look_at_gate(world, cluster, &request, &rest).await {
+                    Told::Waits(stage, reason, deadline) => self.waits(view, world, (stage, reason, deadline), until),
+                    Told::Holds(read) => {
+                        let (read, rest) = (Arc::from(read), Some(Arc::new(rest)));
+                        Glance::First(Readings::First { read, rest, whole })
+                    }
                 }
             }
             Readings::BeforeGate(_)
@@ -91,6 +94,26 @@ impl Controller {
             | Readings::Whole(_)
             | Readings::First { .. }
             | Readings::Confirming { .. } => Glance::Nothing,
+        }
+    }
+
+    /// The running gate, as watches tell of it where they do, else as it is read. It may have failed where it is said to hold.
+    async fn look_at_gate(
+        &self,
+        world: &World,
+        cluster: &dyn Cluster,
+        request: &ObserveRequest,
+        rest: &Observation,
+    ) -> Told {
+        let now = self.clock.now();
+        let told = cluster.told_of_workloads(request);
+        if let Some(told) = told.and_then(|told| rollout::told_of_gate(world, rest, &told, now)) {
+            return told;
+        }
+        let read = cluster.observe(request).await;
+        match rollout::waits_for_gate(world, &read, self.clock.now()) {
+            Some((stage, reason, deadline)) => Told::Waits(stage, reason, deadline),
+            None => Told::Holds(Box::new(read)),
         }
     }
 

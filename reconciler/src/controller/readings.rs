@@ -18,7 +18,7 @@ pub(super) enum Readings {
     BeforeGate(Arc<Observation>),
     /// The first of the reads in which a gate holds.
     First {
-        /// Everything, with what Flux says by now; or what the running gate expects, read anew.
+        /// Everything, with what Flux says by now, and what was told of the running gate's workloads; or what that gate expects, read anew.
         read: Arc<Observation>,
         /// What the stages before are judged by, where that is something else.
         rest: Option<Arc<Observation>>,

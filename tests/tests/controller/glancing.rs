@@ -43,7 +43,7 @@ impl Scene {
             if act == Act::Confirm && disturbs.load(Ordering::Relaxed) {
                 told.note(CLUSTER, Extent::More);
             }
-            if cluster == CLUSTER && matches!(act, Act::Observe | Act::Glance | Act::Look | Act::Confirm) {
+            if cluster == CLUSTER && !matches!(act, Act::BackUp | Act::Nudge) {
                 reads.lock().unwrap().push(act);
             }
             true
@@ -264,6 +264,35 @@ fn what_the_running_gate_looks_at_is_read_alone_when_it_has_changed() {
             [Act::Observe] | [Act::Glance, Act::Observe] => assert!(second >= 28, "{second}"),
             // Two readings of it let it pass.
             [Act::Glance, Act::Confirm, Act::Confirm, Act::Glance] => {
+                assert!(waited);
+                return;
+            }
+            _ => panic!("after {second} s: {read:?}: {}", scene.said()),
+        }
+    }
+    panic!("the gate never passes: {}", scene.said());
+}
+
+#[test]
+fn what_watches_tell_of_workloads_is_looked_at_in_the_place_of_a_request() {
+    let scene = Scene::telling(fleet_without_soak(), Hooked::telling_of_workloads);
+    scene.commit_first();
+    assert_eq!(scene.pass_after(0), [Act::Look]);
+    assert_eq!(scene.pass_after(1), [Act::Observe]);
+    let mut waited = false;
+    for second in 1..200 {
+        scene.changes.note(CLUSTER, Extent::Gate);
+        let read = scene.pass_after(1);
+        match read.as_slice() {
+            [Act::Look] => assert!(!waited, "Flux is done"),
+            [Act::Look, Act::LookAtWorkloads] => {
+                waited = true;
+                assert!(scene.said().contains("cert-manager"), "{}", scene.said());
+            }
+            // What was read of the rest is too old by now.
+            [Act::Observe] | [Act::Look, Act::Observe] => assert!(second >= 28, "{second}"),
+            // What they tell is no more than the first of two reads: the gate passes on what was asked for.
+            [Act::Look, Act::LookAtWorkloads, Act::Confirm, Act::Look] => {
                 assert!(waited);
                 return;
             }

@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
 use overlays::ClusterSpec;
-use rollout::{BackupReport, Expectation, FluxObservation, Observation, RolloutId};
+use rollout::{BackupReport, Expectation, FluxObservation, Observation, RolloutId, WorkloadObservation};
 use stepgate::cluster::kubernetes::Changes;
 use stepgate::cluster::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
 use stepgate::controller::access::Clusters;
@@ -20,6 +20,8 @@ pub enum Act {
     Glance,
     /// Looks at what watches have told of Flux.
     Look,
+    /// Looks at what they have told of workloads.
+    LookAtWorkloads,
     /// Reads that and what one gate expects, which no machines are part of.
     Confirm,
     BackUp,
@@ -35,13 +37,19 @@ pub struct Hooked {
     inner: Arc<SimulatedFleet>,
     hook: Hook,
     changes: Option<Arc<Changes>>,
-    /// Whether watches have told of Flux.
-    told_of_flux: bool,
+    told: Told,
+}
+
+/// What watches have told of.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    flux: bool,
+    workloads: bool,
 }
 
 impl Hooked {
     pub fn new(fleet: &Arc<SimulatedFleet>, hook: Hook) -> Self {
-        Self { inner: Arc::clone(fleet), hook, changes: None, told_of_flux: false }
+        Self { inner: Arc::clone(fleet), hook, changes: None, told: Told::default() }
     }
 
     /// The same, of which somebody tells when they change.
@@ -51,7 +59,12 @@ impl Hooked {
 
     /// The same, of whose Flux watches tell.
     pub fn telling_of_flux(self) -> Self {
-        Self { told_of_flux: true, ..self }
+        Self { told: Told { flux: true, ..self.told }, ..self }
+    }
+
+    /// The same, of whose Flux and workloads they tell.
+    pub fn telling_of_workloads(self) -> Self {
+        Self { told: Told { flux: true, workloads: true }, ..self }
     }
 }
 
@@ -59,14 +72,13 @@ struct HookedCluster {
     name: String,
     inner: Arc<dyn Cluster>,
     hook: Hook,
-    told_of_flux: bool,
+    told: Told,
 }
 
 impl Clusters for Hooked {
     fn cluster(&self, cluster: &ClusterSpec) -> Arc<dyn Cluster> {
         let (name, hook) = (cluster.name.clone(), Arc::clone(&self.hook));
-        let told_of_flux = self.told_of_flux;
-        Arc::new(HookedCluster { name, inner: self.inner.cluster(cluster), hook, told_of_flux })
+        Arc::new(HookedCluster { name, inner: self.inner.cluster(cluster), hook, told: self.told })
     }
 
     fn changes(&self) -> Option<&Changes> {
@@ -90,11 +102,19 @@ impl Cluster for HookedCluster {
     }
 
     fn told_of_flux(&self, request: &ObserveRequest) -> Option<FluxObservation> {
-        if !self.told_of_flux || !(self.hook)(&self.name, Act::Look) {
+        if !self.told.flux || !(self.hook)(&self.name, Act::Look) {
             return None;
         }
         // A simulated cluster answers at once.
         self.inner.observe(request).now_or_never().map(|observation| observation.flux)
+    }
+
+    fn told_of_workloads(&self, request: &ObserveRequest) -> Option<WorkloadObservation> {
+        if !self.told.workloads || !(self.hook)(&self.name, Act::LookAtWorkloads) {
+            return None;
+        }
+        let Observation { deployments, daemon_sets, .. } = self.inner.observe(request).now_or_never()?;
+        Some(WorkloadObservation { deployments, daemon_sets })
     }
 
     fn back_up<'a>(

@@ -20,7 +20,7 @@ pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
 pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, WebhookOutcome, WebhookProbe};
 pub use flux::{FluxKustomization, FluxObservation, FluxSource, HelmRelease};
 pub use node::{BackupReport, Node, Survey, VirtualAddress};
-pub use workload::{DaemonSet, Deployment, Pod, RunningImage};
+pub use workload::{DaemonSet, Deployment, Pod, RunningImage, WorkloadObservation};
 
 /// One reading of a cluster (and, for Cluster API objects, of the cluster that manages it).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -115,6 +115,15 @@ pub struct DaemonSet {
     pub running: Vec<RunningImage>,
 }
 
+/// Deployments and `DaemonSets` with their pods, as they were told by watches.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WorkloadObservation {
+    /// Deployments.
+    pub deployments: Vec<Deployment>,
+    /// `DaemonSets`.
+    pub daemon_sets: Vec<DaemonSet>,
+}
+
 /// A single pod that a gate names, such as kube-vip's static pod on a control-plane node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

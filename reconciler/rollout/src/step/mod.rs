@@ -11,6 +11,7 @@ mod gates;
 mod glance;
 mod landed;
 mod opening;
+mod told;
 
 #[cfg(test)]
 mod laboratory;
@@ -37,6 +38,7 @@ pub use advance::exhausted;
 pub use approval::{rules as approval_rules, scope as approval_scope, verdict as approval_verdict};
 pub use confirming::{concerning_running_gate, confirming, running_gate, waits_for_gate};
 pub use glance::{expected_of_flux, first_read, may_read_first, waits_for_flux};
+pub use told::{Told, told_of_gate};
 
 use opening::Opening;
 

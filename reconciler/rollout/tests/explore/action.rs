@@ -2,7 +2,7 @@
 
 use rollout::{
     BackupReport, ConditionStatus, Effect, Expectation, FluxKustomization, GateHistory, Observation, Reachability,
-    StageTrailer, conditions, confirming, record, running_gate,
+    StageTrailer, Told, WorkloadObservation, conditions, confirming, record, running_gate, told_of_gate,
 };
 
 use super::model::{LATE, Model, STAGES, Versions, digest, time, tree};
@@ -16,7 +16,9 @@ pub enum Action {
     Read,
     /// The running gate's own objects and Flux are read, over whatever was read of everything before.
     ReadGate,
-    /// The same, after a reading in which that gate held.
+    /// Watches tell of its workloads, over the same.
+    BeTold,
+    /// What it expects is read anew, after a reading in which that gate held.
     Confirm,
     Decide,
     Push,
@@ -25,6 +27,8 @@ pub enum Action {
     PersonReverts,
     Unreachable,
     StaleRead,
+    /// Watches are behind.
+    BeToldLate,
     Unconfirmed,
     SkewedRead,
     Crash,
@@ -38,11 +42,12 @@ pub enum Action {
 }
 
 impl Action {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::FluxApplies,
         Self::RollsOut,
         Self::Read,
         Self::ReadGate,
+        Self::BeTold,
         Self::Confirm,
         Self::Decide,
         Self::Push,
@@ -51,6 +56,7 @@ impl Action {
         Self::PersonReverts,
         Self::Unreachable,
         Self::StaleRead,
+        Self::BeToldLate,
         Self::Unconfirmed,
         Self::SkewedRead,
         Self::Crash,
@@ -118,6 +124,23 @@ impl Model {
         Some(())
     }
 
+    /// Takes watches' word for its workloads, where these tell that it holds.
+    fn be_told(&mut self, cluster: usize, (applied, actual): (usize, Versions)) -> Option<()> {
+        let own = &self.clusters[cluster];
+        let whole = own.observation.as_ref().filter(|_| own.rest.is_none())?;
+        let flux = self.content(cluster, own.applied, own.actual).flux;
+        let (_, rest) = running_gate(&self.world(cluster), whole, &flux, time(self.now))?;
+        let deployments = self.content(cluster, applied, actual).deployments;
+        let told = WorkloadObservation { deployments, daemon_sets: Vec::new() };
+        let Some(Told::Holds(read)) = told_of_gate(&self.world(cluster), &rest, &told, time(self.now)) else {
+            return None;
+        };
+        self.own(cluster).rest = Some(rest);
+        self.own(cluster).observation = Some(*read);
+        self.own(cluster).history = record(&self.world(cluster), time(self.now));
+        Some(())
+    }
+
     /// Reads it once more, where that may be enough.
     fn confirm(&mut self, cluster: usize) -> Option<()> {
         let own = &self.clusters[cluster];
@@ -168,11 +191,12 @@ impl Model {
             Action::Pause => !own.paused,
             Action::PersonReverts => own.foreign,
             Action::PersonCommits => !own.foreign,
-            Action::StaleRead => own.lagging != (own.applied, own.actual),
+            Action::StaleRead | Action::BeToldLate => own.lagging != (own.applied, own.actual),
             Action::Crash => own.observation.is_some() || own.pending.is_some(),
             Action::NewTarget => own.target == 2,
             Action::Read
             | Action::ReadGate
+            | Action::BeTold
             | Action::Confirm
             | Action::Unreachable
             | Action::Unconfirmed
@@ -198,6 +222,8 @@ impl Model {
             }
             Action::Read => next.observe(cluster, next.content(cluster, own.applied, own.actual)),
             Action::ReadGate => next.read_gate(cluster)?,
+            Action::BeTold => next.be_told(cluster, (own.applied, own.actual))?,
+            Action::BeToldLate => next.be_told(cluster, own.lagging)?,
             Action::Confirm => next.confirm(cluster)?,
             Action::Unconfirmed => {
                 next.observe(

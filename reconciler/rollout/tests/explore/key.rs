@@ -78,8 +78,9 @@ impl Model {
         let position = self.deploy.commits.iter().position(|commit| Some(&commit.id) == revision);
         let contains_last = |applied: usize| last.is_none_or(|(index, _)| applied > index);
         let position = position.map(|index| (contains_last(index + 1), self.trees[index][cluster]));
-        let generations: Vec<_> =
-            seen.deployments.iter().map(|known| (known.generation, known.observed_generation)).collect();
+        let mut generations: Vec<_> =
+            seen.deployments.iter().map(|known| (&known.name, known.generation, known.observed_generation)).collect();
+        generations.sort();
         let machines: Vec<_> = seen.machines.iter().map(|known| &known.spec_version).collect();
         let backup = seen.backup.as_ref().map(|report| &report.rollout);
         let reachable = seen.reachable == Reachability::Reachable;

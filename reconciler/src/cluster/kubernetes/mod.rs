@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use rollout::{BackupReport, CommitId, Expectation, FluxObservation, Observation, RolloutId};
+use rollout::{BackupReport, CommitId, Expectation, FluxObservation, Observation, RolloutId, WorkloadObservation};
 use serde_json::json;
 
 pub use apply::{ApplyConflict, ApplyError};
@@ -153,6 +153,10 @@ impl Cluster for KubernetesCluster {
 
     fn told_of_flux(&self, request: &ObserveRequest) -> Option<FluxObservation> {
         self.watched.as_ref()?.told_of_flux(request)
+    }
+
+    fn told_of_workloads(&self, request: &ObserveRequest) -> Option<WorkloadObservation> {
+        self.watched.as_ref()?.told_of_workloads(self, request)
     }
 
     fn rest(&self) {

@@ -1,14 +1,17 @@
 //! A scripted API server for tests: answers by method and path, and remembers what was asked.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Bytes, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use futures::future;
+use futures::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -30,6 +33,8 @@ pub(super) enum Answer {
     Silence,
     /// What was sent.
     Echo,
+    /// These objects as the beginning of a watch, which goes on and tells of nothing more.
+    Watch(Vec<Value>),
 }
 
 /// A request as it arrived.
@@ -65,6 +70,11 @@ impl Script {
     /// An object at `path`.
     pub(super) fn object(self, path: &str, object: Value) -> Self {
         self.on(&format!("GET {path}"), Answer::Json(object))
+    }
+
+    /// A watch of the resource at `path` that begins with these objects.
+    pub(super) fn watch(self, path: &str, objects: &[Value]) -> Self {
+        self.on(&format!("GET {path}?watch=true"), Answer::Watch(objects.to_vec()))
     }
 
     /// The groups and versions that are served, and the kinds of each: `(group/version, [(plural, kind, namespaced)])`.
@@ -175,5 +185,13 @@ async fn handle(script: Script, seen: Arc<Mutex<Vec<Asked>>>, request: Request) 
         Answer::CutOff => json(200, String::from("{\"kind\":\"List\",\"items\":[{\"metadata\":{\"na")),
         Answer::Silence => std::future::pending().await,
         Answer::Echo => json(200, asked.body.to_string()),
+        Answer::Watch(objects) => {
+            let listed = json!({"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}});
+            let events = objects.iter().map(|object| json!({"type": "ADDED", "object": object}));
+            let events = events.chain([json!({"type": "BOOKMARK", "object": listed})]);
+            let lines: String = events.map(|event| format!("{event}\n")).collect();
+            let stream = stream::once(future::ready(Ok::<_, Infallible>(lines))).chain(stream::pending());
+            Body::from_stream(stream).into_response()
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rollout::FluxObservation;
+use rollout::{FluxObservation, WorkloadObservation};
 
 use super::connection::Connection;
 use super::watch::{Changes, Extent, Watches};
@@ -88,6 +88,20 @@ impl Watched {
     /// What the watches have told of Flux, which is in the management cluster.
     pub(super) fn told_of_flux(&self, request: &ObserveRequest) -> Option<FluxObservation> {
         self.management.watches.told_of_flux(&observe::kustomizations(request))
+    }
+
+    /// What the watches have told of workloads, which are in the cluster itself.
+    pub(super) fn told_of_workloads(
+        &self,
+        cluster: &KubernetesCluster,
+        request: &ObserveRequest,
+    ) -> Option<WorkloadObservation> {
+        let workloads = observe::workloads(request);
+        if matches!(cluster.own, Own::Management) {
+            return self.management.watches.told_of_workloads(&workloads);
+        }
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        own.as_ref().and_then(|(_, watches)| watches.told_of_workloads(&workloads))
     }
 
     /// Nothing is waited for any more.

@@ -1,5 +1,7 @@
 //! Deployments, `DaemonSets` and their pods.
 
+use std::collections::BTreeMap;
+
 use kube::core::DynamicObject;
 use rollout::{DaemonSet, Deployment, Pod, RunningImage};
 use serde_json::Value;
@@ -9,8 +11,73 @@ use super::fields::{
 };
 use super::selector::selects;
 
+/// What gates read of a pod that may belong to a workload.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnedPod {
+    namespace: String,
+    labels: Option<BTreeMap<String, String>>,
+    replica_set: Option<String>,
+    daemon_set: Option<String>,
+    containers: Vec<RunningImage>,
+}
+
+impl OwnedPod {
+    pub(crate) fn of(object: &DynamicObject) -> Self {
+        Self {
+            namespace: namespace(object),
+            labels: object.metadata.labels.clone(),
+            replica_set: owner(object, "ReplicaSet"),
+            daemon_set: owner(object, "DaemonSet"),
+            // Evicted and completed pods stay in the list and run nothing.
+            containers: if is_finished(object) { Vec::new() } else { containers(object) },
+        }
+    }
+}
+
+/// Which pods are a workload's own.
+#[derive(Debug, Clone)]
+pub(crate) struct PodSelector {
+    namespace: String,
+    name: String,
+    selector: Option<Value>,
+    owns: fn(&str, &OwnedPod) -> bool,
+}
+
+impl PodSelector {
+    /// Those of a Deployment.
+    pub(crate) fn of_deployment(object: &DynamicObject) -> Self {
+        // A ReplicaSet is named after its Deployment and the hash of its template, which holds no dash.
+        Self::of(object, |name, pod| {
+            let is_own = |set: &str| {
+                set.strip_prefix(name).and_then(|rest| rest.strip_prefix('-')).is_some_and(|hash| !hash.contains('-'))
+            };
+            pod.replica_set.as_deref().is_none_or(is_own)
+        })
+    }
+
+    /// Those of a `DaemonSet`.
+    pub(crate) fn of_daemon_set(object: &DynamicObject) -> Self {
+        Self::of(object, |name, pod| pod.daemon_set.as_deref().is_none_or(|owner| owner == name))
+    }
+
+    fn of(object: &DynamicObject, owns: fn(&str, &OwnedPod) -> bool) -> Self {
+        let selector = object.data.get("spec").and_then(|spec| spec.get("selector")).cloned();
+        Self { namespace: namespace(object), name: name(object), selector, owns }
+    }
+
+    /// The containers of those of `pods` that it selects.
+    pub(crate) fn running<'a>(&self, pods: impl IntoIterator<Item = &'a OwnedPod>) -> Vec<RunningImage> {
+        let Some(selector) = &self.selector else { return Vec::new() };
+        let own = pods.into_iter().filter(|pod| {
+            // Two workloads may select each other's pods by mistake; the owner tells them apart where there is one.
+            pod.namespace == self.namespace && selects(selector, pod.labels.as_ref()) && (self.owns)(&self.name, pod)
+        });
+        own.flat_map(|pod| pod.containers.iter().cloned()).collect()
+    }
+}
+
 /// A Deployment with the containers of those of `pods` that its selector selects.
-pub(crate) fn deployment(object: &DynamicObject, pods: &[DynamicObject]) -> Deployment {
+pub(crate) fn deployment(object: &DynamicObject, pods: &[OwnedPod]) -> Deployment {
     let data = &object.data;
     Deployment {
         namespace: namespace(object),
@@ -26,12 +93,12 @@ pub(crate) fn deployment(object: &DynamicObject, pods: &[DynamicObject]) -> Depl
         available_replicas: count(data, &["status", "availableReplicas"]),
         conditions: conditions(data, &["status", "conditions"]),
         images: template_images(data),
-        running: running(object, pods, "ReplicaSet"),
+        running: PodSelector::of_deployment(object).running(pods),
     }
 }
 
 /// A DaemonSet with the containers of those of `pods` that its selector selects.
-pub(crate) fn daemon_set(object: &DynamicObject, pods: &[DynamicObject]) -> DaemonSet {
+pub(crate) fn daemon_set(object: &DynamicObject, pods: &[OwnedPod]) -> DaemonSet {
     let data = &object.data;
     DaemonSet {
         namespace: namespace(object),
@@ -47,7 +114,7 @@ pub(crate) fn daemon_set(object: &DynamicObject, pods: &[DynamicObject]) -> Daem
         available: Some(count(data, &["status", "numberAvailable"]).unwrap_or_default()),
         misscheduled: count(data, &["status", "numberMisscheduled"]),
         images: template_images(data),
-        running: running(object, pods, "DaemonSet"),
+        running: PodSelector::of_daemon_set(object).running(pods),
     }
 }
 
@@ -102,31 +169,6 @@ fn template_images(data: &Value) -> Vec<String> {
         .collect()
 }
 
-fn running(object: &DynamicObject, pods: &[DynamicObject], owner_kind: &str) -> Vec<RunningImage> {
-    let Some(selector) = object.data.get("spec").and_then(|spec| spec.get("selector")) else { return Vec::new() };
-    pods.iter()
-        .filter(|pod| {
-            pod.metadata.namespace == object.metadata.namespace && selects(selector, pod.metadata.labels.as_ref())
-        })
-        // Two workloads may select each other's pods by mistake; the owner tells them apart where there is one.
-        .filter(|pod| owner(pod, owner_kind).is_none_or(|owner| owner_matches(&owner, object, owner_kind)))
-        .filter(|pod| !is_finished(pod))
-        .flat_map(containers)
-        .collect()
-}
-
-fn owner_matches(owner: &str, object: &DynamicObject, owner_kind: &str) -> bool {
-    let name = name(object);
-    match owner_kind {
-        // A ReplicaSet is named after its Deployment and the hash of its template, which holds no dash.
-        "ReplicaSet" => {
-            owner.strip_prefix(&name).and_then(|rest| rest.strip_prefix('-')).is_some_and(|hash| !hash.contains('-'))
-        }
-        _ => owner == name,
-    }
-}
-
-/// Evicted and completed pods stay in the list and run nothing.
 fn is_finished(pod: &DynamicObject) -> bool {
     matches!(text(&pod.data, &["status", "phase"]).as_deref(), Some("Failed" | "Succeeded"))
 }

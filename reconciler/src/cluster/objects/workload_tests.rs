@@ -8,14 +8,14 @@ fn object(data: Value) -> DynamicObject {
     serde_json::from_value(data).unwrap()
 }
 
-fn pod_of(name: &str, owner_kind: &str, owner: &str, phase: &str) -> DynamicObject {
-    object(json!({
+fn pod_of(name: &str, owner_kind: &str, owner: &str, phase: &str) -> OwnedPod {
+    OwnedPod::of(&object(json!({
         "metadata": {"name": name, "namespace": "capi-system", "labels": {"app": "manager"},
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": owner_kind, "name": owner, "uid": "u", "controller": true}]},
         "status": {"phase": phase, "containerStatuses": [{"name": "manager", "ready": phase == "Running", "restartCount": 0,
             "image": "registry/manager:v1", "imageID": format!("registry/manager@{DIGEST}"),
             "state": if phase == "Pending" { json!({"waiting": {"reason": "ImagePullBackOff"}}) } else { json!({}) }}]}
-    }))
+    })))
 }
 
 fn workload(data: &Value) -> DynamicObject {

@@ -11,7 +11,7 @@ use kustomize_rs::yaml::{self, Limits};
 use rollout::Observation;
 use serde_json::Value;
 
-use crate::cluster::objects::{self, Contract};
+use crate::cluster::objects::{self, Contract, OwnedPod};
 
 /// Folders deeper than this are not entered.
 const DEEPEST: usize = 16;
@@ -190,13 +190,12 @@ fn observe(objects: &Objects) -> Observation {
             .filter(move |((known, _, _), _)| *known == kind)
             .map(|(_, (contract, object))| (*contract, object))
     };
-    let pods: Vec<DynamicObject> = of("Pod.").map(|(_, pod)| pod.clone()).collect();
+    let pods: Vec<OwnedPod> = of("Pod.").map(|(_, pod)| OwnedPod::of(pod)).collect();
     observation.deployments = of("Deployment.apps").map(|(_, object)| objects::deployment(object, &pods)).collect();
     observation.daemon_sets = of("DaemonSet.apps").map(|(_, object)| objects::daemon_set(object, &pods)).collect();
-    observation.pods = pods
-        .iter()
-        .filter(|pod| objects::is_of_application(pod, "kube-vip"))
-        .map(|pod| objects::pod(pod, "kube-vip"))
+    observation.pods = of("Pod.")
+        .filter(|(_, pod)| objects::is_of_application(pod, "kube-vip"))
+        .map(|(_, pod)| objects::pod(pod, "kube-vip"))
         .collect();
     observation.nodes = of("Node.").map(|(_, object)| objects::node(object)).collect();
     observation.virtual_address = of("Lease.coordination.k8s.io")

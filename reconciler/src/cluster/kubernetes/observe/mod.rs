@@ -17,6 +17,7 @@ use self::reads::Reads;
 use super::error::RequestError;
 use super::kind::Kind;
 use super::request::ServedVersions;
+use super::watch::Workloads;
 use super::{Applied, KubernetesCluster};
 use crate::cluster::{DeployedObjects, FluxReference, Freshness, ObserveRequest, objects};
 
@@ -26,6 +27,12 @@ const CONCURRENT: usize = 8;
 /// The Kustomizations that a request looks at.
 pub(super) fn kustomizations(request: &ObserveRequest) -> BTreeSet<FluxReference> {
     Reads::of(request).kustomizations
+}
+
+/// The workloads that a request looks at.
+pub(super) fn workloads(request: &ObserveRequest) -> Workloads<'_> {
+    let Reads { deployments, daemon_sets, .. } = Reads::of(request);
+    Workloads { deployments, daemon_sets }
 }
 
 /// Reads the cluster. Every read is a fresh GET or LIST without a `resourceVersion`, which the server answers from etcd.

@@ -11,7 +11,7 @@ use super::super::kind::{CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, DEPLOYMENT, Kin
 use super::super::probe;
 use super::reads::{Reads, lives_in_management};
 use super::{Reading, several};
-use crate::cluster::objects;
+use crate::cluster::objects::{self, OwnedPod};
 
 /// Where kube-vip runs and keeps its Lease.
 const KUBE_SYSTEM: &str = "kube-system";
@@ -137,7 +137,7 @@ impl Reading<'_> {
             namespaces.iter().map(|namespace| connection.list(&POD, Some("v1"), Some(namespace), None)).collect();
         let mut pods = BTreeMap::new();
         for (namespace, found) in namespaces.iter().copied().zip(several(lists).await) {
-            pods.insert(namespace, self.took(POD.kind, found));
+            pods.insert(namespace, self.took(POD.kind, found).iter().map(OwnedPod::of).collect::<Vec<_>>());
         }
         let pods_of = |object: &DynamicObject| {
             let namespace = object.metadata.namespace.as_deref().unwrap_or_default();

@@ -6,7 +6,9 @@ use base64::engine::general_purpose::STANDARD;
 use super::super::{Connection, ConnectionSource};
 use super::*;
 
-fn kubeconfig(server: &str, user: &Value) -> Value {
+pub(super) const SECRET: &str = "/api/v1/namespaces/eksa-system/secrets/prod-kubeconfig";
+
+pub(super) fn kubeconfig(server: &str, user: &Value) -> Value {
     let text = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": server}}], "users": [{"name": "u", "user": user}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
@@ -16,8 +18,7 @@ fn kubeconfig(server: &str, user: &Value) -> Value {
 #[tokio::test]
 async fn a_workload_cluster_is_reached_through_its_secret() {
     let own = ApiServer::start(Script::default().list("/api/v1/nodes", &[node("worker")])).await;
-    let secret = "/api/v1/namespaces/eksa-system/secrets/prod-kubeconfig";
-    let management = ApiServer::start(served().object(secret, kubeconfig(&own.url, &json!({"token": "t"})))).await;
+    let management = ApiServer::start(served().object(SECRET, kubeconfig(&own.url, &json!({"token": "t"})))).await;
     let cluster = KubernetesCluster::workload(management.connection(), "eksa-system", "prod", PathBuf::new());
     for _ in 0..2 {
         let observation = cluster.observe(&request(vec![Expectation::ClusterHealthy { cluster: None }])).await;
@@ -29,7 +30,6 @@ async fn a_workload_cluster_is_reached_through_its_secret() {
 
 #[tokio::test]
 async fn a_kubeconfig_of_a_secret_runs_no_program_reads_no_file_and_shows_no_credentials() {
-    let path = "/api/v1/namespaces/eksa-system/secrets/prod-kubeconfig";
     let secret = |value: &str| json!({"metadata": {"name": "prod-kubeconfig"}, "data": {"value": value}});
     for (answer, expected) in [
         (None, "not found; Cluster API writes it"),
@@ -47,7 +47,7 @@ async fn a_kubeconfig_of_a_secret_runs_no_program_reads_no_file_and_shows_no_cre
     ] {
         let mut script = served();
         if let Some(answer) = answer {
-            script = script.object(path, answer);
+            script = script.object(SECRET, answer);
         }
         let management = ApiServer::start(script).await;
         let cluster = KubernetesCluster::workload(management.connection(), "eksa-system", "prod", PathBuf::new());

@@ -2,68 +2,42 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::core::{ApiResource, DynamicObject};
-use rollout::{FluxKustomization, FluxObservation, FluxSource};
+use rollout::FluxObservation;
 
-use super::super::kind::{GIT_REPOSITORY, KUSTOMIZATION, Kind, OCI_REPOSITORY};
-use super::super::observe::source_of;
-use super::{Seen, topic};
-use crate::cluster::{FluxReference, objects};
-
-/// The last word of an object of Flux.
-#[derive(Debug)]
-pub(super) enum Word {
-    /// A Kustomization, with its source and the kind of that.
-    Kustomization(FluxKustomization, Option<(FluxReference, String)>),
-    /// A source.
-    Source(FluxSource),
-}
-
-impl Word {
-    /// What this object says; none where it is no Kustomization and no source.
-    pub(super) fn of(resource: &ApiResource, object: &DynamicObject) -> Option<Self> {
-        let is = |kind: &Kind| (resource.group.as_str(), resource.kind.as_str()) == (kind.group, kind.kind);
-        if is(&KUSTOMIZATION) {
-            Some(Self::Kustomization(objects::kustomization(object), source_of(object)))
-        } else if is(&GIT_REPOSITORY) || is(&OCI_REPOSITORY) {
-            Some(Self::Source(objects::source(object)))
-        } else {
-            None
-        }
-    }
-}
+use super::super::kind::{GIT_REPOSITORY, KUSTOMIZATION, OCI_REPOSITORY};
+use super::Seen;
+use super::word::{Word, word};
+use crate::cluster::FluxReference;
 
 /// What was told of these Kustomizations and of their sources; none where something of it was not.
 pub(super) fn told(seen: &Seen, kustomizations: &BTreeSet<FluxReference>) -> Option<FluxObservation> {
     let mut told = FluxObservation::default();
     let mut sources = BTreeMap::new();
     for reference in kustomizations {
-        let Word::Kustomization(word, source) = word(seen, &KUSTOMIZATION, reference)? else { return None };
+        let Word::Kustomization(word, source) = word(seen, &KUSTOMIZATION, &reference.namespace, &reference.name)?
+        else {
+            return None;
+        };
         told.kustomizations.push(word.clone());
         sources.extend(source.clone());
     }
     for (reference, kind) in sources {
         let kind = if kind == OCI_REPOSITORY.kind { &OCI_REPOSITORY } else { &GIT_REPOSITORY };
-        let Word::Source(word) = word(seen, kind, &reference)? else { return None };
+        let Word::Source(word) = word(seen, kind, &reference.namespace, &reference.name)? else { return None };
         told.sources.push(word.clone());
     }
     Some(told)
-}
-
-/// In the preferred one of the versions that are watched.
-fn word<'a>(seen: &'a Seen, kind: &Kind, reference: &FluxReference) -> Option<&'a Word> {
-    let key = (reference.namespace.as_str().into(), reference.name.as_str().into());
-    let topics = kind.versions.iter().map(|version| topic(&kind.resource(version)));
-    topics.filter_map(|topic| seen.get(&topic)?.get(&key)?.word.as_deref()).next()
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use kube::core::{ApiResource, DynamicObject};
     use serde_json::{Value, json};
 
-    use super::super::{Changes, Extent, Filter, Interest, State};
+    use super::super::super::kind::Kind;
+    use super::super::{Changes, Extent, Filter, Interest, State, topic};
     use super::*;
 
     /// Watches of Flux' objects for one cluster that looks at the Kustomization `capi`.

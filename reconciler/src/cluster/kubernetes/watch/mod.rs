@@ -1,12 +1,14 @@
 //! Watches: which clusters have changed since they were read last.
 //!
 //! No gate passes on what a watch says. It tells that a fresh reading is worth its cost now, so what is kept of an object is the digest of
-//! the fields that gates read: a heartbeat or an annotation of a leader is no change. Of Flux its last words are kept too, which tell whether
-//! there is anything to wait for.
+//! the fields that gates read: a heartbeat or an annotation of a leader is no change. Of Flux and of workloads the last words are kept too, which
+//! tell whether there is anything to wait for.
 
 mod digest;
 mod flux;
 mod interest;
+mod word;
+mod workload;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,13 +19,14 @@ use kube::Api;
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
-use rollout::FluxObservation;
+use rollout::{FluxObservation, WorkloadObservation};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use self::flux::Word;
 pub(super) use self::interest::{Filter, Interest};
 use self::interest::{Interests, topic};
+use self::word::Word;
+pub(super) use self::workload::Workloads;
 use super::connection::Connection;
 use crate::cluster::FluxReference;
 
@@ -105,7 +108,7 @@ type Seen = HashMap<String, HashMap<ObjectKey, SeenObject>>;
 struct SeenObject {
     /// Of what gates read.
     digest: u64,
-    /// Of an object of Flux that somebody looks at.
+    /// Of an object of Flux, of a workload or of a pod that somebody looks at.
     word: Option<Box<Word>>,
 }
 
@@ -155,6 +158,11 @@ impl Watches {
     /// What was told of these Kustomizations and of their sources; none where something of it was not.
     pub(super) fn told_of_flux(&self, kustomizations: &BTreeSet<FluxReference>) -> Option<FluxObservation> {
         flux::told(&self.state().seen, kustomizations)
+    }
+
+    /// What was told of these workloads and of their pods; none where something of it was not.
+    pub(super) fn told_of_workloads(&self, workloads: &Workloads<'_>) -> Option<WorkloadObservation> {
+        workload::told(&self.state().seen, workloads)
     }
 
     /// How many objects are known of.

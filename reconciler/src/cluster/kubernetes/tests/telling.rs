@@ -1,0 +1,79 @@
+//! What watches tell without being asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rollout::{FluxObservation, WorkloadObservation};
+
+use super::super::ManagementWatches;
+use super::workload::{SECRET, kubeconfig};
+use super::*;
+
+const KUSTOMIZATIONS: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/kustomizations";
+const SOURCES: &str = "/apis/source.toolkit.fluxcd.io/v1/gitrepositories";
+
+/// A server that tells of a Kustomization and of its source.
+fn telling_of_flux(script: Script) -> Script {
+    let kustomization = json!({"metadata": {"name": "prod-capi", "namespace": "flux-system", "resourceVersion": "1"},
+        "spec": {"sourceRef": {"kind": "GitRepository", "name": "fleet"}}});
+    let source = json!({"metadata": {"name": "fleet", "namespace": "flux-system", "resourceVersion": "1"}});
+    script.watch(KUSTOMIZATIONS, &[kustomization]).watch(SOURCES, &[source])
+}
+
+/// A server that tells of a Deployment and of its pod.
+fn telling_of_workloads(script: Script) -> Script {
+    let deployment = json!({"metadata": {"name": "capi-controller-manager", "namespace": "capi-system", "resourceVersion": "1"},
+        "spec": {"selector": {"matchLabels": {"app": "capi"}}}, "status": {"availableReplicas": 1}});
+    let pod = json!({"metadata": {"name": "capi-0", "namespace": "capi-system", "resourceVersion": "1", "labels": {"app": "capi"}},
+        "status": {"phase": "Running", "containerStatuses": [{"name": "manager", "ready": true}]}});
+    script.watch("/apis/apps/v1/deployments", &[deployment]).watch("/api/v1/pods", &[pod])
+}
+
+fn flux() -> Expectation {
+    Expectation::Flux { namespace: String::from("flux-system"), kustomizations: vec![String::from("prod-capi")] }
+}
+
+/// What is told of Flux and of workloads, as soon as both are.
+async fn told(
+    cluster: &KubernetesCluster,
+    watches: &ManagementWatches,
+    request: &ObserveRequest,
+) -> (FluxObservation, WorkloadObservation) {
+    assert_eq!((cluster.told_of_flux(request), cluster.told_of_workloads(request)), (None, None));
+    cluster.follow(request, &[]).await;
+    let told = async {
+        loop {
+            if let (Some(flux), Some(workloads)) = (cluster.told_of_flux(request), cluster.told_of_workloads(request)) {
+                return (flux, workloads);
+            }
+            watches.changes().changed().await;
+            drop(watches.changes().take());
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), told).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_flux_and_workloads_said_last_is_known_without_asking() {
+    let server = ApiServer::start(telling_of_workloads(telling_of_flux(served()))).await;
+    let watches = Arc::new(ManagementWatches::default());
+    let cluster = KubernetesCluster::management(server.connection(), PathBuf::new()).watched("prod", &watches);
+    let request = request(vec![flux(), deployment()]);
+    let (flux, workloads) = told(&cluster, &watches, &request).await;
+    assert_eq!((flux.kustomizations.len(), flux.sources.len()), (1, 1));
+    assert_eq!(workloads.deployments[0].available_replicas, Some(1));
+    assert_eq!(workloads.deployments[0].running[0].pod, "capi-0");
+}
+
+#[tokio::test]
+async fn workloads_of_a_workload_cluster_are_told_of_by_its_own_server() {
+    let own = ApiServer::start(telling_of_workloads(served())).await;
+    let secret = kubeconfig(&own.url, &json!({"token": "t"}));
+    let management = ApiServer::start(telling_of_flux(served()).object(SECRET, secret)).await;
+    let watches = Arc::new(ManagementWatches::default());
+    let cluster = KubernetesCluster::workload(management.connection(), "eksa-system", "prod", PathBuf::new());
+    let cluster = cluster.watched("prod", &watches);
+    let request = request(vec![flux(), deployment()]);
+    let (flux, workloads) = told(&cluster, &watches, &request).await;
+    assert_eq!((flux.sources.len(), workloads.deployments.len()), (1, 1));
+}
