@@ -152,7 +152,9 @@ impl Cluster for KubernetesCluster {
     }
 
     fn told_of_flux(&self, request: &ObserveRequest) -> Option<FluxObservation> {
-        self.watched.as_ref()?.told_of_flux(request)
+        // What was applied without Flux stands in the place of its Kustomizations, which may still be there and are behind then.
+        let is_applied = !self.applied.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        self.watched.as_ref().filter(|_| !is_applied)?.told_of_flux(request)
     }
 
     fn told_of_workloads(&self, request: &ObserveRequest) -> Option<WorkloadObservation> {

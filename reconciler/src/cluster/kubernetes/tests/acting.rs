@@ -127,7 +127,7 @@ kind: CustomResourceDefinition
 metadata: {name: clusters.cluster.x-k8s.io}
 ";
 
-fn apply_request(text: &str, dry_run: bool) -> ApplyRequest {
+pub(super) fn apply_request(text: &str, dry_run: bool) -> ApplyRequest {
     let set = ApplySet {
         kustomization: FluxReference { namespace: String::from("flux-system"), name: String::from("prod-capi") },
         server: ApplyServer::Management,
@@ -144,7 +144,7 @@ fn apply_request(text: &str, dry_run: bool) -> ApplyRequest {
     }
 }
 
-fn applying() -> Script {
+pub(super) fn applying() -> Script {
     let established = json!({"metadata": {"name": "clusters.cluster.x-k8s.io"}, "status": {"conditions": [{"type": "Established", "status": "True"}]}});
     served()
         .object("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusters.cluster.x-k8s.io", established)

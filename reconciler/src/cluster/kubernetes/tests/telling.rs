@@ -6,6 +6,7 @@ use std::time::Duration;
 use rollout::{FluxObservation, WorkloadObservation};
 
 use super::super::ManagementWatches;
+use super::acting::{apply_request, applying};
 use super::workload::{SECRET, kubeconfig};
 use super::*;
 
@@ -55,7 +56,7 @@ async fn told(
 
 #[tokio::test]
 async fn what_flux_and_workloads_said_last_is_known_without_asking() {
-    let server = ApiServer::start(telling_of_workloads(telling_of_flux(served()))).await;
+    let server = ApiServer::start(telling_of_workloads(telling_of_flux(applying()))).await;
     let watches = Arc::new(ManagementWatches::default());
     let cluster = KubernetesCluster::management(server.connection(), PathBuf::new()).watched("prod", &watches);
     let request = request(vec![flux(), deployment()]);
@@ -63,6 +64,14 @@ async fn what_flux_and_workloads_said_last_is_known_without_asking() {
     assert_eq!((flux.kustomizations.len(), flux.sources.len()), (1, 1));
     assert_eq!(workloads.deployments[0].available_replicas, Some(1));
     assert_eq!(workloads.deployments[0].running[0].pod, "capi-0");
+    // What was applied without Flux stands in the place of what its Kustomizations say.
+    let at = "2026-03-01T12:00:00Z".parse().unwrap();
+    cluster
+        .apply(&apply_request("apiVersion: v1\nkind: Namespace\nmetadata: {name: capi-system}\n", false), at)
+        .await
+        .unwrap();
+    assert_eq!(cluster.told_of_flux(&request), None);
+    assert_eq!(cluster.told_of_workloads(&request), Some(workloads));
 }
 
 #[tokio::test]
