@@ -171,7 +171,7 @@ impl Scene {
         self.reconciled(head, kustomization(stage)).await
     }
 
-    /// A Deployment of the stage becomes unavailable when Flux applies it, and is available again later.
+    /// A Deployment of the stage becomes unavailable when Flux applies it, and is available again after as long a quiet.
     async fn workload_last(&self, head: &str, stage: &str, quiet: Duration) -> anyhow::Result<Instant> {
         self.available(stage, false).await?;
         self.applied(head, None).await?;
