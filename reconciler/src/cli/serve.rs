@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::error::CommandError;
 use super::exit::Exit;
-use super::pace::Pace;
+use super::pace::{Pace, processor_time};
 use super::run::Arguments;
 use crate::cluster::kubernetes::{Connection, Holder, Lease, Projection, RolloutView, end_expired};
 use crate::controller::clock::{Clock as _, SystemClock};
@@ -67,7 +67,7 @@ pub async fn serve(
             }
             continue;
         }
-        let started = Instant::now();
+        let (started, spent) = (Instant::now(), processor_time());
         // A pass may be left at any point: the next process goes on from what is in git.
         let pass = tokio::select! {
             pass = controller.pass() => pass,
@@ -75,9 +75,9 @@ pub async fn serve(
             () = stop.requested() => break,
         };
         let ended = SystemClock.now();
-        let took = started.elapsed();
+        let (took, spent) = (started.elapsed(), processor_time().saturating_sub(spent));
         let has_committed = |pass: &Arc<Pass>| pass.clusters.iter().any(|cluster| !cluster.committed.is_empty());
-        let rest = pace.rest(started, took, pass.as_ref().is_ok_and(has_committed));
+        let rest = pace.rest(started, took, spent, pass.as_ref().is_ok_and(has_committed));
         metrics.passed(pass.as_deref().ok(), took, ended.as_duration().as_secs_f64());
         let wake = match pass {
             Ok(pass) => {
