@@ -53,8 +53,8 @@ impl GateHistory {
     }
 
     /// The history after one more read. `held` maps each gate that was evaluated and held to what was settled; a gate that is not in it
-    /// has no streak any more; `now` is when they were evaluated. A read that is not later than the last one is the same read: it changes nothing. A gap longer than
-    /// `maximum_gap`, or other settled values, start the streak anew.
+    /// has no streak any more; `now` is when they were evaluated. A read that is not later than the last one is the same read: it changes
+    /// nothing. A gap longer than `maximum_gap`, or other settled values, start the streak anew.
     #[must_use]
     pub fn record(
         &self,
