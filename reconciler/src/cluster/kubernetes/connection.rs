@@ -7,6 +7,7 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+use super::client::client;
 use super::known::Known;
 use super::limit::RateLimit;
 
@@ -149,10 +150,8 @@ impl Connection {
         // Another crate may have brought a second provider: without a choice made here, rustls would panic.
         let _ = rustls::crypto::ring::default_provider().install_default();
         config.connect_timeout = Some(REQUEST_TIMEOUT);
-        // The controller reads again anyway, and its reason is better than a long silence.
-        config.default_retry = false;
         let server = server(&config);
-        let client = Client::try_from(config).map_err(|error| error.to_string())?;
+        let client = client(config).map_err(|error| error.to_string())?;
         let limit = Arc::new(RateLimit::new(REQUESTS_PER_SECOND, 2 * REQUESTS_PER_SECOND));
         let requests_per_second = REQUESTS_PER_SECOND;
         Ok(Self { client, server, timeout: REQUEST_TIMEOUT, requests_per_second, known: Arc::default(), limit })

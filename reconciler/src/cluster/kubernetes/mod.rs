@@ -2,6 +2,7 @@
 
 mod apply;
 mod backup;
+mod client;
 mod connection;
 mod error;
 mod kind;
