@@ -189,11 +189,11 @@ impl Cluster for KubernetesCluster {
             let served = self.management.served_versions().await?;
             let Some(version) = served.version_of(&KUSTOMIZATION) else { return Ok(()) };
             let patch = json!({"metadata": {"annotations": {REQUESTED_AT: at.to_string()}}});
+            let resource = KUSTOMIZATION.resource(version);
+            let get = |known: &'a FluxReference| self.management.get(&resource, Some(&known.namespace), &known.name);
             let mut sources = BTreeMap::new();
-            for reference in kustomizations {
-                let resource = KUSTOMIZATION.resource(version);
-                let found = self.management.get(&resource, Some(&reference.namespace), &reference.name).await?;
-                sources.extend(found.and_then(|object| observe::source_of(&object)));
+            for found in observe::several(kustomizations.iter().map(get).collect()).await {
+                sources.extend(found?.and_then(|object| observe::source_of(&object)));
             }
             for (source, kind) in sources {
                 let kind = if kind == OCI_REPOSITORY.kind { &OCI_REPOSITORY } else { &GIT_REPOSITORY };

@@ -178,7 +178,9 @@ impl<'a> Reading<'a> {
 }
 
 /// The answers to several requests, in their order. Once the server cannot be reached no more are sent, and the rest is missing.
-async fn several<T>(requests: Vec<impl Future<Output = Result<T, RequestError>>>) -> Vec<Result<T, RequestError>> {
+pub(super) async fn several<T>(
+    requests: Vec<impl Future<Output = Result<T, RequestError>>>,
+) -> Vec<Result<T, RequestError>> {
     let mut answers = std::pin::pin!(stream::iter(requests).buffered(CONCURRENT));
     let mut read = Vec::new();
     while let Some(answer) = answers.next().await {
