@@ -30,8 +30,8 @@ const COMPONENTS: [&str; 5] = ["cert-manager", "capi", "eks-a", "cilium", "flux"
 /// Measured trials of each round.
 const TRIALS: usize = 150;
 
-/// The ways after the first are measured so many times less often.
-const PART: usize = 7;
+/// Of the ways after the first two.
+const FEWER: usize = 22;
 
 pub fn run(environment: &Environment) -> anyhow::Result<Report> {
     let trials = environment.rounds * TRIALS;
@@ -50,31 +50,27 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
     runtime.block_on(async {
         let folder = environment.scratch.path().join("next-commit");
         let scene = Scene::start(&programs, &folder).await?;
-        let quiet = Duration::from_millis(700);
-        let (whole, part) = (trials, trials.div_ceil(PART));
-        let flux = Way {
-            name: "Flux is done last",
-            trials: whole,
-            last: Last::Flux,
-            quiet,
-            over_http: false,
-            approved: false,
-        };
-        for way in [
-            flux,
-            Way { name: "a Deployment is available last", last: Last::Workload, ..flux },
-            Way { name: "Flux last, amid other changes", trials: part, quiet: Duration::ZERO, ..flux },
-            Way { name: "Flux last, repository over HTTP", trials: part, over_http: true, ..flux },
-            Way { name: "Flux last, proposed to people", trials: part, approved: true, ..flux },
-        ] {
+        let mut measured = ways().map(|way| (way, Vec::new(), Vec::new()));
+        for round in 1..=environment.rounds {
+            for (way, times, asked) in &mut measured {
+                let (found, requests) = scene.measure(way).await?;
+                times.extend(found);
+                asked.push(requests);
+                times.sort_unstable();
+                let (median, slowest) = (percentile(times, 50), percentile(times, 99));
+                // A run takes long: what is known is shown.
+                line(&format!(
+                    "P9  round {round}, {}: {} trials, p50 {median:.1?}, p99 {slowest:.1?}",
+                    way.name,
+                    times.len()
+                ));
+            }
+        }
+        for (way, times, asked) in measured {
             let name = way.name;
-            let (mut times, asked) = scene.measure(&way).await?;
-            times.sort_unstable();
-            let at = |share: usize| times.get(times.len().saturating_sub(1) * share / 100).copied().unwrap_or_default();
-            // A run takes long: what is known is shown.
-            line(&format!("P9  {name}: {} trials, p50 {:.1?}, p99 {:.1?}", times.len(), at(50), at(99)));
-            report.at_most(&format!("{name}: p50"), at(50), Duration::from_millis(10));
-            report.at_most(&format!("{name}: p99"), at(99), Duration::from_millis(50));
+            report.at_most(&format!("{name}: p50"), percentile(&times, 50), Duration::from_millis(10));
+            report.at_most(&format!("{name}: p99"), percentile(&times, 99), Duration::from_millis(50));
+            let asked = asked.iter().sum::<f64>() / f64::from(u32::try_from(asked.len().max(1))?);
             report.notes.push(format!("{name}: {asked:.0} requests to the API server for a stage"));
             let samples = times.iter().map(|wall| Sample { cpu: Duration::ZERO, wall: *wall }).collect();
             report.row(name, samples);
@@ -93,11 +89,30 @@ pub fn program(arguments: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// So many of a hundred took at most as long. `times` are sorted.
+fn percentile(times: &[Duration], share: usize) -> Duration {
+    times.get(times.len().saturating_sub(1) * share / 100).copied().unwrap_or_default()
+}
+
+/// What is measured, in each round.
+fn ways() -> [Way; 5] {
+    let quiet = Duration::from_millis(700);
+    let flux =
+        Way { name: "Flux is done last", trials: TRIALS, last: Last::Flux, quiet, over_http: false, approved: false };
+    [
+        flux,
+        Way { name: "a Deployment is available last", last: Last::Workload, ..flux },
+        Way { name: "Flux last, amid other changes", trials: FEWER, quiet: Duration::ZERO, ..flux },
+        Way { name: "Flux last, repository over HTTP", trials: FEWER, over_http: true, ..flux },
+        Way { name: "Flux last, proposed to people", trials: FEWER, approved: true, ..flux },
+    ]
+}
+
 /// One way of use.
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
-    /// At least so many are measured.
+    /// At least so many are measured in a round.
     trials: usize,
     last: Last,
     /// Between what everything else says and what the gate waits for.
@@ -121,8 +136,9 @@ impl Scene {
     /// Rollouts, until there were enough trials: their times, and requests to the API server for each stage.
     async fn measure(&self, way: &Way) -> anyhow::Result<(Vec<Duration>, f64)> {
         let name = way.name;
+        let ask = |approved| self.repository.push("Ask people or nobody", &[("stepgate.yaml", &policy(approved))]);
         if way.approved {
-            self.repository.push("Ask people for each stage", &[("stepgate.yaml", &policy(true))])?;
+            ask(true)?;
         }
         let mut head = self.repository.head()?;
         self.applied(&head, None).await?;
@@ -160,6 +176,9 @@ impl Scene {
         let asked = self.requests()?.saturating_sub(before);
         let last = controller.last_lines();
         controller.kill()?;
+        if way.approved {
+            ask(false)?;
+        }
         measured.with_context(|| last)?;
         Ok((times, f64::from(u32::try_from(asked)?) / f64::from(stages.max(1))))
     }
