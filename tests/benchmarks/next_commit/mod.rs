@@ -153,7 +153,8 @@ impl Scene {
                 self.push(&format!("{name} {stages}"))?;
                 let mut last_change = None;
                 loop {
-                    let next = self.next(&head, way.approved).await?;
+                    // Who no longer wants to be asked is asked once more: rules are the stricter of before and after.
+                    let next = self.next(&head, way.approved || is_first).await?;
                     times.extend(last_change.map(|at| next.seen.saturating_duration_since(at)));
                     head = next.head;
                     stages += 1;
