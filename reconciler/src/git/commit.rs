@@ -105,8 +105,8 @@ pub enum CommitOutcome {
 }
 
 impl Repository {
-    /// Makes a commit in the object store: new blobs, trees and the commit as one pack, synchronised to disk. No index,
-    /// no work tree and no branch is touched, so being stopped at any point leaves nothing to clean up.
+    /// Makes a commit in the object store: new blobs, trees and the commit as one pack, synchronised to disk (its name with the
+    /// branch that comes to hold it). No index, no work tree and no branch is touched, so being stopped at any point leaves nothing to clean up.
     ///
     /// # Errors
     /// [`GitError::RefusedPath`], [`GitError::Signing`], [`GitError::Storage`], or what the parent suffers from.

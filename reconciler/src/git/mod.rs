@@ -22,6 +22,7 @@ mod commit;
 mod commit_fields;
 mod deflate;
 mod difference;
+mod durable;
 mod edit;
 mod error;
 mod files;

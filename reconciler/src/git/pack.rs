@@ -1,19 +1,21 @@
 //! Writes new objects as one pack, durably.
 //!
-//! One pack and its index are four file synchronisations for any number of objects, where loose objects are one each;
-//! and they appear all at once. The compressor is reused, since setting it up costs more than compressing a small file.
-//! Format: gitformat-pack(5).
+//! One pack and its index are synchronised at once, for any number of objects, where loose objects are one each; and they
+//! appear all at once. Their names become durable with the reference that needs them. The compressor is reused, since
+//! setting it up costs more than compressing a small file. Format: gitformat-pack(5).
 
 use std::collections::HashSet;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::Crc;
 use git2::{ObjectType, OdbLookupFlags, Oid};
 use ring::digest::{Context, Digest, SHA1_FOR_LEGACY_USE_ONLY};
+use tempfile::NamedTempFile;
 
 use super::deflate::Compressor;
+use super::durable::{self, storage};
 use super::error::GitError;
 use super::object::{Objects, library};
 
@@ -37,7 +39,7 @@ impl NewObjects {
         Ok(id)
     }
 
-    /// Writes the objects and makes them durable. `folder` is `objects/` of the repository.
+    /// Writes the objects durably, but for the names of their files. `folder` is `objects/` of the repository.
     ///
     /// The last one is the commit: when the store holds it, it holds all of them, since they were written at once.
     pub(super) fn write(self, folder: &Path, store: &Objects<'_>) -> Result<(), GitError> {
@@ -52,10 +54,14 @@ impl NewObjects {
         let pack = Pack::build(&self.objects)?;
         let index = pack.index()?;
         let name = hexadecimal(pack.checksum.as_ref());
+        let [pack_path, index_path] = ["pack", "idx"].map(|kind| folder.join(format!("pack-{name}.{kind}")));
+        let pack = temporary(&folder, &pack.bytes).map_err(storage("write", &pack_path))?;
+        let index = temporary(&folder, &index).map_err(storage("write", &index_path))?;
+        durable::together(pack.as_file(), index.as_file()).map_err(storage("synchronise", &pack_path))?;
         // The index last: a pack without one is invisible, so a reader never sees half of a commit.
-        persist(&folder, &format!("pack-{name}.pack"), &pack.bytes)?;
-        persist(&folder, &format!("pack-{name}.idx"), &index)?;
-        synchronise(&folder)?;
+        for (file, path) in [(pack, pack_path), (index, index_path)] {
+            file.persist(&path).map_err(|error| storage("write", &path)(error.error))?;
+        }
         store.odb().refresh().map_err(|error| library("read the new pack", &error))
     }
 }
@@ -136,31 +142,14 @@ fn write_header(bytes: &mut Vec<u8>, kind: ObjectType, size: usize) {
     bytes.push(byte);
 }
 
-/// Writes a file under a name that git's own clean-up knows, synchronises it and gives it its real name.
-fn persist(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), GitError> {
-    let path = folder.join(name);
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix("tmp_pack_").tempfile_in(folder)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        let mut permissions = file.as_file().metadata()?.permissions();
-        permissions.set_readonly(true);
-        file.as_file().set_permissions(permissions)?;
-        file.persist(&path).map_err(|error| error.error)?;
-        Ok(())
-    };
-    write().map_err(storage("write", &path))
-}
-
-/// Makes the names in a folder durable.
-pub(super) fn synchronise(folder: &Path) -> Result<(), GitError> {
-    fs::File::open(folder).and_then(|file| file.sync_all()).map_err(storage("synchronise", folder))
-}
-
-/// Wraps an I/O error with what was attempted.
-pub(super) fn storage(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> GitError {
-    let path = PathBuf::from(path);
-    move |source| GitError::Storage { action, path, source }
+/// Writes a file under a name that git's own clean-up knows.
+fn temporary(folder: &Path, bytes: &[u8]) -> std::io::Result<NamedTempFile> {
+    let mut file = tempfile::Builder::new().prefix("tmp_pack_").tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    let mut permissions = file.as_file().metadata()?.permissions();
+    permissions.set_readonly(true);
+    file.as_file().set_permissions(permissions)?;
+    Ok(file)
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use git2::{ErrorCode, Oid};
 use rollout::CommitId;
 
+use super::durable;
 use super::error::GitError;
 use super::history::lineage;
 use super::location::{RepositoryLocation, RepositoryUrl};
@@ -119,6 +120,9 @@ impl Repository {
             RepositoryLocation::Local(_) => {
                 self.require_not_checked_out(branch)?;
                 if self.has_hooks() {
+                    if let Some(packs) = durable::packs(&self.inner.folder)? {
+                        packs.sync_all().map_err(durable::storage("synchronise", &self.inner.folder))?;
+                    }
                     let folder = fs::canonicalize(&self.inner.folder).unwrap_or_else(|_| self.inner.folder.clone());
                     let target = folder.to_string_lossy().into_owned();
                     self.push_by_program(branch, new, expected, &target, None)

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use git2::Oid;
 
+use super::durable::{self, storage, synchronise};
 use super::error::GitError;
-use super::pack::{storage, synchronise};
 
 /// How often and at what distance our turn is tried for: two seconds in all.
 const TRIES: u32 = 1_000;
@@ -63,8 +63,13 @@ impl<'a> References<'a> {
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent).map_err(storage("create", parent))?;
         }
+        // The names of what the new value refers to have to be there as long as the value is.
+        let packs = durable::packs(self.folder)?;
         let mut file = File::create_new(&value).map_err(storage("write", &value))?;
-        let written = writeln!(file, "{new}").and_then(|()| file.sync_all());
+        let written = writeln!(file, "{new}").and_then(|()| match &packs {
+            Some(packs) => durable::together(&file, packs),
+            None => file.sync_all(),
+        });
         let swapped = written.map_err(storage("write", &value)).and_then(|()| {
             fs::write(self.note(), format!("{reference}.lock")).map_err(storage("write", &self.note()))?;
             match fs::hard_link(&value, &lock) {

@@ -10,13 +10,13 @@ use std::time::Duration;
 use git2::{ErrorCode, Oid};
 use rollout::CommitId;
 
+use super::durable::storage;
 use super::error::GitError;
 use super::location::{RepositoryLocation, RepositoryUrl};
 use super::loose::LooseObjects;
 use super::name::{BranchName, Identity};
 use super::object::{KnownObjects, Objects, library};
 use super::object_id::{commit_id, oid};
-use super::pack::storage;
 use super::program::GitProgram;
 use super::snapshot::GitSnapshot;
 
