@@ -5,6 +5,7 @@
 //! it that the server has just named.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,8 @@ use super::request::{Address, ServedVersions};
 /// After this time it is looked up again: a definition may have been deleted and made anew with another scope.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// Of which groups there are it is known for a shorter time: a group that appears is to be watched soon.
+/// Of which groups there are it is known for a shorter time: a group that appears is to be watched soon. For as long again it is used while it is
+/// looked up, so that no reading waits for that.
 const GROUPS_KEPT: Duration = Duration::from_secs(30);
 
 /// What is known of one server.
@@ -26,6 +28,8 @@ const GROUPS_KEPT: Duration = Duration::from_secs(30);
 pub(super) struct Known {
     kinds: Mutex<BTreeMap<String, (Instant, Vec<Address>)>>,
     served: Mutex<Option<(Instant, ServedVersions)>>,
+    /// Whether somebody is looking up what is served.
+    renewing: AtomicBool,
     definitions: Mutex<BTreeMap<String, (Version, CustomResourceDefinition)>>,
     long: Mutex<BTreeMap<(String, String), Instant>>,
 }
@@ -100,13 +104,64 @@ impl Connection {
 
     /// Which versions are served, as known a short while ago: for what need not be right, such as a watch.
     pub(super) async fn lately_served_versions(&self) -> Result<ServedVersions, RequestError> {
-        let known = || self.known.served.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = known().as_ref().filter(|(at, _)| at.elapsed() < GROUPS_KEPT).map(|(_, served)| served.clone());
-        if let Some(served) = fresh {
-            return Ok(served);
+        let known = self.known.served.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some((at, served)) = known.filter(|(at, _)| at.elapsed() < 2 * GROUPS_KEPT) else {
+            return self.renew_served_versions().await;
+        };
+        if at.elapsed() >= GROUPS_KEPT && !self.known.renewing.swap(true, Ordering::Relaxed) {
+            let connection = self.clone();
+            tokio::spawn(async move {
+                // Where it fails, whoever needs it next asks and is told why.
+                let _ = connection.renew_served_versions().await;
+                connection.known.renewing.store(false, Ordering::Relaxed);
+            });
         }
-        let served = self.served_versions().await?;
-        *known() = Some((Instant::now(), served.clone()));
         Ok(served)
+    }
+
+    async fn renew_served_versions(&self) -> Result<ServedVersions, RequestError> {
+        let served = self.served_versions().await?;
+        let renewed = Some((Instant::now(), served.clone()));
+        *self.known.served.lock().unwrap_or_else(PoisonError::into_inner) = renewed;
+        Ok(served)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kind::KUSTOMIZATION;
+    use super::super::server::{ApiServer, Script};
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_served_is_looked_up_again_beside_who_wants_to_know_it() {
+        let serves = |version| Script::default().serves(&[(version, &[])]);
+        let (before, after) = ("kustomize.toolkit.fluxcd.io/v1beta2", "kustomize.toolkit.fluxcd.io/v1");
+        let server = ApiServer::start(serves(before)).await;
+        let connection = server.connection();
+        let version = async || connection.lately_served_versions().await.unwrap().version_of(&KUSTOMIZATION);
+        let grow_old = |age: Duration| {
+            let mut served = connection.known.served.lock().unwrap();
+            served.as_mut().unwrap().0 = Instant::now().checked_sub(age).unwrap();
+        };
+        assert_eq!(version().await, Some("v1beta2"));
+        server.answer(serves(after));
+        assert_eq!(version().await, Some("v1beta2"));
+        assert_eq!(server.asked().len(), 1);
+
+        // Somewhat old, it is good enough for whoever asks, and then it is not old any more.
+        grow_old(GROUPS_KEPT);
+        let renewed = async {
+            while version().await != Some("v1") {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), renewed).await.unwrap();
+        assert_eq!(server.asked().len(), 2);
+
+        // Old, it is waited for.
+        server.answer(serves(before));
+        grow_old(2 * GROUPS_KEPT);
+        assert_eq!(version().await, Some("v1beta2"));
     }
 }
