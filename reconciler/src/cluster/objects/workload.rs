@@ -118,6 +118,12 @@ pub(crate) fn daemon_set(object: &DynamicObject, pods: &[OwnedPod]) -> DaemonSet
     }
 }
 
+/// How many pods a Deployment or `DaemonSet` has by its own count, those that are being deleted left out.
+pub(crate) fn pods_of_status(object: &DynamicObject) -> u32 {
+    let counted = |name: &str| count(&object.data, &["status", name]);
+    counted("currentNumberScheduled").or_else(|| counted("replicas")).unwrap_or_default()
+}
+
 /// Whether a Deployment, `DaemonSet` or `StatefulSet` has as many ready pods as it wants, by a status of its current generation. Zeros are left
 /// out of a status.
 pub(crate) fn is_complete(object: &DynamicObject) -> bool {

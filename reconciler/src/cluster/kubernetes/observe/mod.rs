@@ -3,6 +3,7 @@
 pub(super) mod interests;
 mod managed;
 mod own;
+mod pods;
 mod presence;
 mod reads;
 
@@ -13,13 +14,14 @@ use kube::core::DynamicObject;
 use rollout::{Condition, ConditionStatus, FluxKustomization, ObjectReference, Observation, Reachability, TakenField};
 
 pub(super) use self::managed::source_of;
+use self::pods::ToldPods;
 use self::reads::Reads;
 use super::error::RequestError;
 use super::kind::Kind;
 use super::request::ServedVersions;
 use super::watch::Workloads;
 use super::{Applied, KubernetesCluster};
-use crate::cluster::{DeployedObjects, FluxReference, Freshness, ObserveRequest, objects};
+use crate::cluster::{Cluster as _, DeployedObjects, FluxReference, Freshness, ObserveRequest, objects};
 
 /// Requests under way at once to one server.
 const CONCURRENT: usize = 8;
@@ -46,12 +48,14 @@ pub(super) async fn observe(cluster: &KubernetesCluster, request: &ObserveReques
             Freshness::Told | Freshness::Fresh => {
                 reading.add(reading.flux(&cluster.management, served.as_ref(), &reads).await);
                 if reading.unreachable.is_none() {
-                    reading.add(reading.followers(cluster, served.as_ref(), &reads).await);
+                    reading.add(reading.followers(cluster, served.as_ref(), &reads, &ToldPods::default()).await);
                 }
             }
             Freshness::Again => {
+                let told = cluster.told_of_workloads(request).map(|told| ToldPods::of(&told)).unwrap_or_default();
                 let flux = reading.flux(&cluster.management, served.as_ref(), &reads);
-                let (flux, followers) = futures::join!(flux, reading.followers(cluster, served.as_ref(), &reads));
+                let followers = reading.followers(cluster, served.as_ref(), &reads, &told);
+                let (flux, followers) = futures::join!(flux, followers);
                 reading.add(flux);
                 reading.add(followers);
             }
@@ -87,7 +91,13 @@ impl<'a> Reading<'a> {
     }
 
     /// What follows from Flux' work: machines, and what is in the cluster itself.
-    async fn followers(&self, cluster: &KubernetesCluster, served: Option<&ServedVersions>, reads: &Reads<'_>) -> Self {
+    async fn followers(
+        &self,
+        cluster: &KubernetesCluster,
+        served: Option<&ServedVersions>,
+        reads: &Reads<'_>,
+        told: &ToldPods,
+    ) -> Self {
         let mut part = self.part();
         let own = if reads.needs_own() { Some(cluster.own.connect(&cluster.management).await) } else { None };
         let own = match own.transpose() {
@@ -98,7 +108,7 @@ impl<'a> Reading<'a> {
             }
         };
         let machines = part.machines(&cluster.management, served, own.as_ref(), reads);
-        let (machines, own) = futures::join!(machines, part.own(own.as_ref(), reads));
+        let (machines, own) = futures::join!(machines, part.own(own.as_ref(), reads, told));
         part.add(machines);
         own.into_iter().for_each(|own| part.add(own));
         part

@@ -9,9 +9,10 @@ use super::super::connection::Connection;
 use super::super::error::RequestError;
 use super::super::kind::{CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, DEPLOYMENT, Kind, LEASE, NODE, POD, STATEFUL_SET};
 use super::super::probe;
+use super::pods::ToldPods;
 use super::reads::{Reads, lives_in_management};
-use super::{Reading, several};
-use crate::cluster::objects::{self, OwnedPod};
+use super::{Reading, pods, several};
+use crate::cluster::objects;
 
 /// Where kube-vip runs and keeps its Lease.
 const KUBE_SYSTEM: &str = "kube-system";
@@ -45,19 +46,19 @@ impl Reading<'_> {
     }
 
     /// Workloads with the webhooks that they answer for, definitions, and single objects: nothing of one follows from another.
-    pub(super) async fn own(&self, connection: Option<&Connection>, reads: &Reads<'_>) -> Vec<Self> {
+    pub(super) async fn own(&self, connection: Option<&Connection>, reads: &Reads<'_>, told: &ToldPods) -> Vec<Self> {
         let Some(connection) = connection else { return Vec::new() };
         let (mut workloads, mut definitions, mut objects) = (self.part(), self.part(), self.part());
         futures::join!(
-            workloads.workloads_and_webhooks(connection, reads),
+            workloads.workloads_and_webhooks(connection, reads, told),
             definitions.definitions(connection, &reads.definitions),
             objects.objects(connection, reads, |reference| !lives_in_management(reference)),
         );
         vec![workloads, definitions, objects]
     }
 
-    async fn workloads_and_webhooks(&mut self, connection: &Connection, reads: &Reads<'_>) {
-        self.workloads(connection, reads).await;
+    async fn workloads_and_webhooks(&mut self, connection: &Connection, reads: &Reads<'_>, told: &ToldPods) {
+        self.workloads(connection, reads, told).await;
         if reads.survey && self.unreachable.is_none() {
             self.survey(connection).await;
         }
@@ -119,7 +120,7 @@ impl Reading<'_> {
         connection.known.forget_definitions(|name| tells != Tells::OfAll || listed.contains_key(name));
     }
 
-    async fn workloads(&mut self, connection: &Connection, reads: &Reads<'_>) {
+    async fn workloads(&mut self, connection: &Connection, reads: &Reads<'_>, told: &ToldPods) {
         // What says "done" first, then the pods that it speaks of.
         let (mut of_deployments, mut of_daemon_sets) = (self.part(), self.part());
         let (deployments, daemon_sets) = futures::join!(
@@ -128,16 +129,22 @@ impl Reading<'_> {
         );
         self.add(of_deployments);
         self.add(of_daemon_sets);
-        let namespaces: BTreeSet<&str> =
-            reads.deployments.iter().chain(&reads.daemon_sets).map(|(namespace, _)| *namespace).collect();
+        let mut namespaces: BTreeMap<&str, Vec<(&'static str, &DynamicObject)>> = BTreeMap::new();
+        for (namespace, _) in reads.deployments.iter().chain(&reads.daemon_sets) {
+            namespaces.entry(namespace).or_default();
+        }
+        let kinds = deployments.iter().map(|object| (DEPLOYMENT.kind, object));
+        for (kind, object) in kinds.chain(daemon_sets.iter().map(|object| (DAEMON_SET.kind, object))) {
+            let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+            namespaces.entry(namespace).or_default().push((kind, object));
+        }
         if self.unreachable.is_some() {
             return;
         }
-        let lists: Vec<_> =
-            namespaces.iter().map(|namespace| connection.list(&POD, Some("v1"), Some(namespace), None)).collect();
+        let requests = namespaces.iter().map(|(namespace, of)| pods::pods(connection, namespace, of, told)).collect();
         let mut pods = BTreeMap::new();
-        for (namespace, found) in namespaces.iter().copied().zip(several(lists).await) {
-            pods.insert(namespace, self.took(POD.kind, found).iter().map(OwnedPod::of).collect::<Vec<_>>());
+        for (namespace, found) in namespaces.keys().copied().zip(several(requests).await) {
+            pods.insert(namespace, self.took(POD.kind, found));
         }
         let pods_of = |object: &DynamicObject| {
             let namespace = object.metadata.namespace.as_deref().unwrap_or_default();

@@ -11,6 +11,8 @@ use super::workload::{SECRET, kubeconfig};
 use super::*;
 
 const KUSTOMIZATIONS: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/kustomizations";
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/capi-system/deployments/capi-controller-manager";
+const PODS: &str = "/api/v1/namespaces/capi-system/pods";
 const SOURCES: &str = "/apis/source.toolkit.fluxcd.io/v1/gitrepositories";
 
 /// A server that tells of a Kustomization and of its source.
@@ -85,4 +87,59 @@ async fn workloads_of_a_workload_cluster_are_told_of_by_its_own_server() {
     let request = request(vec![flux(), deployment()]);
     let (flux, workloads) = told(&cluster, &watches, &request).await;
     assert_eq!((flux.sources.len(), workloads.deployments.len()), (1, 1));
+}
+
+/// The Deployment that a server tells of, with so many pods by its own count, and this digest in its pod.
+fn answering(script: Script, counted: u32, digest: &str) -> Script {
+    let metadata = json!({"name": "capi-controller-manager", "namespace": "capi-system"});
+    let spec = json!({"selector": {"matchLabels": {"app": "capi"}}});
+    let deployment = json!({"metadata": metadata, "spec": spec, "status": {"replicas": counted}});
+    script.object(DEPLOYMENT, deployment).list(PODS, &[pod(digest)])
+}
+
+fn pod(digest: &str) -> Value {
+    let image = format!("registry.example/capi@sha256:{}", digest.repeat(64));
+    json!({"metadata": {"name": "capi-0", "namespace": "capi-system", "labels": {"app": "capi"}},
+        "status": {"containerStatuses": [{"name": "manager", "ready": true, "imageID": image}]}})
+}
+
+/// The digest in the Deployment's pod as it is read again after watches have told of it, and which paths of pods were asked for.
+async fn read_again(script: Script) -> (Option<String>, Vec<String>) {
+    let server = ApiServer::start(telling_of_workloads(telling_of_flux(served()))).await;
+    let watches = Arc::new(ManagementWatches::default());
+    let cluster = KubernetesCluster::management(server.connection(), PathBuf::new()).watched("prod", &watches);
+    let request = request(vec![flux(), deployment()]);
+    told(&cluster, &watches, &request).await;
+    server.answer(script);
+    let before = server.asked().len();
+    let again = ObserveRequest { freshness: Freshness::Again, expectations: vec![deployment()], ..request };
+    let read = cluster.observe(&again).await;
+    assert_eq!(read.unread, std::collections::BTreeMap::new());
+    let digest = read.deployments[0].running.first().and_then(|running| running.digest.clone());
+    let asked = server.lines().split_off(before);
+    (digest, asked.into_iter().filter_map(|line| Some(line.strip_prefix("GET ")?.to_owned())).collect())
+}
+
+#[tokio::test]
+async fn pods_that_were_told_of_are_read_again_by_their_names() {
+    let script = answering(served(), 1, "b").object(&format!("{PODS}/capi-0"), pod("a"));
+    let (digest, asked) = read_again(script).await;
+    // What is read counts, and not what was told.
+    assert_eq!(digest, Some(format!("sha256:{}", "a".repeat(64))));
+    assert_eq!(asked, [DEPLOYMENT.to_owned(), format!("{PODS}/capi-0")]);
+}
+
+#[tokio::test]
+async fn where_other_pods_may_be_there_than_were_told_of_all_are_read() {
+    // One has gone, and another one is in its place.
+    let (digest, asked) = read_again(answering(served(), 1, "b")).await;
+    assert_eq!(digest, Some(format!("sha256:{}", "b".repeat(64))));
+    assert_eq!(asked, [DEPLOYMENT.to_owned(), format!("{PODS}/capi-0"), PODS.to_owned()]);
+    // The Deployment has another number of them.
+    for counted in [0, 2] {
+        let script = answering(served(), counted, "b").object(&format!("{PODS}/capi-0"), pod("a"));
+        let (digest, asked) = read_again(script).await;
+        assert_eq!(digest, Some(format!("sha256:{}", "b".repeat(64))));
+        assert_eq!(asked, [DEPLOYMENT, PODS]);
+    }
 }
