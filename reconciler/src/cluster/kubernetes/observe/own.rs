@@ -121,11 +121,12 @@ impl Reading<'_> {
     }
 
     async fn workloads(&mut self, connection: &Connection, reads: &Reads<'_>, told: &ToldPods) {
-        // What says "done" first, then the pods that it speaks of.
+        // What says "done" first, then the pods that it speaks of; those whose names are known, where the order tells nothing any more.
         let (mut of_deployments, mut of_daemon_sets) = (self.part(), self.part());
-        let (deployments, daemon_sets) = futures::join!(
+        let (deployments, daemon_sets, named) = futures::join!(
             of_deployments.all(connection, &DEPLOYMENT, &reads.deployments),
             of_daemon_sets.all(connection, &DAEMON_SET, &reads.daemon_sets),
+            told.read(connection),
         );
         self.add(of_deployments);
         self.add(of_daemon_sets);
@@ -141,7 +142,8 @@ impl Reading<'_> {
         if self.unreachable.is_some() {
             return;
         }
-        let requests = namespaces.iter().map(|(namespace, of)| pods::pods(connection, namespace, of, told)).collect();
+        let of = namespaces.iter();
+        let requests = of.map(|(namespace, of)| pods::pods(connection, namespace, of, told, &named)).collect();
         let mut pods = BTreeMap::new();
         for (namespace, found) in namespaces.keys().copied().zip(several(requests).await) {
             pods.insert(namespace, self.took(POD.kind, found));

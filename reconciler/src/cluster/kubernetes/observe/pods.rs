@@ -39,6 +39,21 @@ impl ToldPods {
         if told.values().map(BTreeSet::len).sum::<usize>() > SINGLY { Self::default() } else { Self(told) }
     }
 
+    /// Reads them, by their names; none for each that has gone.
+    pub(super) async fn read(&self, connection: &Connection) -> NamedPods {
+        let resource = POD.resource("v1");
+        let named =
+            self.0.iter().flat_map(|((_, namespace, _), names)| names.iter().map(|name| (namespace.clone(), name)));
+        let places: BTreeSet<(String, &String)> = named.collect();
+        let requests =
+            places.iter().map(|(namespace, name)| connection.get(&resource, Some(namespace), name)).collect();
+        let found = several(requests).await;
+        let read = |((namespace, name), found): ((String, &String), Result<Option<DynamicObject>, _>)| {
+            ((namespace, name.clone()), found.map(|object| object.as_ref().map(OwnedPod::of)))
+        };
+        NamedPods(places.into_iter().zip(found).map(read).collect())
+    }
+
     /// The names of a workload's pods, where it was told of as many as it counts itself now.
     fn names(&self, kind: &'static str, object: &DynamicObject) -> Option<&BTreeSet<String>> {
         let metadata = &object.metadata;
@@ -48,23 +63,40 @@ impl ToldPods {
     }
 }
 
+/// Pods that were asked for by their names: by namespace and name.
+#[derive(Debug)]
+pub(super) struct NamedPods(BTreeMap<(String, String), Result<Option<OwnedPod>, RequestError>>);
+
+impl NamedPods {
+    /// Those of these workloads of one namespace; none where others may be there.
+    fn all_of(
+        &self,
+        namespace: &str,
+        workloads: &[(&'static str, &DynamicObject)],
+        told: &ToldPods,
+    ) -> Result<Option<Vec<OwnedPod>>, RequestError> {
+        let names: Option<Vec<_>> = workloads.iter().map(|(kind, object)| told.names(kind, object)).collect();
+        let Some(names) = names.filter(|names| !names.is_empty()) else { return Ok(None) };
+        let pod = |name: &String| match self.0.get(&(namespace.to_owned(), name.clone())) {
+            Some(found) => found.clone(),
+            None => Ok(None),
+        };
+        let names: BTreeSet<&String> = names.into_iter().flatten().collect();
+        // Where one has gone another one is in its place.
+        names.into_iter().map(pod).collect()
+    }
+}
+
 /// The pods of the workloads of one namespace, or all that there are in it.
 pub(super) async fn pods(
     connection: &Connection,
     namespace: &str,
     workloads: &[(&'static str, &DynamicObject)],
     told: &ToldPods,
+    named: &NamedPods,
 ) -> Result<Vec<OwnedPod>, RequestError> {
-    let names: Option<Vec<_>> = workloads.iter().map(|(kind, object)| told.names(kind, object)).collect();
-    if let Some(names) = names.filter(|names| !names.is_empty()) {
-        let names: BTreeSet<&String> = names.into_iter().flatten().collect();
-        let resource = POD.resource("v1");
-        let requests = names.iter().map(|name| connection.get(&resource, Some(namespace), name)).collect();
-        let found: Vec<Option<DynamicObject>> = several(requests).await.into_iter().collect::<Result<_, _>>()?;
-        // Where one has gone another one is in its place.
-        if let Some(found) = found.into_iter().collect::<Option<Vec<_>>>() {
-            return Ok(found.iter().map(OwnedPod::of).collect());
-        }
+    if let Some(pods) = named.all_of(namespace, workloads, told)? {
+        return Ok(pods);
     }
     Ok(connection.list(&POD, Some("v1"), Some(namespace), None).await?.iter().map(OwnedPod::of).collect())
 }
