@@ -46,7 +46,7 @@ pub async fn serve(
     let metrics = Arc::new(Metrics::default());
     let health = Arc::new(Health::new(Duration::from_secs(arguments.interval).saturating_add(PATIENCE)));
     let telemetry = start_telemetry(arguments, &metrics, &health).await?;
-    let (election, mut leads) = elect(lease);
+    let (election, mut turn) = elect(lease);
     let (shown, showing) = show(projection);
     let pausing = pauses.map(|connection| tokio::spawn(end_pauses(connection)));
     let mut stop = Stop { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? };
@@ -55,13 +55,15 @@ pub async fn serve(
     let mut pace = Pace::default();
     loop {
         health.alive();
-        let leading = *leads.borrow_and_update();
-        metrics.leads(leading);
-        if !leading {
+        let now = *turn.borrow_and_update();
+        metrics.leads(now == Turn::Ours);
+        if now != Turn::Ours {
             // Whoever stands by is as ready as can be.
-            health.ready();
+            if now == Turn::Theirs {
+                health.ready();
+            }
             tokio::select! {
-                () = won(&mut leads) => {}
+                () = passed_on(&mut turn) => {}
                 () = tokio::time::sleep(Duration::from_secs(arguments.interval)) => {}
                 () = stop.requested() => break,
             }
@@ -71,7 +73,7 @@ pub async fn serve(
         // A pass may be left at any point: the next process goes on from what is in git.
         let pass = tokio::select! {
             pass = controller.pass() => pass,
-            () = lost(&mut leads) => continue,
+            () = lost(&mut turn) => continue,
             () = stop.requested() => break,
         };
         let ended = SystemClock.now();
@@ -111,7 +113,7 @@ pub async fn serve(
                     }
                 }
             }
-            () = lost(&mut leads) => {}
+            () = lost(&mut turn) => {}
             () = stop.requested() => break,
         }
     }
@@ -157,9 +159,18 @@ impl Election {
     }
 }
 
+/// Whose turn it is to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Nobody's that is known of: the Lease could not be read or taken yet.
+    Unknown,
+    Ours,
+    Theirs,
+}
+
 /// Whether this process leads; without a Lease it always does.
-fn elect(lease: Option<Lease>) -> (Option<Election>, Receiver<bool>) {
-    let (sender, receiver) = tokio::sync::watch::channel(lease.is_none());
+fn elect(lease: Option<Lease>) -> (Option<Election>, Receiver<Turn>) {
+    let (sender, receiver) = tokio::sync::watch::channel(if lease.is_none() { Turn::Ours } else { Turn::Unknown });
     let election = lease.map(|lease| {
         let lease = Arc::new(lease);
         Election { task: tokio::spawn(compete(Arc::clone(&lease), sender)), lease }
@@ -168,27 +179,29 @@ fn elect(lease: Option<Lease>) -> (Option<Election>, Receiver<bool>) {
 }
 
 /// Ends when this process leads no more. Where nobody competes it never does: whoever sends has gone then.
-async fn lost(leads: &mut Receiver<bool>) {
-    if leads.wait_for(|leads| !leads).await.is_err() {
+async fn lost(turn: &mut Receiver<Turn>) {
+    if turn.wait_for(|turn| *turn != Turn::Ours).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Ends when this process leads.
-async fn won(leads: &mut Receiver<bool>) {
-    if leads.wait_for(|leads| *leads).await.is_err() {
+/// Ends when it is the turn of somebody else than it was.
+async fn passed_on(turn: &mut Receiver<Turn>) {
+    if turn.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-async fn compete(lease: Arc<Lease>, leads: Sender<bool>) {
+async fn compete(lease: Arc<Lease>, turn: Sender<Turn>) {
+    // Only what is new wakes anybody.
+    let pass_on = |next: Turn| turn.send_if_modified(|turn| std::mem::replace(turn, next) != next);
     let mut renewed = Instant::now();
     let mut standing = None;
     loop {
         match lease.hold(SystemClock.now()).await {
             Ok(Holder::Us) => {
                 renewed = Instant::now();
-                if !leads.send_replace(true) {
+                if pass_on(Turn::Ours) {
                     tracing::info!("this process leads");
                 }
                 standing = None;
@@ -198,12 +211,12 @@ async fn compete(lease: Arc<Lease>, leads: Sender<bool>) {
                     tracing::info!(lease.holder = %other, "`{other}` leads; standing by");
                 }
                 standing = Some(other);
-                leads.send_replace(false);
+                pass_on(Turn::Theirs);
             }
             Err(error) => {
                 tracing::warn!(%error, "the Lease could not be read or renewed");
                 if renewed.elapsed() >= lease.duration() {
-                    leads.send_replace(false);
+                    pass_on(Turn::Unknown);
                 }
             }
         }
