@@ -158,8 +158,13 @@ pub struct ClusterArguments {
 impl ClusterArguments {
     /// Connects. No request is made: whether a server answers shows at the first reading.
     fn open(&self) -> Result<Arc<dyn Clusters>, CommandError> {
+        self.clusters(self.connect()?)
+    }
+
+    /// The clusters that are reached through this connection.
+    fn clusters(&self, connection: Result<Connection, ConnectionError>) -> Result<Arc<dyn Clusters>, CommandError> {
         let explicit = self.in_cluster || self.kubeconfig.is_some() || self.context.is_some();
-        match self.connect()? {
+        match connection {
             Ok(connection) => Ok(Arc::new(KubernetesClusters::new(connection, self.backups.clone()))),
             Err(error) if explicit => Err(error.into()),
             // Plans and reasons that follow from git can be had without any cluster.
@@ -167,7 +172,7 @@ impl ClusterArguments {
         }
     }
 
-    /// A connection to the management cluster.
+    /// A connection to the management cluster, with a limit of its own.
     fn connect(&self) -> Result<Result<Connection, ConnectionError>, CommandError> {
         let source = if self.in_cluster {
             ConnectionSource::InCluster

@@ -13,7 +13,7 @@ use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
 use super::serve::serve;
 use super::{ClusterArguments, FleetArguments, fleet};
-use crate::cluster::kubernetes::{Connection, Lease, Projection, SYSTEM_NAMESPACE};
+use crate::cluster::kubernetes::{Lease, Projection, SYSTEM_NAMESPACE};
 use crate::controller::clock::SystemClock;
 use crate::controller::{ClusterPass, Controller, Pass};
 
@@ -64,7 +64,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The Lease to compete for, where that is wanted.
+    /// The Lease to compete for, where that is wanted. Its connection is its own: queued behind a long reading it would be lost.
     fn lease(&self) -> Result<Option<Lease>, CommandError> {
         if !self.leader_election {
             return Ok(None);
@@ -74,17 +74,6 @@ impl Arguments {
         let identity = self.identity.clone().unwrap_or_else(|| format!("{}_{}", host(), std::process::id()));
         let duration = Duration::from_secs(self.lease_duration.max(1));
         Ok(Some(Lease::new(connection, &self.namespace, LEASE, &identity, duration)))
-    }
-
-    /// Where pauses are ended whose time is over, if there is a management cluster.
-    fn pauses(&self) -> Result<Option<Connection>, CommandError> {
-        Ok(self.access.connect()?.ok())
-    }
-
-    /// Where clusters are shown as `Rollout` objects, if there is a management cluster.
-    fn projection(&self) -> Result<Option<Projection>, CommandError> {
-        let connection = self.access.connect()?.ok();
-        Ok(connection.map(|connection| Projection::new(connection, &self.namespace)))
     }
 }
 
@@ -202,7 +191,10 @@ pub fn runtime() -> Result<&'static Runtime, CommandError> {
 /// Runs the controller until it is told to stop.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let planner = fleet::planner(&arguments.fleet)?;
-    let clusters = arguments.access.open()?;
+    // One connection for all that reads and writes, so that one limit holds for all of it.
+    let connection = arguments.access.connect()?;
+    let management = connection.as_ref().ok().cloned();
+    let clusters = arguments.access.clusters(connection)?;
     let controller = Controller::new(planner, clusters, Arc::new(SystemClock), arguments.concurrent);
     let runtime = runtime()?;
     if arguments.once {
@@ -211,9 +203,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         return Ok(exit(&pass));
     }
     let lease = arguments.lease()?;
-    let projection = arguments.projection()?;
-    let pauses = arguments.pauses()?;
-    runtime.block_on(serve(arguments, &controller, lease, projection, pauses))
+    let projection = management.clone().map(|connection| Projection::new(connection, &arguments.namespace));
+    runtime.block_on(serve(arguments, &controller, lease, projection, management))
 }
 
 fn exit(pass: &Pass) -> Exit {
