@@ -15,6 +15,7 @@ mod bad_input;
 mod bad_repository;
 mod demo;
 mod forge;
+mod install;
 mod kustomize;
 mod registry;
 mod run;
