@@ -5,7 +5,6 @@
 //! the API server tells that a Deployment is available again, until the deploy branch moves is one trial; where people approve, until the proposal
 //! is on its branch, which this benchmark merges then.
 
-mod flux;
 mod scene;
 mod stages;
 mod workload;
@@ -13,9 +12,8 @@ mod workload;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use tests::servers::{Process, Programs};
+use tests::servers::{Process, Programs, kustomization};
 
-use self::flux::kustomization;
 use self::scene::{Scene, policy};
 use crate::Environment;
 use crate::measure::Sample;
@@ -136,15 +134,17 @@ impl Scene {
     /// Rollouts, until there were enough trials: their times, and requests to the API server for each stage.
     async fn measure(&self, way: &Way) -> anyhow::Result<(Vec<Duration>, f64)> {
         let name = way.name;
-        let ask = |approved| self.repository.push("Ask people or nobody", &[("stepgate.yaml", &policy(approved))]);
+        let ask =
+            |approved| self.cluster.repository.push("Ask people or nobody", &[("stepgate.yaml", &policy(approved))]);
         if way.approved {
             ask(true)?;
         }
-        let mut head = self.repository.head()?;
-        self.applied(&head, None).await?;
+        let mut head = self.cluster.repository.head()?;
+        self.cluster.flux.applied(&head, None).await?;
         let mut run = self.stepgate(way.over_http, &["run", "--listen", "off"])?;
         run.env("STEPGATE_REQUESTS_PER_SECOND", "1000");
-        let mut controller = Process::start(&self.folder, &format!("stepgate-{}", name.replace([' ', ','], "-")), run)?;
+        let mut controller =
+            Process::start(&self.cluster.folder, &format!("stepgate-{}", name.replace([' ', ','], "-")), run)?;
         let before = self.requests()?;
         let (mut times, mut stages) = (Vec::new(), 0_u32);
         let measured = async {
@@ -159,7 +159,7 @@ impl Scene {
                     head = next.head;
                     stages += 1;
                     if next.stage == "verify" {
-                        self.applied(&head, None).await?;
+                        self.cluster.flux.applied(&head, None).await?;
                         break;
                     }
                     // The first rollout finds a cluster that may not have come to rest, and a process that knows nothing.
@@ -186,15 +186,15 @@ impl Scene {
 
     /// Flux takes its time; how much of it is quiet is what the ways differ in.
     async fn flux_last(&self, head: &str, stage: &str, quiet: Duration) -> anyhow::Result<Instant> {
-        self.applied(head, Some(stage)).await?;
+        self.cluster.flux.applied(head, Some(stage)).await?;
         tokio::time::sleep(quiet).await;
-        self.reconciled(head, kustomization(stage)).await
+        self.cluster.flux.reconciled(head, kustomization(stage)).await
     }
 
     /// A Deployment of the stage becomes unavailable when Flux applies it, and is available again after as long a quiet.
     async fn workload_last(&self, head: &str, stage: &str, quiet: Duration) -> anyhow::Result<Instant> {
         self.available(stage, false).await?;
-        self.applied(head, None).await?;
+        self.cluster.flux.applied(head, None).await?;
         tokio::time::sleep(quiet).await;
         self.available(stage, true).await
     }
@@ -206,6 +206,6 @@ impl Scene {
         );
         let paths = COMPONENTS.map(|component| format!("overlays/{component}/kustomization.yaml"));
         let files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), overlay.as_str())).collect();
-        self.repository.push(text, &files).map(drop)
+        self.cluster.repository.push(text, &files).map(drop)
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Next {
 impl Scene {
     /// What the deploy branch holds next; where people approve, as soon as it is proposed, which is merged here.
     pub(super) async fn next(&self, head: &str, approved: bool) -> anyhow::Result<Next> {
-        let branches = self.repository.bare().join("refs/heads");
+        let branches = self.cluster.repository.bare().join("refs/heads");
         let start = Instant::now();
         let mut stale = BTreeSet::new();
         loop {
@@ -63,7 +63,7 @@ impl Scene {
     }
 
     fn git(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        Ok(command(&self.repository.bare(), "git", arguments)?.trim().to_owned())
+        Ok(command(&self.cluster.repository.bare(), "git", arguments)?.trim().to_owned())
     }
 }
 

@@ -28,7 +28,7 @@ impl Scene {
                 (status.available_replicas.unwrap_or_default() == status.replicas.unwrap_or_default()) == available
             })
         };
-        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), namespace);
+        let deployments: Api<Deployment> = Api::namespaced(self.cluster.client.clone(), namespace);
         let seen = async {
             tokio::time::timeout(PATIENCE, await_condition(deployments, name, told)).await??;
             anyhow::Ok(Instant::now())
@@ -39,7 +39,7 @@ impl Scene {
     }
 
     async fn ready(&self, namespace: &str, deployment: &str, ready: bool) -> anyhow::Result<()> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let pods: Api<Pod> = Api::namespaced(self.cluster.client.clone(), namespace);
         let status = if ready { "True" } else { "False" };
         let condition =
             |kind: &str| json!({"type": kind, "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"});

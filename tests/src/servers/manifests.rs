@@ -57,12 +57,20 @@ pub fn kind(object: &Value) -> &str {
 /// # Errors
 /// When an object is refused, or a kind is not served after a minute.
 pub async fn apply(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
+    apply_as(client, "tests", objects).await
+}
+
+/// As [`apply`], in the name of this field manager.
+///
+/// # Errors
+/// As [`apply`].
+pub async fn apply_as(client: &Client, manager: &str, objects: &[Value]) -> anyhow::Result<()> {
     // Collected first: a stream that makes its futures as it goes cannot be sent between threads.
-    let applied: Vec<_> = objects.iter().map(|object| apply_one(client, object)).collect();
+    let applied: Vec<_> = objects.iter().map(|object| apply_one(client, manager, object)).collect();
     stream::iter(applied).buffer_unordered(CONCURRENT).try_collect::<Vec<()>>().await.map(drop)
 }
 
-async fn apply_one(client: &Client, object: &Value) -> anyhow::Result<()> {
+async fn apply_one(client: &Client, manager: &str, object: &Value) -> anyhow::Result<()> {
     let object: DynamicObject = serde_json::from_value(object.clone())?;
     let what = || {
         let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
@@ -70,7 +78,7 @@ async fn apply_one(client: &Client, object: &Value) -> anyhow::Result<()> {
     };
     let start = Instant::now();
     loop {
-        let error = match try_apply(client, &object).await {
+        let error = match try_apply(client, manager, &object).await {
             Ok(()) => return Ok(()),
             Err(error) => error,
         };
@@ -82,9 +90,9 @@ async fn apply_one(client: &Client, object: &Value) -> anyhow::Result<()> {
     }
 }
 
-async fn try_apply(client: &Client, object: &DynamicObject) -> Result<(), kube::Error> {
+async fn try_apply(client: &Client, manager: &str, object: &DynamicObject) -> Result<(), kube::Error> {
     let api = api_of(client, object).await?;
-    let parameters = PatchParams::apply("tests").force();
+    let parameters = PatchParams::apply(manager).force();
     api.patch(&object.name_any(), &parameters, &Patch::Apply(object)).await.map(drop)
 }
 

@@ -1,13 +1,14 @@
-//! The machines of EKS Anywhere's management cluster, as its controllers leave them when nothing changes. Nobody acts on these objects: a
-//! bump of components replaces no machine.
+//! The machines of EKS Anywhere's management cluster, as its controllers leave them when nothing changes. A bump of components replaces no
+//! machine; where Kubernetes is bumped too, [`FakeEksAnywhere::rolling`] writes them anew.
 
 #![expect(clippy::indexing_slicing, reason = "fields of JSON objects that are made here")]
 
 use std::time::Duration;
 
 use anyhow::Context as _;
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{DynamicObject, Patch, PatchParams};
-use kube::{Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -34,6 +35,11 @@ pub const EKSA_CLUSTER: (&str, &str) = (EKSA, "Cluster");
 /// # Errors
 /// When an object is refused.
 pub async fn create(client: &Client, version: &str) -> anyhow::Result<()> {
+    write(client, version, version).await
+}
+
+/// Writes them with the versions of the control plane and of the workers.
+async fn write(client: &Client, version: &str, of_workers: &str) -> anyhow::Result<()> {
     let cluster = object(
         (CORE, "Cluster"),
         CLUSTER,
@@ -54,7 +60,7 @@ pub async fn create(client: &Client, version: &str) -> anyhow::Result<()> {
     );
     let template = json!({
         "metadata": {"labels": {"cluster.x-k8s.io/cluster-name": CLUSTER, "cluster.x-k8s.io/deployment-name": "mgmt-md-0"}},
-        "spec": machine(version, "VSphereMachineTemplate", "mgmt-md-0-1"),
+        "spec": machine(of_workers, "VSphereMachineTemplate", "mgmt-md-0-1"),
     });
     let selector = json!({"matchLabels": {"cluster.x-k8s.io/deployment-name": "mgmt-md-0"}});
     let workers = json!({"clusterName": CLUSTER, "replicas": 2, "selector": selector, "template": template});
@@ -65,7 +71,9 @@ pub async fn create(client: &Client, version: &str) -> anyhow::Result<()> {
     apply(client, &owners).await?;
     let mut machines = Vec::new();
     for name in NODES {
-        let (labels, owner) = if name.starts_with("mgmt-cp") {
+        let is_control_plane = name.starts_with("mgmt-cp");
+        let version = if is_control_plane { version } else { of_workers };
+        let (labels, owner) = if is_control_plane {
             (json!({"cluster.x-k8s.io/control-plane": ""}), ((CONTROL_PLANE, "KubeadmControlPlane"), CLUSTER))
         } else {
             (labels.clone(), ((CORE, "MachineSet"), "mgmt-md-0-1"))
@@ -79,7 +87,7 @@ pub async fn create(client: &Client, version: &str) -> anyhow::Result<()> {
     }
     apply(client, &machines).await?;
     for object in owners.iter().chain(&machines) {
-        settle(client, object, version).await?;
+        settle(client, object).await?;
     }
     Ok(())
 }
@@ -99,7 +107,7 @@ fn machine(version: &str, kind: &str, name: &str) -> Value {
 }
 
 /// The status of an object in which nothing is left to do.
-async fn settle(client: &Client, object: &Value, version: &str) -> anyhow::Result<()> {
+async fn settle(client: &Client, object: &Value) -> anyhow::Result<()> {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
     let api = kind_in(client, (api_version, kind), NAMESPACE).await?;
@@ -137,7 +145,7 @@ async fn settle(client: &Client, object: &Value, version: &str) -> anyhow::Resul
                 status[count] = replicas.clone();
             }
             if kind == "KubeadmControlPlane" {
-                status["version"] = json!(version);
+                status["version"] = object.pointer("/spec/version").cloned().unwrap_or_default();
             }
         }
     }
@@ -154,11 +162,21 @@ impl FakeEksAnywhere {
     /// Starts to say so.
     #[must_use]
     pub fn start(client: &Client) -> Self {
+        Self::run(client, false)
+    }
+
+    /// Starts to say so, once the machines are of the version that is specified, as Cluster API would leave them. None of them is replaced.
+    #[must_use]
+    pub fn rolling(client: &Client) -> Self {
+        Self::run(client, true)
+    }
+
+    fn run(client: &Client, rolls: bool) -> Self {
         let client = client.clone();
         Self(tokio::spawn(async move {
             loop {
                 // What could not be told is told the next time.
-                let _ = carry_out(&client).await;
+                let _ = carry_out(&client, rolls).await;
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
         }))
@@ -171,20 +189,47 @@ impl Drop for FakeEksAnywhere {
     }
 }
 
-async fn carry_out(client: &Client) -> anyhow::Result<()> {
+async fn carry_out(client: &Client, rolls: bool) -> anyhow::Result<()> {
+    let api = kind_in(client, EKSA_CLUSTER, "default").await?;
+    let cluster: DynamicObject = api.get(CLUSTER).await?;
+    if rolls {
+        roll(client, &cluster).await?;
+    }
     let mut children = 0;
     for kind in ["VSphereDatacenterConfig", "VSphereMachineConfig", "DockerDatacenterConfig"] {
         // A fleet has one provider.
         let found = list(client, (EKSA, kind), "default").await.unwrap_or_default();
         children += found.iter().filter_map(|child| child.metadata.generation).sum::<i64>();
     }
-    let api = kind_in(client, EKSA_CLUSTER, "default").await?;
-    let cluster: DynamicObject = api.get(CLUSTER).await?;
     let generation = json!(cluster.metadata.generation);
     let status = json!({"observedGeneration": generation, "reconciledGeneration": generation, "childrenReconciledGeneration": children});
     let told = |field: &str| cluster.data.pointer(&format!("/status/{field}")) == status.get(field);
     if !["reconciledGeneration", "childrenReconciledGeneration"].into_iter().all(told) {
         api.patch_status(CLUSTER, &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await?;
+    }
+    Ok(())
+}
+
+/// Writes machines and Nodes anew where they are of another version than is specified.
+async fn roll(client: &Client, cluster: &DynamicObject) -> anyhow::Result<()> {
+    let text = |path: &str| cluster.data.pointer(path).and_then(Value::as_str);
+    let wanted = text("/spec/kubernetesVersion").context("no version")?;
+    let of_workers = text("/spec/workerNodeGroupConfigurations/0/kubernetesVersion").unwrap_or(wanted);
+    let nodes: Api<Node> = Api::all(client.clone());
+    let runs = async |name: &str, minor: &str| {
+        let info = nodes.get(name).await?.status.and_then(|status| status.node_info).unwrap_or_default();
+        anyhow::Ok(info.kubelet_version.starts_with(&format!("v{minor}.")))
+    };
+    if runs("mgmt-cp-2", wanted).await? && runs("mgmt-md-1", of_workers).await? {
+        return Ok(());
+    }
+    let full = |minor: &str| format!("v{minor}.1");
+    write(client, &full(wanted), &full(of_workers)).await?;
+    // Last, since this is what is looked at.
+    for name in NODES {
+        let minor = if name.starts_with("mgmt-cp") { wanted } else { of_workers };
+        let status = json!({"status": {"nodeInfo": {"kubeletVersion": full(minor)}}});
+        nodes.patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await?;
     }
     Ok(())
 }

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::{Event, Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{Event, Namespace};
 use kube::api::{ListParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
@@ -19,7 +18,7 @@ use stepgate::cluster::kubernetes::{
 };
 use stepgate::cluster::{ApplyRequest, ApplyServer, ApplySet, Cluster as _, FluxReference, Freshness, ObserveRequest};
 use stepgate::install::{Settings, helm_chart, kustomize_base, manifests};
-use tests::servers::{ApiServer, ApiServerOptions, isolated};
+use tests::servers::{ApiServer, ApiServerOptions, isolated, service_account};
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
 const SYSTEM: &str = "stepgate-system";
@@ -66,19 +65,7 @@ async fn install(server: &ApiServer, client: &Client) -> anyhow::Result<Connecti
     assert_eq!(report.applied.len(), 12, "{report:?}");
     administrator.apply(&apply(&text, false), Timestamp::now()).await?;
 
-    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), SYSTEM);
-    let wanted: TokenRequest =
-        serde_json::from_value(json!({"spec": {"audiences": ["https://kubernetes.default.svc"]}}))?;
-    let token = accounts.create_token_request("stepgate", &PostParams::default(), &wanted).await?;
-    let token = token.status.context("no token")?.token;
-    let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
-        "clusters": [{"name": "a", "cluster": {"server": server.url(),
-            "certificate-authority": server.folder().join("certificates/authority.crt")}}],
-        "users": [{"name": "a", "user": {"token": token}}],
-        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]});
-    let path = server.folder().join("installed.kubeconfig");
-    std::fs::write(&path, kubeconfig.to_string())?;
-    open(&path).await
+    open(&service_account(server, SYSTEM, "stepgate").await?).await
 }
 
 /// What the audit log says of the installed identity's requests, each in its stages.

@@ -1,0 +1,156 @@
+//! The demo's management cluster on a real API server: everything is there as the deploy branch says, and nothing is left to do. What is fake
+//! is what would run in it: kubelets, Flux, EKS Anywhere and Cluster API.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::ensure;
+use kube::Client;
+use serde_json::{Value, json};
+use stepgate::demo::{DemoSettings, FleetFiles};
+
+use super::api_server::{ApiServer, ApiServerOptions};
+use super::fake_flux::FakeFlux;
+use super::fleet_repository::FleetRepository;
+use super::kubelet::FakeKubelet;
+use super::manifests::define;
+use super::programs::Programs;
+use super::settled::{self, FakeEksAnywhere, NODES};
+
+/// Kubernetes of the demo before its bump.
+const KUBERNETES: &str = "v1.33.5";
+
+/// How the program is started, before its arguments.
+pub type Stepgate = fn() -> anyhow::Result<Command>;
+
+/// The cluster, its fleet repository, and the program beside it.
+pub struct DemoCluster {
+    /// Where everything lies.
+    pub folder: PathBuf,
+    /// The API server.
+    pub server: ApiServer,
+    /// Its administrator.
+    pub client: Client,
+    /// The fleet repository, with this cluster alone.
+    pub repository: FleetRepository,
+    /// In the place of Flux.
+    pub flux: FakeFlux,
+    /// In the place of EKS Anywhere's controller.
+    pub eks_anywhere: FakeEksAnywhere,
+    /// What the demo's bump changes on the source branch.
+    pub bump: Vec<(String, String)>,
+    stepgate: Stepgate,
+    _kubelet: FakeKubelet,
+}
+
+impl DemoCluster {
+    /// Starts the servers, with nothing in them yet, and describes the fleet. `files` are on the source branch besides those of the demo, or in
+    /// their place.
+    ///
+    /// # Errors
+    /// When a server does not start, or git does not succeed.
+    pub async fn start(
+        programs: &Programs,
+        folder: &Path,
+        files: &[(&str, &str)],
+        stepgate: Stepgate,
+    ) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let settings = DemoSettings { folder: folder.to_owned(), bundles: None, mirrors: Vec::new(), broken: None };
+        let FleetFiles { before, bump, .. } = FleetFiles::of(&settings)?;
+        prepare_manifests(&folder.join("mirror"))?;
+        let repository = FleetRepository::create(&folder.join("repository"))?;
+        let mut texts: BTreeMap<String, String> = of_the_management_cluster(before)?.into_iter().collect();
+        texts.extend(files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())));
+        let texts: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        repository.push("Describe the fleet", &texts)?;
+
+        let server =
+            ApiServer::start(programs, &folder.join("management"), ApiServerOptions { controllers: true }).await?;
+        let client = server.client().await?;
+        let kubelet = FakeKubelet::start(&client, &NODES, KUBERNETES).await?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            flux: FakeFlux::new(&client, &repository),
+            eks_anywhere: FakeEksAnywhere::start(&client),
+            bump: of_the_management_cluster(bump)?,
+            server,
+            client,
+            repository,
+            stepgate,
+            _kubelet: kubelet,
+        })
+    }
+
+    /// Records the cluster as it is on the source branch, and makes it so.
+    ///
+    /// # Errors
+    /// When the program does not succeed, or an object is refused.
+    pub async fn settle(&self) -> anyhow::Result<()> {
+        let adopted = self.stepgate(&self.server.kubeconfig(), &["adopt", "--yes"])?.output()?;
+        ensure!(adopted.status.success(), "stepgate adopt: {}", String::from_utf8_lossy(&adopted.stderr));
+        define(&self.client, &other_definitions()).await?;
+        self.flux.apply().await?;
+        settled::create(&self.client, KUBERNETES).await
+    }
+
+    /// The program, as whom a kubeconfig names.
+    ///
+    /// # Errors
+    /// When it cannot be found.
+    pub fn stepgate(&self, kubeconfig: &Path, arguments: &[&str]) -> anyhow::Result<Command> {
+        let mut command = (self.stepgate)()?;
+        command
+            .args(arguments)
+            .env("STEPGATE_REPO", self.repository.bare())
+            .env("STEPGATE_KUBECONFIG", kubeconfig)
+            .env("STEPGATE_BACKUPS", self.folder.join("backups"))
+            .env("STEPGATE_MIRROR", self.folder.join("mirror"))
+            .env("XDG_CACHE_HOME", self.folder.join("cache"));
+        Ok(command)
+    }
+}
+
+fn of_the_management_cluster(files: BTreeMap<String, Vec<u8>>) -> anyhow::Result<Vec<(String, String)>> {
+    let files = files.into_iter().filter(|(path, _)| !path.starts_with("clusters/team-"));
+    files.map(|(path, bytes)| Ok((path, String::from_utf8(bytes)?))).collect()
+}
+
+/// Takes the webhooks out of the demo's manifests, which no Pod answers here, and lets objects have a status of their own.
+fn prepare_manifests(folder: &Path) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            prepare_manifests(&path)?;
+            continue;
+        }
+        let text = std::fs::read_to_string(&path)?;
+        let documents: Vec<&str> =
+            text.split("---\n").filter(|document| !document.contains("kind: ValidatingWebhookConfiguration")).collect();
+        let text = documents.join("---\n").replace("    schema:\n", "    subresources: {status: {}}\n    schema:\n");
+        std::fs::write(&path, text)?;
+    }
+    Ok(())
+}
+
+/// Kinds that the demo's manifests do not define.
+fn other_definitions() -> Vec<Value> {
+    [
+        ("distro.eks.amazonaws.com", "v1alpha1", "Release", "releases"),
+        ("anywhere.eks.amazonaws.com", "v1alpha1", "DockerDatacenterConfig", "dockerdatacenterconfigs"),
+        ("cluster.x-k8s.io", "v1beta2", "MachineSet", "machinesets"),
+    ]
+    .map(|kind| definition(kind, "Namespaced"))
+    .to_vec()
+}
+
+/// The definition of a kind, by group, version, kind and plural, whose objects may hold anything.
+#[must_use]
+pub fn definition((group, version, kind, plural): (&str, &str, &str, &str), scope: &str) -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "scope": scope, "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": version, "served": true, "storage": true, "subresources": {"status": {}}, "schema": schema}]}})
+}
