@@ -134,6 +134,17 @@ fn rollouts_are_shown_by_the_installed_identity_and_nothing_is_written_when_noth
         assert_eq!(warnings.len(), 1);
         assert_eq!(warnings[0].reason.as_deref(), Some("GateFailed"));
 
+        // What is over is not shown any more, and the next process finds nothing to write.
+        let done = RolloutView { stage: None, ..view("one", "done", "nothing to do") };
+        let again = [RolloutView { help: Some("describe it".to_owned()), ..held[0].clone() }, held[1].clone()];
+        projection.show(&again, now).await?;
+        projection.show(&[done.clone(), held[1].clone()], now).await?;
+        let status = rollouts(&client).get("one").await?.data["status"].clone();
+        assert_eq!((status.get("stage"), status.get("help")), (None, None), "{status}");
+        let before = writes(&server)?;
+        Projection::new(connection.clone(), SYSTEM).show(&[done, held[1].clone()], now).await?;
+        assert_eq!(writes(&server)?, before);
+
         // What somebody deleted comes back with the next process, and what left the fleet goes.
         rollouts(&client).delete("one", &kube::api::DeleteParams::default()).await?;
         let again = Projection::new(connection, SYSTEM);

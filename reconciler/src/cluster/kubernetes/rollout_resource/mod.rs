@@ -48,25 +48,25 @@ pub struct RolloutSpec {
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStatus {
     /// The generation that this status is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub observed_generation: Option<i64>,
     /// `done`, `waiting`, `held`, `blocked` or `failed`.
     #[serde(default)]
     pub state: String,
     /// The stage concerned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub stage: Option<String>,
     /// Since when it has been in this state and stage.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub since: Option<String>,
     /// One line.
     #[serde(default)]
     pub message: String,
     /// What helps, where somebody can help.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub help: Option<String>,
     /// The newest commit of the deploy branch that Stepgate made for this cluster in the life of this process or before it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub commit: Option<String>,
     /// `Ready`, `Reconciling` and `Stalled`, as kstatus reads them.
     #[serde(default)]
@@ -208,6 +208,7 @@ impl Projection {
                 Err(error) => return Err(error),
             }
         }
+        // A merge patch takes away what is null, and leaves what it does not name: a status names all of its fields.
         let patch = json!({"status": status});
         let written = self.connection.merge_status(&resource, namespace, &view.cluster, &patch).await?;
         if view.is_transition(status_before) {
