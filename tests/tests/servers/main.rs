@@ -8,6 +8,7 @@ mod charts;
 mod components;
 mod direct_apply;
 mod faults;
+mod installation;
 mod installed;
 mod kubernetes_minor;
 mod machines;

@@ -1,0 +1,111 @@
+//! Nothing changes, and nothing is written.
+
+use jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use tests::servers::manifests::{kind_in, kind_of_cluster};
+use tests::servers::{FLUX_NAMESPACE, Folder, isolated};
+
+use super::{Controller, Installation, NEEDED};
+
+/// So many passes are waited for.
+const PASSES: f64 = 4.0;
+
+/// How many requests the API server gets in a second: fewer than a reading has.
+const PER_SECOND: u32 = 10;
+
+/// A person changes what one component is made of.
+const PUSHED: &str = "\
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+commonAnnotations: {example.com/changed: \"true\"}
+";
+
+#[test]
+fn nothing_is_written_while_nothing_changes_and_requests_keep_their_pace() {
+    let name = "installation::quiet::nothing_is_written_while_nothing_changes_and_requests_keep_their_pace";
+    isolated(name, NEEDED, async |programs| {
+        let folder = Folder::new()?;
+        let mut scene = Installation::start(&programs, folder.path(), &[], &[], &[]).await?;
+        scene.environment.insert("STEPGATE_INTERVAL", "1".into());
+        scene.environment.insert("STEPGATE_REQUESTS_PER_SECOND", PER_SECOND.to_string().into());
+        let controller = scene.controller("stepgate", 8081, &[])?;
+        let state = |state: &str| format!("stepgate_clusters{{state=\"{state}\"}}");
+
+        // A cluster in which nothing is left to do, once it has been shown.
+        let shown = async || Ok((!scene.written(0)?.is_empty()).then_some(()));
+        scene.until("the cluster is shown", &controller, shown).await?;
+        assert_eq!(controller.metric(&state("done")).await, Some(1.0));
+        assert_writes_nothing(&scene, &controller, async |_| Ok(true)).await?;
+
+        // One that waits: Flux has not fetched the stage that was committed.
+        scene
+            .cluster
+            .repository
+            .push("Change cert-manager", &[("overlays/cert-manager/kustomization.yaml", PUSHED)])?;
+        scene.stage_is("cert-manager", &controller).await?;
+        let waits = async || Ok(controller.metric(&state("waiting")).await.filter(|count| *count == 1.0));
+        scene.until("the gate waits", &controller, waits).await?;
+        let is_read = async |since: usize| {
+            let is_list = |line: &Value| line["verb"] == "list" && line["objectRef"]["resource"] == "nodes";
+            Ok(scene.asked()?.iter().skip(since).any(is_list))
+        };
+        assert_writes_nothing(&scene, &controller, is_read).await?;
+
+        scene.assert_nothing_was_refused()?;
+        let most = scene.assert_paced(0, PER_SECOND)?;
+        println!("{most} requests in the busiest second, of {}", scene.asked()?.len());
+        folder.done();
+        Ok(())
+    });
+}
+
+/// Over several passes, and until `is_enough` of what was asked for since, nothing is written to the API server or to the deploy branch, whatever
+/// happens to fields that gates do not read.
+async fn assert_writes_nothing(
+    scene: &Installation,
+    controller: &Controller,
+    is_enough: impl AsyncFn(usize) -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    let passes = async || controller.metric("stepgate_passes_total{result=\"success\"}").await.unwrap_or_default();
+    // What was decided a moment ago may still be shown.
+    let (mut seen, mut before) = (passes().await, scene.written(0)?.len());
+    let is_calm = async || {
+        let (now, written) = (passes().await, scene.written(0)?.len());
+        if written != before {
+            (seen, before) = (now, written);
+        }
+        anyhow::Ok((now >= seen + 2.0).then_some(()))
+    };
+    scene.until("two passes that write nothing", controller, is_calm).await?;
+
+    let (asked, head, start) = (scene.asked()?.len(), scene.cluster.repository.head()?, passes().await);
+    let is_over = async || {
+        touch(scene).await?;
+        Ok((passes().await >= start + PASSES && is_enough(asked).await?).then_some(()))
+    };
+    scene.until("passes over the fleet", controller, is_over).await?;
+    assert_eq!(scene.written(asked)?, Vec::<String>::new());
+    assert_eq!(scene.cluster.repository.head()?, head);
+    Ok(())
+}
+
+/// A heartbeat of a Node, and notes of others on what the gates look at.
+async fn touch(scene: &Installation) -> anyhow::Result<()> {
+    let client = &scene.cluster.client;
+    let now = Timestamp::now();
+    let beat = json!({"status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": format!("{now:.0}")}]}});
+    let nodes = kind_of_cluster(client, ("v1", "Node")).await?;
+    nodes.patch_status("mgmt-md-1", &PatchParams::default(), &Patch::<Value>::Strategic(beat)).await?;
+    // Annotations of a Deployment make it another generation, and labels do not.
+    let note = json!({"metadata": {"labels": {"example.com/looked-at": now.as_millisecond().to_string()}}});
+    for (kind, namespace, name) in [
+        (("apps/v1", "Deployment"), "cert-manager", "cert-manager"),
+        (("cluster.x-k8s.io/v1beta2", "Machine"), "eksa-system", "mgmt-md-1"),
+        (("kustomize.toolkit.fluxcd.io/v1", "Kustomization"), FLUX_NAMESPACE, "mgmt-cert-manager"),
+    ] {
+        let api = kind_in(client, kind, namespace).await?;
+        api.patch(name, &PatchParams::default(), &Patch::Merge(&note)).await?;
+    }
+    Ok(())
+}
