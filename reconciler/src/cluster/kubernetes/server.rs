@@ -14,6 +14,8 @@ use futures::future;
 use futures::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 use tokio::task::JoinHandle;
 
 use super::connection::Connection;
@@ -35,6 +37,10 @@ pub(super) enum Answer {
     Echo,
     /// These objects as the beginning of a watch, which goes on and tells of nothing more.
     Watch(Vec<Value>),
+    /// These events of a watch, which then ends.
+    Events(Vec<Value>),
+    /// These events of a watch, which ends once the server answers otherwise.
+    Open(Vec<Value>),
 }
 
 /// A request as it arrived.
@@ -117,6 +123,8 @@ pub(super) struct ApiServer {
     pub(super) url: String,
     script: Arc<Mutex<Script>>,
     asked: Arc<Mutex<Vec<Asked>>>,
+    /// It answers otherwise.
+    changed: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
@@ -126,17 +134,22 @@ impl ApiServer {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (script, asked) = (Arc::new(Mutex::new(script)), Arc::new(Mutex::new(Vec::new())));
         let (answers, seen) = (Arc::clone(&script), Arc::clone(&asked));
+        let changed = Arc::<Notify>::default();
+        let notified = Arc::clone(&changed);
         let router = Router::new().fallback(move |request: Request| {
+            // First the notification: what changes after the script is read is told of.
+            let changed = Arc::clone(&notified).notified_owned();
             let script = answers.lock().unwrap().clone();
-            handle(script, Arc::clone(&seen), request)
+            handle(script, changed, Arc::clone(&seen), request)
         });
         let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, script, asked, task }
+        Self { url, script, asked, changed, task }
     }
 
     /// Answers otherwise from now on.
     pub(super) fn answer(&self, script: Script) {
         *self.script.lock().unwrap() = script;
+        self.changed.notify_waiters();
     }
 
     pub(super) fn connection(&self) -> Connection {
@@ -163,7 +176,7 @@ impl Drop for ApiServer {
     }
 }
 
-async fn handle(script: Script, seen: Arc<Mutex<Vec<Asked>>>, request: Request) -> Response {
+async fn handle(script: Script, changed: OwnedNotified, seen: Arc<Mutex<Vec<Asked>>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body: Bytes = to_bytes(body, usize::MAX).await.unwrap();
     let asked = Asked {
@@ -188,10 +201,18 @@ async fn handle(script: Script, seen: Arc<Mutex<Vec<Asked>>>, request: Request) 
         Answer::Watch(objects) => {
             let listed = json!({"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}});
             let events = objects.iter().map(|object| json!({"type": "ADDED", "object": object}));
-            let events = events.chain([json!({"type": "BOOKMARK", "object": listed})]);
-            let lines: String = events.map(|event| format!("{event}\n")).collect();
-            let stream = stream::once(future::ready(Ok::<_, Infallible>(lines))).chain(stream::pending());
+            let events: Vec<Value> = events.chain([json!({"type": "BOOKMARK", "object": listed})]).collect();
+            let stream = stream::once(future::ready(Ok::<_, Infallible>(lines(&events)))).chain(stream::pending());
             Body::from_stream(stream).into_response()
         }
+        Answer::Events(events) => json(200, lines(&events)),
+        Answer::Open(events) => {
+            let end = stream::once(changed).filter_map(|()| future::ready(None));
+            Body::from_stream(stream::once(future::ready(Ok::<_, Infallible>(lines(&events)))).chain(end)).into_response()
+        }
     }
+}
+
+fn lines(events: &[Value]) -> String {
+    events.iter().map(|event| format!("{event}\n")).collect()
 }

@@ -10,6 +10,9 @@ mod interest;
 mod word;
 mod workload;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -32,6 +35,9 @@ use crate::cluster::FluxReference;
 
 /// How long one watch lasts before the server is asked anew, in seconds; the next one goes on where it ended.
 const WATCH_SECONDS: u32 = 290;
+
+/// How long a server is left alone that refuses to go on where a watch ended.
+const EXPIRED: Duration = Duration::from_secs(1);
 
 /// Objects on one page of the first list, where the server cannot send them through the watch.
 const PAGE: u32 = 500;
@@ -218,6 +224,11 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
                     break;
                 }
                 Err(error) if is_gone(&error) => return,
+                Err(error) if is_expired(&error) => {
+                    // Told within a watch, it is begun anew; of a request that was refused it would be asked for the same for ever.
+                    tokio::time::sleep(EXPIRED).await;
+                    break;
+                }
                 Err(error) if is_unreadable(&error) => {
                     tracing::warn!(
                         kubernetes.server = connection.server(),
@@ -252,6 +263,11 @@ fn cannot_stream(error: &watcher::Error) -> bool {
 /// What was sent is no event. Cluster API's servers in memory spread each over several lines.
 fn is_unreadable(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchFailed(kube::Error::SerdeError(_)))
+}
+
+/// The server has forgotten what happened since a watch ended, and says so before the next one begins.
+fn is_expired(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(_)) && code(error) == Some(410)
 }
 
 /// The resource is served no more.
@@ -304,33 +320,5 @@ impl State {
             let clusters = self.interests.in_topic(topic);
             clusters.into_iter().for_each(|(cluster, extent)| changes.note(cluster, extent));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::kind::NODE;
-    use super::super::server::{Answer, ApiServer, Script};
-    use super::*;
-
-    #[tokio::test]
-    async fn a_server_whose_events_cannot_be_read_is_asked_once() {
-        let event = "{\n \"type\": \"ADDED\",\n \"object\": {}\n}\n";
-        let script = Script::default().on("GET /api/v1/nodes?watch=true", Answer::Text(200, event));
-        let server = ApiServer::start(script).await;
-        let watches = Watches::new(Arc::default());
-        let follow = || {
-            let mut interest = Interest::default();
-            interest.add(NODE.resource("v1"), Filter::All, Extent::More);
-            watches.follow(&server.connection(), "prod", interest);
-            watches.tasks.lock().unwrap().drain().map(|(_, task)| task).collect::<Vec<_>>()
-        };
-        let tasks = follow();
-        assert_eq!(tasks.len(), 1);
-        for task in tasks {
-            tokio::time::timeout(Duration::from_secs(10), task).await.unwrap().unwrap();
-        }
-        assert!(follow().is_empty());
-        assert_eq!(server.asked().len(), 1);
     }
 }
