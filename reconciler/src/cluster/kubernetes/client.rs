@@ -22,6 +22,8 @@ pub(super) fn client(mut config: Config) -> Result<Client, Error> {
     sockets.set_nodelay(true);
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(sockets)?);
     connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_reset_reader_on_write(true);
     let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
@@ -34,6 +36,8 @@ pub(super) fn client(mut config: Config) -> Result<Client, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
 
@@ -77,6 +81,27 @@ mod tests {
         let heads = heads(listener, 0, config).await;
         for line in ["get /apis?", "authorization: bearer letmein\r\n", "impersonate-user: jane\r\n"] {
             assert!(heads[0].contains(line), "{line}: {heads:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_never_begins_to_answer_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+        config.read_timeout = Some(Duration::from_millis(100));
+        let client = client(config).unwrap();
+        let silent = async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            head(&mut socket).await;
+            std::future::pending::<()>().await;
+        };
+        let watched = async {
+            let request = axum::http::Request::get("/api/v1/nodes?watch=true").body(Body::empty()).unwrap();
+            tokio::time::timeout(Duration::from_secs(10), client.send(request)).await.unwrap()
+        };
+        tokio::select! {
+            () = silent => unreachable!(),
+            answer = watched => assert!(answer.is_err()),
         }
     }
 

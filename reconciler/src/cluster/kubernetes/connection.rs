@@ -14,6 +14,10 @@ use super::limit::RateLimit;
 /// How long a single request may take, connecting included.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a connection may be silent on which something is waited for: longer than any watch lasts. A watch whose answer does not even begin, because
+/// what is between has lost it, has no other end.
+const SILENCE: Duration = Duration::from_secs(300);
+
 /// How many requests one API server gets in a second, where nothing else is asked for; twice as many may go at once.
 pub const REQUESTS_PER_SECOND: u32 = 50;
 
@@ -150,6 +154,7 @@ impl Connection {
         // Another crate may have brought a second provider: without a choice made here, rustls would panic.
         let _ = rustls::crypto::ring::default_provider().install_default();
         config.connect_timeout = Some(REQUEST_TIMEOUT);
+        config.read_timeout = Some(SILENCE);
         let server = server(&config);
         let client = client(config).map_err(|error| error.to_string())?;
         let limit = Arc::new(RateLimit::new(REQUESTS_PER_SECOND, 2 * REQUESTS_PER_SECOND));
