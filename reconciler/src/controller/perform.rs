@@ -59,7 +59,12 @@ impl Controller {
                         None => Readings::whole(cluster.observe(&request).await),
                     },
                 };
-                self.remember(&view.name, |memory| memory.read(readings));
+                // Applied once more, a field that somebody had taken over is ours again if its value is that of git by now.
+                let is_taken = readings.observation().is_some_and(|read| !read.taken.is_empty());
+                self.remember(&view.name, |memory| {
+                    memory.applied = memory.applied.filter(|_| !is_taken);
+                    memory.read(readings);
+                });
                 Ok(Performed::Again)
             }
             Effect::Backup { rollout, .. } => {
