@@ -42,3 +42,21 @@ impl Drop for Folder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_failed_test_leaves_is_kept_and_what_a_good_one_leaves_is_not() {
+        let (failed, good) = (Folder::new().unwrap(), Folder::new().unwrap());
+        let paths = [&failed, &good].map(|folder| folder.path().to_owned());
+        for path in &paths {
+            std::fs::write(path.join("server.log"), "why").unwrap();
+        }
+        drop(failed);
+        good.done();
+        assert_eq!(paths.each_ref().map(|path| path.exists()), [true, false]);
+        std::fs::remove_dir_all(&paths[0]).unwrap();
+    }
+}

@@ -31,7 +31,7 @@ pub fn isolated<T: Future<Output = anyhow::Result<()>>>(name: &str, needed: &[&s
             return;
         }
     };
-    if std::env::var_os(INSIDE).is_none() {
+    if !is_isolated() {
         return run_again(name);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -39,6 +39,11 @@ pub fn isolated<T: Future<Output = anyhow::Result<()>>>(name: &str, needed: &[&s
     if let Err(error) = runtime.block_on(test(programs)) {
         panic!("{error:?}");
     }
+}
+
+/// Whether this process has namespaces of its own.
+pub(super) fn is_isolated() -> bool {
+    std::env::var_os(INSIDE).is_some()
 }
 
 /// Whether this user may make the namespaces. OpenSSH's server does not work for the root of a user namespace: it may not give up groups.
@@ -67,5 +72,89 @@ fn run_again(name: &str) {
     let ran = said.contains("1 passed");
     if !output.status.success() || !ran {
         panic!("{name} failed in its namespaces ({}); its output is above", output.status);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::path::Path;
+    use std::process::Child;
+    use std::time::{Duration, Instant};
+
+    use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+    use super::super::{Folder, Process};
+    use super::*;
+
+    /// Tells the test that is run to be ended what its processes are known by, and which file appears when it shall panic.
+    const MARK: &str = "STEPGATE_TEST_MARK";
+    const PANICS: &str = "STEPGATE_TEST_PANICS";
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// As servers do: a child, and one that has left its session.
+    const TREE: &str = "sleep \"$0\" & setsid sleep \"$0\" & exec sleep \"$0\"";
+    const PROCESSES: usize = 3;
+
+    /// The processes with this word in their command line, as far as this process sees.
+    fn running(mark: &str) -> Vec<u32> {
+        let entries = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap());
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_marked = |pid: &u32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.starts_with(b"sleep\0") && line.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+        };
+        pids.filter(is_marked).collect()
+    }
+
+    #[track_caller]
+    fn until(what: &str, holds: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !holds() {
+            assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn pid(child: &Child) -> Pid {
+        Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn all_that_a_test_has_started_ends_with_it() {
+        let name = "servers::isolation::tests::all_that_a_test_has_started_ends_with_it";
+        if let (Ok(mark), Some(panics)) = (std::env::var(MARK), std::env::var_os(PANICS)) {
+            return isolated(name, &[], async |_| start_and_panic(&mark, Path::new(&panics)).await);
+        }
+        let folder = Folder::new().unwrap();
+        for end in ["panic", "Ctrl-C", "SIGKILL"] {
+            // A time of its own for each run, which no other process sleeps for.
+            let mark = format!("86400.{}{}", std::process::id(), jiff::Timestamp::now().subsec_nanosecond());
+            let panics = folder.path().join(end);
+            let mut test = Command::new(std::env::current_exe().unwrap());
+            test.args(["--exact", name, "--nocapture"]).env(MARK, &mark).env(PANICS, &panics);
+            // Ctrl-C goes to all processes of a terminal's foreground: to a group.
+            let mut test = test.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            until("its processes run", || running(&mark).len() == PROCESSES);
+            match end {
+                "panic" => std::fs::write(panics, "").unwrap(),
+                "Ctrl-C" => kill_process_group(pid(&test), Signal::INT).unwrap(),
+                _ => kill_process(pid(&test), Signal::KILL).unwrap(),
+            }
+            assert!(!test.wait().unwrap().success());
+            until(&format!("nothing is left after {end}"), || running(&mark).is_empty());
+        }
+        folder.done();
+    }
+
+    async fn start_and_panic(mark: &str, panics: &Path) -> anyhow::Result<()> {
+        let mut command = Command::new("sh");
+        command.args(["-c", TREE, mark]);
+        let _tree = Process::start(panics.parent().unwrap_or(panics), "tree", command)?;
+        while !panics.exists() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("as it was told");
     }
 }
