@@ -10,14 +10,14 @@ use rollout::{Expectation, Reachability};
 use serde_json::json;
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
 use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
-use tests::servers::{ApiServer, ApiServerOptions, FakeKubelet, isolated};
+use tests::servers::{ApiServer, ApiServerOptions, FakeKubelet, Folder, isolated};
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager"];
 
 #[test]
 fn a_deployment_is_read_as_it_is_and_an_outage_as_one() {
     isolated("api_server::a_deployment_is_read_as_it_is_and_an_outage_as_one", NEEDED, async |programs| {
-        let folder = tempfile::tempdir()?;
+        let folder = Folder::new()?;
         let mut server = ApiServer::start(&programs, folder.path(), ApiServerOptions { controllers: true }).await?;
         let client = server.client().await?;
         let _kubelet = FakeKubelet::start(&client, &["one", "two"], "v1.36.4").await?;
@@ -62,6 +62,7 @@ fn a_deployment_is_read_as_it_is_and_an_outage_as_one() {
         server.server.restart()?;
         server.wait_until_ready().await?;
         assert_eq!(cluster.observe(&request).await.deployments.len(), 1);
+        folder.done();
         Ok(())
     });
 }

@@ -15,7 +15,7 @@ use stepgate::cluster::{
     ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster as _, ClusterError, FluxReference, Freshness,
     ObserveRequest,
 };
-use tests::servers::{ApiServer, ApiServerOptions, Programs, isolated};
+use tests::servers::{ApiServer, ApiServerOptions, Folder, Programs, isolated};
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
 
@@ -167,7 +167,7 @@ fn what_others_need_is_applied_first_and_nothing_is_written_twice() {
         "direct_apply::what_others_need_is_applied_first_and_nothing_is_written_twice",
         NEEDED,
         async |programs| {
-            let folder = tempfile::tempdir()?;
+            let folder = Folder::new()?;
             let bench = Bench::start(&programs, folder.path()).await?;
             let parts = [HOOKS, WIDGET, DEPLOYMENT, ACCOUNT, NAMESPACE, DEFINITION];
             let report = bench.apply(&parts).await?;
@@ -202,6 +202,7 @@ fn what_others_need_is_applied_first_and_nothing_is_written_twice() {
             // Another process finds everything as it should be.
             restarted(&bench.server).await?.apply(&request(&parts, &[]), Timestamp::now()).await?;
             assert_eq!(before, written().await?);
+            folder.done();
             Ok(())
         },
     );
@@ -213,7 +214,7 @@ fn a_field_of_somebody_else_stops_the_apply_before_anything_is_written() {
         "direct_apply::a_field_of_somebody_else_stops_the_apply_before_anything_is_written",
         NEEDED,
         async |programs| {
-            let folder = tempfile::tempdir()?;
+            let folder = Folder::new()?;
             let bench = Bench::start(&programs, folder.path()).await?;
             bench.apply(&[NAMESPACE, ACCOUNT, DEPLOYMENT]).await?;
             let replicas = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 5}});
@@ -239,6 +240,7 @@ fn a_field_of_somebody_else_stops_the_apply_before_anything_is_written() {
             // The other one's value, taken into git, is no conflict.
             bench.apply(&[NAMESPACE, &account, &DEPLOYMENT.replace("replicas: 1", "replicas: 5")]).await?;
             assert!(bench.written("v1", "ServiceAccount", ("widgets", "manager")).await? > before);
+            folder.done();
             Ok(())
         },
     );
@@ -247,7 +249,7 @@ fn a_field_of_somebody_else_stops_the_apply_before_anything_is_written() {
 #[test]
 fn what_left_git_is_deleted_and_what_holds_data_only_by_consent() {
     isolated("direct_apply::what_left_git_is_deleted_and_what_holds_data_only_by_consent", NEEDED, async |programs| {
-        let folder = tempfile::tempdir()?;
+        let folder = Folder::new()?;
         let mut bench = Bench::start(&programs, folder.path()).await?;
         let claim = "\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data, namespace: widgets}\n\
             spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n";
@@ -292,6 +294,7 @@ fn what_left_git_is_deleted_and_what_holds_data_only_by_consent() {
                 .await?
                 .is_none_or(|found| found.metadata.deletion_timestamp.is_some())
         );
+        folder.done();
         Ok(())
     });
 }

@@ -13,7 +13,7 @@ use rollout::{Expectation, Observation, WebhookOutcome};
 use serde_json::{Value, json};
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
 use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
-use tests::servers::{Admission, ApiServer, ApiServerOptions, Webhook, isolated};
+use tests::servers::{Admission, ApiServer, ApiServerOptions, Folder, Webhook, isolated};
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
 
@@ -81,7 +81,7 @@ async fn established(cluster: &KubernetesCluster, name: &str) -> anyhow::Result<
 #[test]
 fn a_webhook_is_called_by_a_dry_run_and_its_silence_is_no_answer() {
     isolated("probing::a_webhook_is_called_by_a_dry_run_and_its_silence_is_no_answer", NEEDED, async |programs| {
-        let folder = tempfile::tempdir()?;
+        let folder = Folder::new()?;
         let server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;
         let (client, cluster) = (server.client().await?, start(&server).await?);
         let definitions = api(&client, "apiextensions.k8s.io/v1", "CustomResourceDefinition", None);
@@ -144,6 +144,7 @@ fn a_webhook_is_called_by_a_dry_run_and_its_silence_is_no_answer() {
         for (api_version, kind) in [("cert-manager.io/v1", "Certificate"), ("cluster.x-k8s.io/v1beta2", "Cluster")] {
             assert_eq!(api(&client, api_version, kind, None).list(&ListParams::default()).await?.items.len(), 0);
         }
+        folder.done();
         Ok(())
     });
 }
@@ -151,7 +152,7 @@ fn a_webhook_is_called_by_a_dry_run_and_its_silence_is_no_answer() {
 #[test]
 fn a_definition_is_read_with_the_versions_that_objects_are_stored_in() {
     isolated("probing::a_definition_is_read_with_the_versions_that_objects_are_stored_in", NEEDED, async |programs| {
-        let folder = tempfile::tempdir()?;
+        let folder = Folder::new()?;
         let server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;
         let (client, cluster) = (server.client().await?, start(&server).await?);
         let definitions = api(&client, "apiextensions.k8s.io/v1", "CustomResourceDefinition", None);
@@ -167,6 +168,7 @@ fn a_definition_is_read_with_the_versions_that_objects_are_stored_in() {
         // Objects of before may lie in the older version still: it must not be dropped.
         assert_eq!(read.stored_versions, ["v1alpha1", "v1"]);
         assert_eq!(read.served_versions, ["v1alpha1", "v1"]);
+        folder.done();
         Ok(())
     });
 }
