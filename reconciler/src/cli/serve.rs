@@ -53,11 +53,14 @@ pub async fn serve(
     tracing::info!(git.branch = %planner.source_branch(), "watching {:?}", planner.repository());
     let mut last = Arc::new(Pass::default());
     let mut pace = Pace::default();
+    let mut passes = controller.passes();
     loop {
         health.alive();
         let now = *turn.borrow_and_update();
         metrics.leads(now == Turn::Ours);
         if now != Turn::Ours {
+            // What is under way is another's now.
+            passes = controller.passes();
             // Whoever stands by is as ready as can be.
             if now == Turn::Theirs {
                 health.ready();
@@ -72,7 +75,7 @@ pub async fn serve(
         let (started, spent) = (Instant::now(), processor_time());
         // A pass may be left at any point: the next process goes on from what is in git.
         let pass = tokio::select! {
-            pass = controller.pass() => pass,
+            pass = passes.next() => pass,
             () = lost(&mut turn) => continue,
             () = stop.requested() => break,
         };
@@ -104,7 +107,7 @@ pub async fn serve(
             () = SystemClock.sleep_until(wake) => {}
             _ = watch.changed() => {}
             () = told.notified() => {}
-            () = controller.changed() => {
+            () = passes.changed() => {
                 let rest = rest.saturating_sub(started.elapsed().saturating_sub(took));
                 if !rest.is_zero() {
                     tokio::select! {

@@ -6,6 +6,7 @@ use overlays::ClusterSpec;
 use rollout::Effect;
 
 use super::Controller;
+use super::answering::Answering;
 use super::perform::Performed;
 use super::planner::FleetReading;
 use super::proposal::{self, Asking, Board, Position};
@@ -22,6 +23,7 @@ impl Controller {
         board: &Board,
         cluster: &ClusterSpec,
         pass: &mut ClusterPass,
+        answering: &Answering,
     ) -> Result<Option<Position>, anyhow::Error> {
         let mut reading = reading.clone();
         let mut turn = None;
@@ -62,7 +64,12 @@ impl Controller {
                     position.request = Some(request);
                     continue;
                 }
-                match self.perform(&reading, &view, &world, effect, pass).await? {
+                let performed = self.perform(&reading, &view, &world, effect, pass, answering).await?;
+                if answering.is_late() {
+                    // The pass has gone on without this cluster: the next one decides, on what was read.
+                    return Ok(None);
+                }
+                match performed {
                     Performed::Nothing => {}
                     Performed::Waits => break,
                     Performed::Again => again = true,

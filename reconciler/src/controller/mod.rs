@@ -5,6 +5,7 @@
 pub mod access;
 pub mod adopt;
 mod advance;
+mod answering;
 mod asking;
 mod changes;
 pub mod clock;
@@ -22,6 +23,7 @@ mod machines;
 mod near;
 pub mod parts;
 mod pass;
+mod passes;
 pub mod people;
 mod perform;
 mod plan;
@@ -33,6 +35,7 @@ mod report;
 pub mod sources;
 mod standing;
 mod views;
+mod visit;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +44,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use rollout::{ClusterName, CommitId, GateHistory, PlanDigest};
 
+pub use passes::Passes;
 pub use report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
 
 use access::Clusters;
@@ -52,7 +56,7 @@ use proposal::{Mergers, OpenOnes, Shown};
 use readings::Readings;
 use standing::Standing;
 
-use crate::cluster::kubernetes::{Changes, Extent};
+use crate::cluster::kubernetes::Extent;
 use crate::git::{BranchName, GitError, Heads};
 
 /// What the controller remembers of a cluster between passes. Losing it costs time, never correctness.
@@ -166,21 +170,18 @@ impl Controller {
     }
 
     /// What was read of a cluster that has changed since is not worth keeping: it is read again now.
-    fn forget_changed(&self) {
+    fn forget(&self, cluster: &str, extent: Extent) {
+        let Ok(name) = cluster.parse::<ClusterName>() else { return };
         let now = self.clock.now();
-        for (name, extent) in self.clusters.changes().map(Changes::take).unwrap_or_default() {
-            if let Ok(name) = name.parse::<ClusterName>() {
-                self.remember(&name, |memory| match extent {
-                    Extent::Flux | Extent::Gate => {
-                        let readings = std::mem::take(&mut memory.readings);
-                        let is_flux = extent == Extent::Flux;
-                        memory.readings = if is_flux { readings.before_flux() } else { readings.before_gate() };
-                        memory.glances = memory.glances.or_else(|| glance::until(now));
-                    }
-                    Extent::More => memory.forget_reading(None),
-                });
+        self.remember(&name, |memory| match extent {
+            Extent::Flux | Extent::Gate => {
+                let readings = std::mem::take(&mut memory.readings);
+                let is_flux = extent == Extent::Flux;
+                memory.readings = if is_flux { readings.before_flux() } else { readings.before_gate() };
+                memory.glances = memory.glances.or_else(|| glance::until(now));
             }
-        }
+            Extent::More => memory.forget_reading(None),
+        });
     }
 
     /// The planner that it reads the fleet with.

@@ -1,51 +1,25 @@
-//! One pass: every cluster is brought as far as it can go now.
+//! What a pass does for one cluster, and for all of them at its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures::StreamExt as _;
 use overlays::ClusterSpec;
 use rollout::ClusterName;
 
+use super::answering::Answering;
 use super::planner::{ClusterView, FleetReading};
-use super::proposal::{Board, Position};
+use super::proposal::{Board, OpenOnes, Position};
 use super::readings::Readings;
 use super::report::{ClusterOutcome, ClusterPass, Pass};
 use super::{Controller, Settled};
 use crate::git::GitError;
 
 impl Controller {
-    /// Brings every cluster as far as it can go now. What goes wrong with one cluster stays with it.
-    ///
-    /// # Errors
-    /// [`GitError`] when the repository or the source branch cannot be read at all.
-    pub async fn pass(&self) -> Result<Arc<Pass>, GitError> {
-        self.forget_changed();
-        let heads = self.heads()?;
-        if let Some(settled) = self.settled_at(&heads) {
-            return Ok(settled);
-        }
-        let reading = self.read(heads.clone())?;
-        let management = |cluster: &&ClusterSpec| cluster.is_management();
-        let clusters = &reading.fleet.clusters;
-        self.make_views(&reading, &clusters.iter().collect::<Vec<_>>());
-        // Management clusters first, so that the clusters that wait for them see this pass' result.
-        let (first, second): (Vec<_>, Vec<_>) = clusters.iter().partition(management);
-        let open = self.open_pulls.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let board = Board::knowing(open);
-        let mut works = self.work_on(&reading, &board, first).await;
-        works.extend(self.work_on(&reading, &board, second).await);
-        self.ask_people(&reading, board, &mut works).await?;
-        let mut passes: Vec<ClusterPass> = works.into_iter().map(|work| work.pass).collect();
-        // In the order of the fleet, which is that of names.
-        passes.sort_by(|left, right| left.cluster.cmp(&right.cluster));
-        passes.extend(reading.fleet.unreadable_clusters().into_iter().map(|name| self.unreadable(&reading, name)));
-        let pass = Arc::new(Pass { clusters: passes });
-        self.settle(heads, &pass);
-        Ok(pass)
+    pub(super) fn open_pulls(&self) -> OpenOnes {
+        self.open_pulls.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    fn heads(&self) -> Result<crate::git::Heads, GitError> {
+    pub(super) fn heads(&self) -> Result<crate::git::Heads, GitError> {
         let mut branches = vec![self.planner.source_branch().clone()];
         let reading = self.reading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         branches.extend(reading.as_ref().map(|reading| reading.layout.branch.clone()));
@@ -53,27 +27,27 @@ impl Controller {
         self.planner.repository().heads(&branches)
     }
 
-    fn settled_at(&self, heads: &crate::git::Heads) -> Option<Arc<Pass>> {
+    pub(super) fn settled_at(&self, heads: &crate::git::Heads) -> Option<Arc<Pass>> {
         let settled = self.settled.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         settled.as_ref().filter(|settled| &settled.heads == heads).map(|settled| Arc::clone(&settled.pass))
     }
 
     /// `heads` are those from before the pass: what was pushed while it went on has not been looked at.
-    fn settle(&self, heads: crate::git::Heads, pass: &Arc<Pass>) {
+    pub(super) fn settle(&self, heads: crate::git::Heads, pass: &Arc<Pass>) {
         let quiet =
             pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done && cluster.committed.is_empty());
         let settled = quiet.then(|| Settled { heads, pass: Arc::clone(pass) });
         *self.settled.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = settled;
     }
 
-    async fn work_on(&self, reading: &FleetReading, board: &Board, clusters: Vec<&ClusterSpec>) -> Vec<Work> {
-        let work = clusters.into_iter().map(|cluster| self.cluster(reading, board, cluster));
-        futures::stream::iter(work).buffer_unordered(self.concurrency).collect().await
-    }
-
     /// Asks people for everything that waits for them, once for all clusters. Those of which there is something new to say then are decided
     /// about once more, so that the pass says where people are asked.
-    async fn ask_people(&self, reading: &FleetReading, board: Board, works: &mut [Work]) -> Result<(), GitError> {
+    pub(super) async fn ask_people(
+        &self,
+        reading: &FleetReading,
+        board: Arc<Board>,
+        works: &mut [Work],
+    ) -> Result<(), GitError> {
         if !works.iter().filter_map(|work| work.position.as_ref()).any(|position| asks_people(&position.view)) {
             return Ok(());
         }
@@ -86,12 +60,16 @@ impl Controller {
                 None => drop(undecided.insert(name)),
             }
         }
+        // Nor is anything known of those that have not answered.
+        let known: BTreeSet<&str> = works.iter().map(|work| work.pass.cluster.as_str()).collect();
+        let names = reading.fleet.clusters.iter().map(|cluster| cluster.name.as_str());
+        undecided.extend(names.filter(|name| !known.contains(name)).filter_map(|name| name.parse().ok()));
         undecided.extend(reading.fleet.unreadable_clusters().into_iter().filter_map(|name| name.parse().ok()));
         let asked = self.ask(reading, &board, &positions, &undecided).await?;
         let open = board.open_ones().await;
         *self.open_pulls.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = open;
         let (reading, board) = if asked.landed {
-            (self.planner.read_deploy(Arc::clone(&reading.source))?, Board::default())
+            (self.planner.read_deploy(Arc::clone(&reading.source))?, Arc::default())
         } else {
             (reading.clone(), board)
         };
@@ -100,7 +78,7 @@ impl Controller {
             let concerned = asked.told.iter().any(is) || (asked.landed && work.position.is_some());
             if let Some(cluster) = reading.fleet.cluster(&work.pass.cluster).filter(|_| concerned) {
                 let before = std::mem::take(&mut work.pass.committed);
-                *work = self.cluster(&reading, &board, cluster).await;
+                *work = self.cluster(&reading, &board, cluster, &Answering::default()).await;
                 work.pass.committed.splice(0..0, before);
             }
         }
@@ -120,7 +98,7 @@ impl Controller {
     }
 
     /// A cluster whose files cannot be read: it stays where it is, and the others go on.
-    fn unreadable(&self, reading: &FleetReading, name: &str) -> ClusterPass {
+    pub(super) fn unreadable(&self, reading: &FleetReading, name: &str) -> ClusterPass {
         let message = match self.planner.view(reading, name) {
             Err(error) => error.to_string(),
             Ok(_) => format!("cluster {name} could not be read"),
@@ -131,15 +109,14 @@ impl Controller {
         ClusterPass { cluster: name.to_owned(), committed: Vec::new(), outcome, proposed: None, next: None }
     }
 
-    async fn cluster(&self, reading: &FleetReading, board: &Board, cluster: &ClusterSpec) -> Work {
-        let pass = ClusterPass {
-            cluster: cluster.name.clone(),
-            committed: Vec::new(),
-            outcome: ClusterOutcome::Failed { message: "not decided yet".to_owned(), help: None },
-            proposed: None,
-            next: None,
-        };
-        let mut work = Work { pass, position: None };
+    pub(super) async fn cluster(
+        &self,
+        reading: &FleetReading,
+        board: &Board,
+        cluster: &ClusterSpec,
+        answering: &Answering,
+    ) -> Work {
+        let mut work = Work::undecided(&cluster.name);
         let name = cluster.name.parse::<ClusterName>().ok();
         let state = Self::state(reading, cluster);
         if let Some(name) = &name
@@ -149,7 +126,8 @@ impl Controller {
             work.pass.outcome = ClusterOutcome::Done;
             return work;
         }
-        match self.advance(reading, board, cluster, &mut work.pass).await {
+        match self.advance(reading, board, cluster, &mut work.pass, answering).await {
+            _ if answering.is_late() => return work,
             Ok(position) => work.position = position,
             Err(error) => work.fail(&error),
         }
@@ -174,12 +152,23 @@ impl Controller {
 }
 
 /// What a pass did for one cluster, and where it stands with people; none where nothing was decided.
-struct Work {
-    pass: ClusterPass,
+pub(super) struct Work {
+    pub(super) pass: ClusterPass,
     position: Option<Position>,
 }
 
 impl Work {
+    pub(super) fn undecided(cluster: &str) -> Self {
+        let pass = ClusterPass {
+            cluster: cluster.to_owned(),
+            committed: Vec::new(),
+            outcome: ClusterOutcome::Failed { message: "not decided yet".to_owned(), help: None },
+            proposed: None,
+            next: None,
+        };
+        Self { pass, position: None }
+    }
+
     fn fail(&mut self, error: &anyhow::Error) {
         let (name, message) = (&self.pass.cluster, format!("{error:#}"));
         let help = error.chain().find_map(|cause| cause.downcast_ref::<GitError>().and_then(GitError::hint));

@@ -1,22 +1,21 @@
-//! Carrying out an effect: reading, committing, pushing, and telling whoever applies what was committed.
+//! Carrying out an effect: visiting the cluster, committing, pushing.
 
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use overlays::{Apply, RenderedTree};
-use rollout::{Effect, LedgerState, StageCommit, StageName, World};
+use overlays::RenderedTree;
+use rollout::{Effect, StageCommit, StageName, World};
 
 use super::Controller;
-use super::asking::request;
+use super::answering::Answering;
 use super::commit::{self, Signature, StaleDecision};
-use super::direct;
 use super::directory::ClusterDirectory;
-use super::glance::Glance;
 use super::planner::{ClusterView, FleetReading};
 use super::readings::Readings;
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage};
 use super::standing::Standing;
-use crate::cluster::{Cluster, Freshness};
+use super::visit::Visit;
+use crate::cluster::Freshness;
 use crate::git::{CommitDraft, CommitOutcome, PushOutcome};
 
 /// What is due within this time is done in the same pass.
@@ -30,6 +29,7 @@ impl Controller {
         world: &World,
         effect: Effect,
         pass: &mut ClusterPass,
+        answering: &Answering,
     ) -> Result<Performed, anyhow::Error> {
         let now = self.clock.now();
         match effect {
@@ -39,36 +39,28 @@ impl Controller {
                     return Ok(Performed::Nothing);
                 }
                 self.clock.sleep_until(at).await;
-                let now = self.clock.now();
-                let cluster = self.clusters.cluster(&view.cluster);
-                self.ensure_applied(reading, view, cluster.as_ref(), now).await;
-                self.ensure_told(reading, view, cluster.as_ref(), now).await;
                 let freshness = if confirm { Freshness::Fresh } else { Freshness::Told };
-                let request = request(view, world, freshness, now);
-                // First the watches: what changes after the reading is told, and nothing in between is missed.
-                cluster.follow(&request, &rollout::concerning_running_gate(world)).await;
-                let readings = match self.glance(view, world, cluster.as_ref(), &request).await {
-                    Glance::Waits(outcome, next) => {
+                let visit = self.visit(reading, view, world, freshness, answering);
+                match answering.wait(self.clock.as_ref(), visit).await {
+                    Visit::Waits(outcome, next) => {
                         pass.outcome = outcome;
                         pass.next = Some(pass.next.map_or(next, |known| known.min(next)));
-                        return Ok(Performed::Waits);
+                        Ok(Performed::Waits)
                     }
-                    Glance::First(readings) => readings,
-                    Glance::Nothing => match self.confirm(view, world, cluster.as_ref(), &request).await {
-                        Some(readings) => readings,
-                        None => Readings::whole(cluster.observe(&request).await),
-                    },
-                };
-                // Applied once more, a field that somebody had taken over is ours again if its value is that of git by now.
-                let is_taken = readings.observation().is_some_and(|read| !read.taken.is_empty());
-                self.remember(&view.name, |memory| {
-                    memory.applied = memory.applied.filter(|_| !is_taken);
-                    memory.read(readings);
-                });
-                Ok(Performed::Again)
+                    Visit::Read(readings) => {
+                        // Applied once more, a field that somebody had taken over is ours again if its value is that of git by now.
+                        let is_taken = readings.observation().is_some_and(|read| !read.taken.is_empty());
+                        self.remember(&view.name, |memory| {
+                            memory.applied = memory.applied.filter(|_| !is_taken);
+                            memory.read(readings);
+                        });
+                        Ok(Performed::Again)
+                    }
+                }
             }
             Effect::Backup { rollout, .. } => {
-                if let Err(error) = self.clusters.cluster(&view.cluster).back_up(&rollout, now).await {
+                let cluster = self.clusters.cluster(&view.cluster);
+                if let Err(error) = answering.wait(self.clock.as_ref(), cluster.back_up(&rollout, now)).await {
                     tracing::warn!(cluster.name = %view.name, %error, "backup of `{}` failed", view.name);
                 }
                 // Only a new reading shows the report.
@@ -206,55 +198,6 @@ impl Controller {
                 view.name
             )),
         }
-    }
-
-    /// Flux is told of a commit before its effect is looked for, whoever brought it onto the branch: it would find it at its own interval, which
-    /// may be an hour. A new process cannot know what the one before it told, and tells it once more.
-    async fn ensure_told(
-        &self,
-        reading: &FleetReading,
-        view: &ClusterView,
-        cluster: &dyn Cluster,
-        now: jiff::Timestamp,
-    ) {
-        let runs = view.directory.ledger().is_some_and(|ledger| ledger.state == LedgerState::Running);
-        if !runs
-            || reading.fleet.policy.apply != Apply::Flux
-            || self.memory(&view.name).told == Some(view.directory.ids)
-        {
-            return;
-        }
-        if let Err(error) = cluster.nudge(&view.flux_references(), now).await {
-            tracing::warn!(cluster.name = %view.name, %error, "Flux was not told of the commit; it finds it at its own interval");
-        }
-        self.remember(&view.name, |memory| memory.told = Some(view.directory.ids));
-    }
-
-    /// Without Flux the directory is applied by us: after a commit, and once by each new process, since it cannot know what the
-    /// one before it still did.
-    async fn ensure_applied(
-        &self,
-        reading: &FleetReading,
-        view: &ClusterView,
-        cluster: &dyn Cluster,
-        now: jiff::Timestamp,
-    ) {
-        let Some(commit) = reading.deploy_head().filter(|_| reading.fleet.policy.apply == Apply::Direct) else {
-            return;
-        };
-        if self.memory(&view.name).applied == Some(view.directory.ids) {
-            return;
-        }
-        let request = direct::request(&reading.fleet, view, commit);
-        match cluster.apply(&request, now).await {
-            Ok(report) => direct::tell(view, &report),
-            Err(error) => {
-                // The next observation carries the problem, so the gate says it.
-                tracing::warn!(cluster.name = %view.name, %error, "could not apply the directory of `{}`", view.name);
-                return;
-            }
-        }
-        self.remember(&view.name, |memory| memory.applied = Some(view.directory.ids));
     }
 }
 

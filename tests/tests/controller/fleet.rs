@@ -196,9 +196,14 @@ impl Fleet {
             Poll::Pending if dead.load(Ordering::SeqCst) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }));
+        self.follow();
+        result
+    }
+
+    /// The clusters hear of what was pushed.
+    pub fn follow(&self) {
         let reading = self.planner().read().unwrap();
         self.simulated.follow(&self.repository, &reading, self.clock.now()).unwrap();
-        result
     }
 
     pub fn pass(&self, controller: &Controller) -> Arc<Pass> {

@@ -12,6 +12,7 @@ mod hooked;
 mod people;
 mod remembering;
 mod rules;
+mod slow;
 mod ssh;
 mod stopped;
 mod targets;

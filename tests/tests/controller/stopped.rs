@@ -33,8 +33,9 @@ fn undisturbed() -> &'static End {
     })
 }
 
+/// A bump has led to what it leads to when nothing disturbs it.
 #[track_caller]
-fn assert_same_end(fleet: &Fleet) {
+pub fn assert_same_end(fleet: &Fleet) {
     assert_no_stage_twice(fleet);
     let (end, expected) = (End::of(fleet), undisturbed());
     assert_eq!(end.stages, expected.stages);

@@ -1,0 +1,93 @@
+//! A visit to a cluster: what is to be done there first is done, then it is read.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use overlays::Apply;
+use rollout::{LedgerState, World};
+
+use super::answering::Answering;
+use super::asking::request;
+use super::glance::Glance;
+use super::planner::{ClusterView, FleetReading};
+use super::readings::Readings;
+use super::report::ClusterOutcome;
+use super::{Controller, direct};
+use crate::cluster::{Cluster, Freshness, ObserveRequest};
+
+/// What a visit comes to.
+pub(super) enum Visit {
+    /// There is nothing to decide yet; when to look again.
+    Waits(ClusterOutcome, Timestamp),
+    /// This was read.
+    Read(Readings),
+}
+
+impl Controller {
+    pub(super) async fn visit(
+        &self,
+        reading: &FleetReading,
+        view: &Arc<ClusterView>,
+        world: &World,
+        freshness: Freshness,
+        answering: &Answering,
+    ) -> Visit {
+        let now = self.clock.now();
+        let cluster = self.clusters.cluster(&view.cluster);
+        self.ensure_applied(reading, view, cluster.as_ref(), now).await;
+        self.ensure_told(reading, view, cluster.as_ref(), now).await;
+        let mut request = request(view, world, freshness, now);
+        // First the watches: what changes after the reading is told, and nothing in between is missed.
+        cluster.follow(&request, &rollout::concerning_running_gate(world)).await;
+        match self.glance(view, world, cluster.as_ref(), &request).await {
+            // What a glance sees is for its own pass. If that has gone on without it, everything is read: this is kept for the next one.
+            Glance::Waits(..) if answering.is_late() => {
+                request = ObserveRequest { at: self.clock.now(), ..request };
+            }
+            Glance::Waits(outcome, next) => return Visit::Waits(outcome, next),
+            Glance::First(readings) => return Visit::Read(readings),
+            Glance::Nothing => {}
+        }
+        Visit::Read(match self.confirm(view, world, cluster.as_ref(), &request).await {
+            Some(readings) => readings,
+            None => Readings::whole(cluster.observe(&request).await),
+        })
+    }
+
+    /// Flux is told of a commit before its effect is looked for, whoever brought it onto the branch: it would find it at its own interval, which
+    /// may be an hour. A new process cannot know what the one before it told, and tells it once more.
+    async fn ensure_told(&self, reading: &FleetReading, view: &ClusterView, cluster: &dyn Cluster, now: Timestamp) {
+        let runs = view.directory.ledger().is_some_and(|ledger| ledger.state == LedgerState::Running);
+        if !runs
+            || reading.fleet.policy.apply != Apply::Flux
+            || self.memory(&view.name).told == Some(view.directory.ids)
+        {
+            return;
+        }
+        if let Err(error) = cluster.nudge(&view.flux_references(), now).await {
+            tracing::warn!(cluster.name = %view.name, %error, "Flux was not told of the commit; it finds it at its own interval");
+        }
+        self.remember(&view.name, |memory| memory.told = Some(view.directory.ids));
+    }
+
+    /// Without Flux the directory is applied by us: after a commit, and once by each new process, since it cannot know what the
+    /// one before it still did.
+    async fn ensure_applied(&self, reading: &FleetReading, view: &ClusterView, cluster: &dyn Cluster, now: Timestamp) {
+        let Some(commit) = reading.deploy_head().filter(|_| reading.fleet.policy.apply == Apply::Direct) else {
+            return;
+        };
+        if self.memory(&view.name).applied == Some(view.directory.ids) {
+            return;
+        }
+        let request = direct::request(&reading.fleet, view, commit);
+        match cluster.apply(&request, now).await {
+            Ok(report) => direct::tell(view, &report),
+            Err(error) => {
+                // The next observation carries the problem, so the gate says it.
+                tracing::warn!(cluster.name = %view.name, %error, "could not apply the directory of `{}`", view.name);
+                return;
+            }
+        }
+        self.remember(&view.name, |memory| memory.applied = Some(view.directory.ids));
+    }
+}
