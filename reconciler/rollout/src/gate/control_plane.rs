@@ -90,7 +90,13 @@ fn check_control_plane(
     }
     if control_plane.paused {
         let help = format!("kubectl annotate kubeadmcontrolplane {name} -n {namespace} cluster.x-k8s.io/paused-");
-        findings.wait(Reason::on(&subject, "paused").field("metadata.annotations[cluster.x-k8s.io/paused]").help(help));
+        findings.paused(
+            &subject,
+            "metadata.annotations[cluster.x-k8s.io/paused]",
+            control_plane.generation,
+            control_plane.observed_generation,
+            help,
+        );
     }
     if !version.is_met_by_declared(&control_plane.spec_version) {
         let message = format!("{}, {} expected", control_plane.spec_version, expectation.version);

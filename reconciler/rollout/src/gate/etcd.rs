@@ -27,7 +27,13 @@ pub(super) fn check(expectation: &EtcdExpectation, observation: &Observation, fi
     }
     if etcd.paused {
         let help = format!("kubectl annotate etcdadmcluster {name} -n {namespace} cluster.x-k8s.io/paused-");
-        findings.wait(Reason::on(&subject, "paused").field("metadata.annotations[cluster.x-k8s.io/paused]").help(help));
+        findings.paused(
+            &subject,
+            "metadata.annotations[cluster.x-k8s.io/paused]",
+            etcd.generation,
+            etcd.observed_generation,
+            help,
+        );
     }
     findings.observed(&subject, etcd.generation, etcd.observed_generation, &help);
     findings.count(&subject, "spec.replicas", etcd.spec_replicas, *replicas, &help);

@@ -116,6 +116,13 @@ impl Findings {
         }
     }
 
+    /// Waits until a pause has ended. What is paused goes on saying what it said before, and may look finished.
+    pub(super) fn paused(&mut self, object: &str, field: &str, generation: i64, observed: Option<i64>, help: String) {
+        let is_stale = observed.is_some_and(|observed| observed != generation);
+        let message = if is_stale { "paused, and its status is stale" } else { "paused" };
+        self.wait(Reason::on(object, message).field(field).help(help));
+    }
+
     /// Waits unless a reported count is the expected one.
     pub(super) fn count(&mut self, object: &str, field: &str, seen: Option<u32>, expected: u32, help: &str) {
         if seen != Some(expected) {

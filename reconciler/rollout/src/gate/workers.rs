@@ -106,7 +106,7 @@ fn check_machine_deployment(
         let help = format!(
             "kubectl patch machinedeployment {name} -n {namespace} --type merge -p '{{\"spec\":{{\"paused\":false}}}}'"
         );
-        findings.wait(Reason::on(&subject, "paused").field("spec.paused").help(help));
+        findings.paused(&subject, "spec.paused", deployment.generation, deployment.observed_generation, help);
     }
     match &deployment.spec_version {
         Some(declared) if version.is_met_by_declared(declared) => {}

@@ -249,6 +249,14 @@ pub const VIOLATIONS: &[Violation] = &[
     ("control plane gone", |o| o.control_planes.clear(), "not found"),
     ("two control planes", |o| o.control_planes.push(o.control_planes[0].clone()), "one expected"),
     ("control plane paused", |o| o.control_planes[0].paused = true, "paused"),
+    (
+        "control plane paused before it has seen what is asked of it",
+        |o| {
+            let control_plane = &mut o.control_planes[0];
+            (control_plane.paused, control_plane.generation) = (true, control_plane.generation + 1);
+        },
+        "paused, and its status is stale",
+    ),
     ("control plane deleted", |o| o.control_planes[0].deleting = true, "deleted"),
     ("control plane of another version", |o| o.control_planes[0].spec_version = "v1.34.0".into(), "spec.version"),
     (
