@@ -66,6 +66,8 @@ pub enum ProblemCode {
     MissingKubernetesVersion,
     /// A cluster names a management cluster or machine configuration that is not in the repository.
     MissingReference,
+    /// Flux applies clusters from the source branch and would delete them once it applies the deploy branch.
+    FluxPrunes,
     /// A file was left out, and why.
     Skipped,
 }
@@ -90,6 +92,7 @@ impl fmt::Display for ProblemCode {
             Self::MissingBundle => "missing-bundle",
             Self::MissingKubernetesVersion => "missing-kubernetes-version",
             Self::MissingReference => "missing-reference",
+            Self::FluxPrunes => "flux-prunes",
             Self::Skipped => "skipped",
         })
     }

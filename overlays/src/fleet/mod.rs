@@ -3,6 +3,7 @@
 mod cluster_api;
 mod clusters;
 mod eks_anywhere;
+mod flux;
 mod objects;
 mod other;
 mod scan;
@@ -186,6 +187,7 @@ pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
     fleet.clusters = clusters::clusters(&found.objects, &mut fleet.problems);
     check_bundles(&mut fleet);
     check_clusters(&mut fleet);
+    fleet.problems.extend(flux::check_prune(&found.objects, &fleet.clusters));
     fleet.problems.sort_by(|left, right| right.severity.cmp(&left.severity).then_with(|| left.cmp(right)));
     fleet.problems.dedup();
     fleet

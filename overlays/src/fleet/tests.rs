@@ -240,3 +240,38 @@ fn a_large_fleet_is_read_in_one_go() {
     assert_eq!((fleet.clusters.len(), problems(&fleet).len()), (1001, 0));
     assert_eq!(fleet.managed_by("management").count(), 1000);
 }
+
+/// EKS Anywhere's Flux applies the specifications from the source branch and prunes: pointed elsewhere, it would delete clusters.
+#[test]
+fn a_kustomization_that_would_delete_clusters_is_warned_of_until_it_does_not_prune() {
+    let path = RepoPath::new("clusters/management/flux-system/gotk-sync.yaml").unwrap();
+    let sync = |folder: &str, prune: bool| {
+        format!(
+            "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: flux-system}}\nspec:\n  path: {folder}\n  prune: {prune}\n"
+        )
+    };
+    for (folder, prune, warned) in [
+        ("./clusters/management", true, true),
+        ("clusters/management/workload-1/", true, true),
+        ("./", true, true),
+        ("./clusters/management", false, false),
+        ("./clusters/manage", true, false),
+        ("./deploy/flux", true, false),
+    ] {
+        let mut files = fixture("repositories/eks-anywhere");
+        files.insert(path.clone(), sync(folder, prune).into_bytes());
+        let fleet = read_fleet(&files);
+        let found: Vec<_> = fleet.problems.iter().filter(|it| it.code == ProblemCode::FluxPrunes).collect();
+        assert_eq!(found.len(), usize::from(warned), "{folder} {prune}: {found:?}");
+        if let [problem] = found.as_slice() {
+            assert_eq!(
+                (problem.severity, problem.line, problem.path.as_ref()),
+                (Severity::Warning, Some(6), Some(&path))
+            );
+            assert!(
+                problem.message.contains("workload-1") || problem.message.contains("management and 1 more"),
+                "{problem}"
+            );
+        }
+    }
+}

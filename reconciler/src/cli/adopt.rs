@@ -1,6 +1,7 @@
 //! `stepgate adopt`: records running clusters as they are.
 
 use clap::Args;
+use overlays::ProblemCode;
 
 use super::error::CommandError;
 use super::exit::Exit;
@@ -28,6 +29,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     }
     for name in &arguments.clusters {
         names.extend(opened.clusters(Some(name))?);
+    }
+    // What comes next is to point Flux to the deploy branch.
+    for problem in opened.fleet().problems.iter().filter(|problem| problem.code == ProblemCode::FluxPrunes) {
+        output::note(&format!("warning: {problem}"));
     }
     for name in names {
         // Read anew for each: the record before moved the deploy branch.
