@@ -7,10 +7,10 @@ use std::process::Command;
 
 use anyhow::ensure;
 use kube::Client;
-use serde_json::{Value, json};
-use stepgate::demo::{DemoSettings, FleetFiles};
+use stepgate::demo::FleetFiles;
 
 use super::api_server::{ApiServer, ApiServerOptions};
+use super::demo::{demo_definitions, demo_files};
 use super::fake_flux::FakeFlux;
 use super::fleet_repository::FleetRepository;
 use super::kubelet::FakeKubelet;
@@ -57,9 +57,7 @@ impl DemoCluster {
         stepgate: Stepgate,
     ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder)?;
-        let settings = DemoSettings { folder: folder.to_owned(), bundles: None, mirrors: Vec::new(), broken: None };
-        let FleetFiles { before, bump, .. } = FleetFiles::of(&settings)?;
-        prepare_manifests(&folder.join("mirror"))?;
+        let FleetFiles { before, bump, .. } = demo_files(folder)?;
         let repository = FleetRepository::create(&folder.join("repository"))?;
         let mut texts: BTreeMap<String, String> = of_the_management_cluster(before)?.into_iter().collect();
         texts.extend(files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())));
@@ -90,7 +88,7 @@ impl DemoCluster {
     pub async fn settle(&self) -> anyhow::Result<()> {
         let adopted = self.stepgate(&self.server.kubeconfig(), &["adopt", "--yes"])?.output()?;
         ensure!(adopted.status.success(), "stepgate adopt: {}", String::from_utf8_lossy(&adopted.stderr));
-        define(&self.client, &other_definitions()).await?;
+        define(&self.client, &demo_definitions()).await?;
         self.flux.apply().await?;
         settled::create(&self.client, KUBERNETES).await
     }
@@ -115,42 +113,4 @@ impl DemoCluster {
 fn of_the_management_cluster(files: BTreeMap<String, Vec<u8>>) -> anyhow::Result<Vec<(String, String)>> {
     let files = files.into_iter().filter(|(path, _)| !path.starts_with("clusters/team-"));
     files.map(|(path, bytes)| Ok((path, String::from_utf8(bytes)?))).collect()
-}
-
-/// Takes the webhooks out of the demo's manifests, which no Pod answers here, and lets objects have a status of their own.
-fn prepare_manifests(folder: &Path) -> anyhow::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            prepare_manifests(&path)?;
-            continue;
-        }
-        let text = std::fs::read_to_string(&path)?;
-        let documents: Vec<&str> =
-            text.split("---\n").filter(|document| !document.contains("kind: ValidatingWebhookConfiguration")).collect();
-        let text = documents.join("---\n").replace("    schema:\n", "    subresources: {status: {}}\n    schema:\n");
-        std::fs::write(&path, text)?;
-    }
-    Ok(())
-}
-
-/// Kinds that the demo's manifests do not define.
-fn other_definitions() -> Vec<Value> {
-    [
-        ("distro.eks.amazonaws.com", "v1alpha1", "Release", "releases"),
-        ("anywhere.eks.amazonaws.com", "v1alpha1", "DockerDatacenterConfig", "dockerdatacenterconfigs"),
-        ("cluster.x-k8s.io", "v1beta2", "MachineSet", "machinesets"),
-    ]
-    .map(|kind| definition(kind, "Namespaced"))
-    .to_vec()
-}
-
-/// The definition of a kind, by group, version, kind and plural, whose objects may hold anything.
-#[must_use]
-pub fn definition((group, version, kind, plural): (&str, &str, &str, &str), scope: &str) -> Value {
-    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{group}")},
-        "spec": {"group": group, "scope": scope, "names": {"kind": kind, "plural": plural},
-            "versions": [{"name": version, "served": true, "storage": true, "subresources": {"status": {}}, "schema": schema}]}})
 }

@@ -14,6 +14,9 @@ const SOURCE: &str = "main";
 /// The branch that Stepgate writes.
 pub const DEPLOY: &str = "deploy";
 
+/// Of each commit the stage that it names, on a line of its own.
+const STAGE: &str = "--format=%(trailers:key=Stepgate-Stage,valueonly,separator=)";
+
 /// A bare repository and a person's clone of it.
 #[derive(Clone)]
 pub struct FleetRepository {
@@ -99,14 +102,30 @@ impl FleetRepository {
         git(work.path(), &["push", "--quiet", "origin", DEPLOY]).map(drop)
     }
 
-    /// The stages of the deploy branch's commits, oldest first; commits of others have none.
+    /// The stages of the deploy branch's commits, oldest first; those of others are left out.
     ///
     /// # Errors
     /// When git does not succeed.
     pub fn stages(&self) -> anyhow::Result<Vec<String>> {
-        let format = "--format=%(trailers:key=Stepgate-Stage,valueonly,separator=)";
-        let text = git(&self.bare(), &["log", "--reverse", format, DEPLOY])?;
-        Ok(text.lines().filter(|stage| !stage.is_empty()).map(str::to_owned).collect())
+        Ok(self.history()?.into_iter().flatten().collect())
+    }
+
+    /// The stage of each commit of the deploy branch, oldest first; none of what others committed.
+    ///
+    /// # Errors
+    /// When git does not succeed.
+    pub fn history(&self) -> anyhow::Result<Vec<Option<String>>> {
+        let text = git(&self.bare(), &["log", "--reverse", STAGE, DEPLOY])?;
+        Ok(text.lines().map(|stage| (!stage.is_empty()).then(|| stage.to_owned())).collect())
+    }
+
+    /// The stage that a commit says it is of; none where somebody else made it.
+    ///
+    /// # Errors
+    /// When there is no such commit.
+    pub fn stage_of(&self, commit: &str) -> anyhow::Result<Option<String>> {
+        let text = git(&self.bare(), &["log", "--max-count=1", STAGE, commit, "--"])?;
+        Ok(Some(text.trim()).filter(|stage| !stage.is_empty()).map(str::to_owned))
     }
 
     /// A file of the deploy branch.

@@ -1,4 +1,5 @@
-//! A small fake kubelet and scheduler: Pods run and are ready as soon as they are seen. The only part of a cluster here that is not real.
+//! A small fake kubelet and scheduler: Pods run and are ready as soon as they are seen. What else of a cluster is not real here is in
+//! [`super::FakeWebhooks`] and [`super::settled`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -5,6 +5,7 @@
 mod api_server;
 mod certificate;
 mod cluster_api;
+mod demo;
 mod demo_cluster;
 mod fake_flux;
 mod fake_webhooks;
@@ -30,7 +31,8 @@ mod webhook;
 pub use api_server::{ApiServer, ApiServerOptions};
 pub use certificate::{Authority, Identity};
 pub use cluster_api::ClusterApi;
-pub use demo_cluster::{DemoCluster, definition};
+pub use demo::{definition, demo_definitions, demo_fleet};
+pub use demo_cluster::DemoCluster;
 pub use fake_flux::{FakeFlux, FollowingFlux, kustomization};
 pub use fake_webhooks::FakeWebhooks;
 pub use fleet_repository::{DEPLOY, FleetRepository};

@@ -199,7 +199,7 @@ fn run_until(fleet: &Fleet, passes: &mut Passes<'_>, mut wanted: impl FnMut(&Pas
         let head = fleet.head();
         fleet.wait(Some(&pass));
         // Whoever answers between two passes has done nothing more than that.
-        drop(passes.changed().now_or_never());
+        let _ = passes.changed().now_or_never();
         assert_eq!(fleet.head(), head);
     }
     panic!("it goes on for ever: {}", told(&next(fleet, passes)));
@@ -292,6 +292,24 @@ fn what_changes_while_a_cluster_is_read_is_decided_on_before_it_is_read_again() 
     fleet.clock.advance(PATIENCE * 3);
     assert!(passes.changed().now_or_never().is_some());
     assert_eq!(slow.read("mgmt"), 2);
+}
+
+/// What a glance sees is for its own pass alone, which has gone on by then.
+#[test]
+fn a_glance_that_takes_too_long_is_followed_by_a_reading_of_everything() {
+    let fleet = Fleet::new();
+    fleet.bump();
+    let slow = Slow::of(&fleet, &[]);
+    let controller = slow.controller(&fleet);
+    let mut passes = controller.passes();
+    run_until(&fleet, &mut passes, |pass| {
+        !fleet.stages("mgmt").is_empty() && outcome(pass, "mgmt").word() == "waiting"
+    });
+    slow.now_takes("mgmt", SignedDuration::MAX);
+    slow.changes.note("mgmt", Extent::Flux);
+    let before = slow.read("mgmt");
+    run_until(&fleet, &mut passes, |pass| outcome(pass, "mgmt").message().contains(SILENT));
+    assert_eq!(slow.read("mgmt") - before, 2);
 }
 
 /// A clock that nobody's waiting moves.

@@ -2,6 +2,7 @@
 
 use tests::servers::isolated;
 
+use super::ending::{End, assert_committed_once};
 use super::machines::{self, CLUSTER, FILE};
 use super::recording::{Recorder, assert_commits_follow_machines, assert_no_prefix_passes_early, assert_replay_agrees};
 use super::restoring::{assert_backup_holds_what_clusterctl_moves, assert_backup_restores};
@@ -42,12 +43,15 @@ fn kills_at_random_moments_lead_to_the_same_end() {
         let recorder = Recorder::start(&scene, NEW).await?;
         let mut controller = scene.controller()?;
         scene.repository.push("Kubernetes 1.35", &[(FILE, &machines::cluster(NEW))])?;
+        let end = End::rendered(&scene, CLUSTER).await?;
         kill_at_random(&mut controller, KILLS).await?;
         scene.stages_are(CLUSTER, &machines::STAGES).await?;
         let seen = recorder.finish()?;
         assert_commits_follow_machines(&seen, NEW)?;
         assert_no_prefix_passes_early(&seen, NEW, &machines::PARTS)?;
         scene.assert_nothing_is_left()?;
+        end.assert_reached(&scene, &machines::STAGES)?;
+        assert_committed_once(&scene, &machines::STAGES, 0)?;
         scene.folder.done();
         Ok(())
     });

@@ -7,6 +7,8 @@ mod approved;
 mod charts;
 mod components;
 mod direct_apply;
+mod eksa_layout;
+mod ending;
 mod faults;
 mod installation;
 mod installed;
