@@ -7,6 +7,18 @@ use super::directory::cluster_folder;
 use super::planner::ClusterView;
 use crate::cluster::{ApplyReport, ApplyRequest, ApplyServer, ApplySet};
 
+/// The directories in the order of the stages: what defines a kind comes before objects of it.
+const ORDER: [ComponentName; 8] = [
+    ComponentName::CertManager,
+    ComponentName::Capi,
+    ComponentName::EksA,
+    ComponentName::Bundle,
+    ComponentName::CiliumPreflight,
+    ComponentName::Cilium,
+    ComponentName::Flux,
+    ComponentName::Cluster,
+];
+
 /// Everything that the deploy branch holds for the cluster, in the order of the stages.
 pub fn request(fleet: &Fleet, view: &ClusterView, commit: &CommitId) -> ApplyRequest {
     let set = |component: ComponentName| {
@@ -23,7 +35,7 @@ pub fn request(fleet: &Fleet, view: &ClusterView, commit: &CommitId) -> ApplyReq
     ApplyRequest {
         cluster: view.name.clone(),
         commit: commit.clone(),
-        sets: ComponentName::ALL.into_iter().filter_map(set).collect(),
+        sets: ORDER.into_iter().filter_map(set).collect(),
         delete_data: fleet.policy.delete_data(view.name.as_str()),
         dry_run: false,
     }
