@@ -199,7 +199,8 @@ async fn handle(script: Script, changed: OwnedNotified, seen: Arc<Mutex<Vec<Aske
         Answer::Silence => std::future::pending().await,
         Answer::Echo => json(200, asked.body.to_string()),
         Answer::Watch(objects) => {
-            let listed = json!({"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}});
+            let listed = json!({"apiVersion": "v1", "kind": "Any",
+                "metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}});
             let events = objects.iter().map(|object| json!({"type": "ADDED", "object": object}));
             let events: Vec<Value> = events.chain([json!({"type": "BOOKMARK", "object": listed})]).collect();
             let stream = stream::once(future::ready(Ok::<_, Infallible>(lines(&events)))).chain(stream::pending());

@@ -23,13 +23,14 @@ fn added(node: &Value) -> Value {
 
 /// So far everything was told.
 fn bookmark(version: u64) -> Value {
-    json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version.to_string()}}})
+    json!({"type": "BOOKMARK", "object": {"apiVersion": "v1", "kind": "Node", "metadata": {"resourceVersion": version.to_string()}}})
 }
 
 /// What is there was told.
 fn begun(version: u64) -> Value {
-    let end = json!({"k8s.io/initial-events-end": "true"});
-    json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version.to_string(), "annotations": end}}})
+    let mut bookmark = bookmark(version);
+    bookmark["object"]["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+    bookmark
 }
 
 /// As API servers word it within a watch.
