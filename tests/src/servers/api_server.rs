@@ -73,7 +73,7 @@ impl ApiServer {
             .arg(file("audit-log-path", &folder.join("audit.log")));
         let server = Process::start(folder, "kube-apiserver", command)?;
         let mut started = Self { folder: folder.to_owned(), port, authority, server, etcd, controllers: None };
-        started.write_kubeconfig("admin", &started.authority.client("admin", "system:masters")?)?;
+        started.user("admin", "system:masters")?;
         started.wait_until_ready().await?;
         if options.controllers {
             started.controllers = Some(started.start_controllers(programs, &authority_file, &account_key)?);
@@ -108,7 +108,15 @@ impl ApiServer {
     /// # Errors
     /// When it cannot be written.
     pub fn user(&self, user: &str, group: &str) -> anyhow::Result<PathBuf> {
-        self.write_kubeconfig(user, &self.authority.client(user, group)?)
+        self.write_kubeconfig(user, &self.authority.client(user, group)?, &self.url())
+    }
+
+    /// The same, of a user who goes through something in between, at `url`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn user_through(&self, user: &str, group: &str, url: &str) -> anyhow::Result<PathBuf> {
+        self.write_kubeconfig(user, &self.authority.client(user, group)?, url)
     }
 
     /// A client of the administrator.
@@ -120,6 +128,12 @@ impl ApiServer {
         // A second provider in the tree would make rustls panic.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Ok(Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)?)
+    }
+
+    /// The port of the server.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The address of the server.
@@ -152,12 +166,12 @@ impl ApiServer {
         Ok(whole.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
     }
 
-    fn write_kubeconfig(&self, name: &str, identity: &Identity) -> anyhow::Result<PathBuf> {
+    fn write_kubeconfig(&self, name: &str, identity: &Identity, url: &str) -> anyhow::Result<PathBuf> {
         let (certificate, key) = identity.write(&self.folder.join("certificates"), name)?;
         let document = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": name,
             "clusters": [{"name": "tests", "cluster": {
-                "server": self.url(),
+                "server": url,
                 "certificate-authority": self.folder.join("certificates/authority.crt"),
             }}],
             "users": [{"name": name, "user": {"client-certificate": certificate, "client-key": key}}],

@@ -7,6 +7,7 @@ mod approved;
 mod charts;
 mod components;
 mod direct_apply;
+mod direct_rollout;
 mod eksa_layout;
 mod ending;
 mod faults;

@@ -1,8 +1,9 @@
-//! Watches on a real API server, and clusters that come and go.
+//! Watches on a real API server, networks in between that fail, and clusters that come and go.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use base64::Engine as _;
@@ -12,11 +13,13 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use rollout::{Expectation, Observation, Reachability};
+use rollout::{Expectation, GateVerdict, Observation, Reachability};
 use serde_json::{Value, json};
 use stepgate::cluster::kubernetes::{Changes, Connection, ConnectionSource, KubernetesCluster, ManagementWatches};
 use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
-use tests::servers::{ApiServer, ApiServerOptions, isolated};
+use tests::servers::{ApiServer, ApiServerOptions, Folder, Network, TcpProxy, isolated};
+
+use super::verdicts::Judge;
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
 
@@ -32,8 +35,8 @@ fn request(deployment: &str) -> ObserveRequest {
     }
 }
 
-async fn connection(server: &ApiServer) -> anyhow::Result<Connection> {
-    let source = ConnectionSource::Kubeconfig { path: Some(server.kubeconfig()), context: None };
+async fn connection(kubeconfig: PathBuf) -> anyhow::Result<Connection> {
+    let source = ConnectionSource::Kubeconfig { path: Some(kubeconfig), context: None };
     Ok(Connection::open(&source).await?)
 }
 
@@ -68,7 +71,7 @@ async fn told_until(changes: &Changes, cluster: &str) -> anyhow::Result<BTreeSet
 fn only_what_gates_read_is_told_and_nothing_is_missed_while_the_server_is_away() {
     let name = "watching::only_what_gates_read_is_told_and_nothing_is_missed_while_the_server_is_away";
     isolated(name, NEEDED, async |programs| {
-        let folder = tempfile::tempdir()?;
+        let folder = Folder::new()?;
         let mut server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;
         let client = server.client().await?;
         let watches = Arc::new(ManagementWatches::default());
@@ -77,7 +80,8 @@ fn only_what_gates_read_is_told_and_nothing_is_missed_while_the_server_is_away()
             create(&client, name).await?;
         }
         let follow = async |name: &str| {
-            let cluster = KubernetesCluster::management(connection(&server).await?, folder.path().join(name));
+            let cluster =
+                KubernetesCluster::management(connection(server.kubeconfig()).await?, folder.path().join(name));
             let cluster = cluster.watched(name, &watches);
             cluster.follow(&request(name), &[]).await;
             anyhow::Ok(cluster)
@@ -117,6 +121,7 @@ fn only_what_gates_read_is_told_and_nothing_is_missed_while_the_server_is_away()
         patch(&client, "one", json!({"spec": {"replicas": 4}})).await?;
         patch(&client, "last", json!({"spec": {"replicas": 5}})).await?;
         assert_eq!(told_until(changes, "last").await?.len(), 1);
+        folder.done();
         Ok(())
     });
 }
@@ -128,11 +133,96 @@ fn reason(observation: &Observation) -> &str {
     }
 }
 
+/// Whose requests are told apart in the audit log.
+const WATCHER: &str = "watcher";
+
+/// The watches of that user so far: those that began with a list of everything, and those that went on where another had ended.
+fn watches_begun(server: &ApiServer) -> anyhow::Result<(usize, usize)> {
+    let audit = server.audit()?;
+    let asked = audit.iter().filter(|line| line["user"]["username"] == WATCHER && line["stage"] == "RequestReceived");
+    let asked: Vec<&str> = asked.filter_map(|line| line["requestURI"].as_str()).collect();
+    let watches = || asked.iter().filter(|uri| uri.contains("/deployments?") && uri.contains("watch=true"));
+    assert!(watches().all(|uri| uri.contains("allowWatchBookmarks=true")), "{asked:?}");
+    let begun = watches().filter(|uri| uri.contains("sendInitialEvents=true")).count();
+    Ok((begun, watches().count() - begun))
+}
+
+#[test]
+fn a_network_that_is_slow_or_fails_is_said_and_hides_no_change() {
+    isolated("watching::a_network_that_is_slow_or_fails_is_said_and_hides_no_change", NEEDED, async |programs| {
+        let folder = Folder::new()?;
+        let mut server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;
+        let client = server.client().await?;
+        let proxy = TcpProxy::start(server.port()).await?;
+        let connection = connection(server.user_through(WATCHER, "system:masters", &proxy.url())?).await?;
+        let watches = Arc::new(ManagementWatches::default());
+        let changes = watches.changes();
+        for name in ["one", "gone"] {
+            create(&client, name).await?;
+        }
+        let cluster = |name: &str| {
+            KubernetesCluster::management(connection.clone(), folder.path().join(name)).watched(name, &watches)
+        };
+        let (one, gone) = (cluster("one"), cluster("gone"));
+        one.follow(&request("one"), &[]).await;
+        told_until(changes, "one").await?;
+        gone.follow(&request("gone"), &[]).await;
+        // What is there comes through the watch itself, from a server that can do that.
+        assert_eq!(watches_begun(&server)?, (1, 0));
+
+        // A watch that is cut goes on from where it was.
+        proxy.cut();
+        patch(&client, "one", json!({"spec": {"replicas": 2}})).await?;
+        assert_eq!(told_until(changes, "one").await?.len(), 1);
+        let (begun, resumed) = watches_begun(&server)?;
+        assert!(begun == 1 && resumed > 0, "{begun}, {resumed}");
+
+        // A server that has started anew does not know any more what happened since then. Everything is listed, and what went is found.
+        proxy.is(Network::Refusing);
+        Api::<Deployment>::namespaced(client.clone(), "default").delete("gone", &DeleteParams::default()).await?;
+        server.server.kill()?;
+        server.server.restart()?;
+        server.wait_until_ready().await?;
+        proxy.is(Network::Sound);
+        told_until(changes, "gone").await?;
+        let (anew, asked_for_the_rest) = watches_begun(&server)?;
+        assert!(anew > begun && asked_for_the_rest > resumed, "{anew}, {asked_for_the_rest}");
+        drop(changes.take());
+
+        let mut judge = Judge::new("0".repeat(40).parse()?, request("one").expectations, Timestamp::now());
+        let delay = Duration::from_millis(300);
+        proxy.is(Network::Slow(delay));
+        let start = Instant::now();
+        let seen = one.observe(&request("one")).await;
+        assert_eq!((seen.deployments.len(), reason(&seen)), (1, ""));
+        assert!(start.elapsed() > 2 * delay);
+        patch(&client, "one", json!({"spec": {"replicas": 3}})).await?;
+        told_until(changes, "one").await?;
+
+        // Where nothing arrives any more, a gate waits and says so in time; what changed meanwhile is told once something does.
+        proxy.is(Network::Silent);
+        let patience = Duration::from_secs(2);
+        let impatient = KubernetesCluster::management(connection.clone().with_timeout(patience), PathBuf::new());
+        let start = Instant::now();
+        let verdict = judge.evaluate(&impatient.observe(&request("one")).await, Timestamp::now());
+        let GateVerdict::Wait { reason, .. } = verdict else { panic!("{verdict:?}") };
+        assert!(reason.to_string().contains("no answer within 2 s"), "{reason}");
+        assert!(start.elapsed() < 3 * patience, "{:?}", start.elapsed());
+        patch(&client, "one", json!({"spec": {"replicas": 4}})).await?;
+        proxy.is(Network::Sound);
+        told_until(changes, "one").await?;
+        let seen = impatient.observe(&request("one")).await;
+        assert_eq!(seen.deployments[0].spec_replicas, 4);
+        folder.done();
+        Ok(())
+    });
+}
+
 #[test]
 fn a_workload_cluster_is_reached_through_its_secret_and_its_outage_is_its_own() {
     let name = "watching::a_workload_cluster_is_reached_through_its_secret_and_its_outage_is_its_own";
     isolated(name, NEEDED, async |programs| {
-        let folder = tempfile::tempdir()?;
+        let folder = Folder::new()?;
         let options = ApiServerOptions::default();
         let management = ApiServer::start(&programs, &folder.path().join("management"), options).await?;
         let mut workload = ApiServer::start(&programs, &folder.path().join("workload"), options).await?;
@@ -151,7 +241,7 @@ fn a_workload_cluster_is_reached_through_its_secret_and_its_outage_is_its_own() 
         Api::namespaced(management.client().await?, "default").create(&PostParams::default(), &secret).await?;
 
         let patience = Duration::from_secs(2);
-        let connection = connection(&management).await?.with_timeout(patience);
+        let connection = connection(management.kubeconfig()).await?.with_timeout(patience);
         let cluster = KubernetesCluster::workload(connection.clone(), "default", "prod", folder.path().join("backups"));
         let other = KubernetesCluster::management(connection, folder.path().join("backups"));
         let seen = cluster.observe(&request("inside")).await;
@@ -169,6 +259,7 @@ fn a_workload_cluster_is_reached_through_its_secret_and_its_outage_is_its_own() 
         workload.server.restart()?;
         workload.wait_until_ready().await?;
         assert_eq!(cluster.observe(&request("inside")).await.deployments.len(), 1);
+        folder.done();
         Ok(())
     });
 }
