@@ -35,6 +35,9 @@ pub struct Webhook {
 }
 
 impl Webhook {
+    /// What it says to whom it denies something.
+    pub const DENIAL: &str = "not today, the auditors are in the house";
+
     /// Starts it on loopback with a certificate of this authority.
     ///
     /// # Errors
@@ -97,7 +100,7 @@ async fn answer(says: Admission, review: Value) -> Json<Value> {
     let uid = review.get("request").and_then(|request| request.get("uid")).cloned().unwrap_or_default();
     let response = match says {
         Admission::Allow | Admission::Silence => json!({"uid": uid, "allowed": true}),
-        Admission::Deny => json!({"uid": uid, "allowed": false, "status": {"message": "not today"}}),
+        Admission::Deny => json!({"uid": uid, "allowed": false, "status": {"message": Webhook::DENIAL}}),
     };
     Json(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
 }

@@ -70,21 +70,14 @@ const WORKER_TEMPLATE: &str = "in-memory-default-worker-machinetemplate";
 /// refuses the class.
 pub fn class(programs: &Programs, green: &str) -> anyhow::Result<String> {
     let mut documents = Vec::new();
-    // Templates cannot be changed, so that another duration is another template.
-    let green_template = |duration: &str| format!("green-{duration}");
     for mut object in provided(programs)? {
-        let metadata =
-            object.get_mut("metadata").and_then(Value::as_object_mut).context("an object without metadata")?;
-        metadata.insert("namespace".to_owned(), json!(NAMESPACE));
+        in_namespace(&mut object)?;
         match kind(&object) {
             "DevMachineTemplate" => {
                 starts_after(&mut object, "1s")?;
-                if object.pointer("/metadata/name") == Some(&json!(WORKER_TEMPLATE)) {
+                if is_worker_template(&object) {
                     for duration in ["1s", "24h"] {
-                        let mut template = object.clone();
-                        set(&mut template, "/metadata/name", json!(green_template(duration)))?;
-                        starts_after(&mut template, duration)?;
-                        documents.push(template.to_string());
+                        documents.push(green_template_of(&object, duration)?.to_string());
                     }
                 }
             }
@@ -94,7 +87,7 @@ pub fn class(programs: &Programs, green: &str) -> anyhow::Result<String> {
                     object.pointer_mut(workers).and_then(Value::as_array_mut).context("a class without workers")?;
                 let mut worker = workers.first().cloned().context("a class without workers")?;
                 set(&mut worker, "/class", json!("green-worker"))?;
-                set(&mut worker, "/infrastructure/templateRef/name", json!(green_template(green)))?;
+                set(&mut worker, "/infrastructure/templateRef/name", json!(green_name(green)))?;
                 workers.push(worker);
             }
             _ => {}
@@ -102,6 +95,35 @@ pub fn class(programs: &Programs, green: &str) -> anyhow::Result<String> {
         documents.push(object.to_string());
     }
     Ok(documents.join("\n---\n"))
+}
+
+/// The template of the green workers that come up after this time, as the class holds it.
+pub fn green_template(programs: &Programs, duration: &str) -> anyhow::Result<Value> {
+    let mut template = provided(programs)?.into_iter().find(is_worker_template).context("no template of workers")?;
+    in_namespace(&mut template)?;
+    green_template_of(&template, duration)
+}
+
+fn green_template_of(worker: &Value, duration: &str) -> anyhow::Result<Value> {
+    let mut template = worker.clone();
+    set(&mut template, "/metadata/name", json!(green_name(duration)))?;
+    starts_after(&mut template, duration)?;
+    Ok(template)
+}
+
+/// Templates cannot be changed, so that another duration is another template.
+fn green_name(duration: &str) -> String {
+    format!("green-{duration}")
+}
+
+fn is_worker_template(object: &Value) -> bool {
+    kind(object) == "DevMachineTemplate" && object.pointer("/metadata/name") == Some(&json!(WORKER_TEMPLATE))
+}
+
+fn in_namespace(object: &mut Value) -> anyhow::Result<()> {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut).context("an object without metadata")?;
+    metadata.insert("namespace".to_owned(), json!(NAMESPACE));
+    Ok(())
 }
 
 /// The class that the provider comes with, and its templates.

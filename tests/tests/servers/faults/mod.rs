@@ -1,14 +1,17 @@
 //! What goes wrong around a rollout: Flux is held or refused, controllers die, servers stand still, people interfere.
 
+mod control_plane;
+mod quiet;
+mod refused;
+
 use std::time::Duration;
 
-use jiff::Timestamp;
-use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use tests::servers::manifests::{apply, kind_in, list};
+use tests::servers::manifests::kind_in;
 use tests::servers::{FLUX_NAMESPACE, isolated};
 
+use self::quiet::Quiet;
 use super::machines::{self, CLASS_FILE, CLUSTER, CLUSTER_KIND, FILE, MACHINE, NAMESPACE, PARTS};
 use super::recording::{Recorder, assert_commits_follow_machines, assert_no_prefix_passes_early, first_pass};
 use super::scene::{POLICY, Scene};
@@ -19,9 +22,6 @@ const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomiz
 
 /// The Kustomization that applies the cluster's specification.
 const APPLIED: &str = "machines-cluster";
-
-/// Words that only this test knows.
-const REFUSAL: &str = "no upgrades while the auditors are in the house";
 
 /// What Cluster API says of a machine that does not come up.
 const NEVER_UP: &str = "Waiting for DevMachine to report spec.providerID";
@@ -61,44 +61,58 @@ fn faults_are_named_and_do_a_rollout_no_harm() {
             })
             .await?;
 
-        // Refused: the words of the refusal are the person's.
-        apply(&scene.client, &refusal()).await?;
-        refuses(&scene).await?;
+        // Refused, by a webhook and then by a template that cannot be changed: the words of the refusal are told.
+        let webhook = refused::webhook(&scene).await?;
         scene.flux.kustomize.resume()?;
-        scene.why_says(CLUSTER, &["Kustomization flux-system/machines-cluster", REFUSAL]).await?;
+        refused::is_told_of_webhook(&scene, webhook).await?;
+        control_plane::pause(&scene, true).await?;
+        refused::is_told_of_template(&scene, &programs).await?;
 
-        // Applied, and not healthy.
-        for object in refusal() {
-            delete(&scene, &object).await?;
-        }
-        let now =
-            json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": Timestamp::now().to_string()}}});
-        merge(&scene, KUSTOMIZATION, (FLUX_NAMESPACE, APPLIED), &now).await?;
-        scene.why_says(CLUSTER, &["KubeadmControlPlane"]).await?;
+        // Applied, and the control plane has not seen it: a person has paused it, and it looks finished.
+        refused::reconcile(&scene).await?;
+        control_plane::is_stale(&scene).await?;
+        let quiet = Quiet::begin(&scene)?;
+        scene.why_says(CLUSTER, &["KubeadmControlPlane fleet/machines", "paused, and its status is stale"]).await?;
+        quiet.lasts(&scene, Duration::from_secs(5)).await?;
+        assert!(control_plane::is_stale_now(&scene).await?);
+        control_plane::pause(&scene, false).await?;
 
-        // The control plane's manager dies and comes back.
-        new_machine(&scene).await?;
+        // Applied, and not healthy: in the middle of it the control plane's manager dies, then that of machines and the one that makes them.
+        control_plane::new_machine(&scene).await?;
+        let quiet = Quiet::begin(&scene)?;
         cluster_api.control_plane.kill()?;
-        scene.why_says(CLUSTER, &["KubeadmControlPlane"]).await?;
-        cluster_api.control_plane.restart()?;
+        control_plane::assert_rolls(&scene).await?;
+        scene.why_says(CLUSTER, &["KubeadmControlPlane fleet/machines", "status.version: v1.34.0"]).await?;
+        quiet.lasts(&scene, Duration::from_secs(10)).await?;
+        cluster_api.core.kill()?;
+        cluster_api.infrastructure.kill()?;
+        quiet.lasts(&scene, Duration::from_secs(15)).await?;
+        control_plane::assert_rolls(&scene).await?;
+        for manager in [&mut cluster_api.infrastructure, &mut cluster_api.core, &mut cluster_api.control_plane] {
+            manager.restart()?;
+        }
         cluster_api.wait_until_ready().await?;
 
         // The API server stands still.
+        let quiet = Quiet::begin(&scene)?;
         scene.server.server.stall()?;
         scene.why_says(CLUSTER, &["no answer within"]).await?;
+        quiet.lasts(&scene, Duration::from_secs(20)).await?;
         scene.server.server.resume()?;
         scene.server.wait_until_ready().await?;
 
         // Stepgate is killed, and a person deletes a machine that was done.
         controller.kill()?;
-        let machine = new_machine(&scene).await?;
+        let machine = control_plane::new_machine(&scene).await?;
         kind_in(&scene.client, MACHINE, NAMESPACE).await?.delete(&machine, &DeleteParams::default()).await?;
         controller.restart()?;
 
         // A person pauses the cluster in the middle of a worker group.
         scene.stage_is(CLUSTER, "workers/blue").await?;
         merge(&scene, CLUSTER_KIND, (NAMESPACE, CLUSTER), &json!({"spec": {"paused": true}})).await?;
+        let quiet = Quiet::begin(&scene)?;
         scene.why_says(CLUSTER, &["Cluster fleet/machines", "paused"]).await?;
+        quiet.lasts(&scene, Duration::from_secs(5)).await?;
         assert_eq!(scene.repository.stages()?.last().map(String::as_str), Some("workers/blue"));
         merge(&scene, CLUSTER_KIND, (NAMESPACE, CLUSTER), &json!({"spec": {"paused": null}})).await?;
 
@@ -128,57 +142,5 @@ async fn merge(
 ) -> anyhow::Result<()> {
     let api = kind_in(&scene.client, kind, namespace).await?;
     api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-    Ok(())
-}
-
-/// The name of a control-plane machine of the new version, once there is one.
-async fn new_machine(scene: &Scene) -> anyhow::Result<String> {
-    let is_new = |machine: &kube::api::DynamicObject| {
-        machine.data.pointer("/spec/version") == Some(&json!(NEW))
-            && machine.labels().contains_key("cluster.x-k8s.io/control-plane")
-            && machine.metadata.deletion_timestamp.is_none()
-            && machines::is_true(machine, "Ready")
-    };
-    let found = async || {
-        let machines = list(&scene.client, MACHINE, NAMESPACE).await?;
-        Ok(machines.iter().find(|machine| is_new(machine)).map(kube::ResourceExt::name_any))
-    };
-    scene.until("a new control-plane machine", Duration::from_secs(300), found).await
-}
-
-/// A rule of the API server's own that refuses every new version of a cluster.
-fn refusal() -> Vec<Value> {
-    let metadata = json!({"name": "refusal"});
-    vec![
-        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [{"apiGroups": ["cluster.x-k8s.io"], "apiVersions": ["*"],
-                "operations": ["UPDATE"], "resources": ["clusters"]}]},
-            "validations": [{"expression": "object.spec.topology.version == oldObject.spec.topology.version", "message": REFUSAL}],
-        }}),
-        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata,
-            "spec": {"policyName": "refusal", "validationActions": ["Deny"]}}),
-    ]
-}
-
-/// Waits until the rule is in force: it takes effect some time after its creation.
-async fn refuses(scene: &Scene) -> anyhow::Result<()> {
-    let api = kind_in(&scene.client, CLUSTER_KIND, NAMESPACE).await?;
-    let patch = json!({"spec": {"topology": {"version": NEW}}});
-    let refused = async || {
-        let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
-        let result = api.patch(CLUSTER, &parameters, &Patch::Merge(&patch)).await;
-        Ok(result.is_err_and(|error| error.to_string().contains(REFUSAL)).then_some(()))
-    };
-    scene.until("the rule is in force", Duration::from_secs(30), refused).await
-}
-
-async fn delete(scene: &Scene, object: &Value) -> anyhow::Result<()> {
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    let kind = (text("/apiVersion"), text("/kind"));
-    tests::servers::manifests::kind_of_cluster(&scene.client, kind)
-        .await?
-        .delete(text("/metadata/name"), &DeleteParams::default())
-        .await?;
     Ok(())
 }
