@@ -6,7 +6,6 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 use tests::servers::{Gitea, SshServer, isolated};
 
-use super::ending::End;
 use super::machines::{self, CLUSTER, FILE};
 use super::recording::{Recorder, assert_commits_follow_machines};
 use super::scene::{POLICY, Scene, kill_at_random};
@@ -67,12 +66,10 @@ async fn rolls_out(scene: &Scene, who: &str, people: impl AsyncFnOnce() -> anyho
     let recorder = Recorder::start(scene, NEW).await?;
     let mut controller = scene.controller()?;
     scene.repository.push("Kubernetes 1.35", &[(FILE, &machines::cluster(NEW))])?;
-    let end = End::rendered(scene, CLUSTER).await?;
     tokio::try_join!(people(), kill_at_random(&mut controller, KILLS))?;
     scene.stages_are(CLUSTER, &machines::STAGES).await?;
     assert_commits_follow_machines(&recorder.finish()?, NEW)?;
     scene.assert_nothing_is_left()?;
-    end.assert_reached(scene, &machines::STAGES)?;
     let ledger = scene.repository.deployed(&format!("clusters/{CLUSTER}/rollout.yaml"))?;
     ensure!(ledger.matches(who).count() == machines::PARTS.len(), "{ledger}");
     Ok(())
