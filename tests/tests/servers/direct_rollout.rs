@@ -232,8 +232,11 @@ fn without_flux_a_pod_applies_what_it_commits_stage_by_stage_and_never_fights() 
     });
 }
 
+/// Texts by path.
+type Files<P> = Vec<(P, String)>;
+
 /// The files of the demo's management cluster, and what the bump changes of them. The manifests are written below `folder`.
-fn fleet(folder: &Path) -> anyhow::Result<(Vec<(String, String)>, Vec<(&'static str, String)>)> {
+fn fleet(folder: &Path) -> anyhow::Result<(Files<String>, Files<&'static str>)> {
     let settings = DemoSettings { folder: folder.to_owned(), bundles: None, mirrors: Vec::new(), broken: None };
     let FleetFiles { mut before, bump, .. } = FleetFiles::of(&settings)?;
     prepare_manifests(&folder.join("mirror"))?;
