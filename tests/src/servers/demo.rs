@@ -21,7 +21,7 @@ pub fn demo_files(folder: &Path) -> anyhow::Result<FleetFiles> {
 /// The files of the fleet to begin with, as texts.
 ///
 /// # Errors
-/// As [`demo_files`].
+/// When the manifests cannot be written.
 pub fn demo_fleet(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     demo_files(folder)?.before.into_iter().map(|(path, bytes)| Ok((path, String::from_utf8(bytes)?))).collect()
 }
