@@ -13,6 +13,7 @@ use tests::servers::manifests::{define, kind, kind_in, list, objects};
 use tests::servers::settled::{self, CLUSTER, EKSA_CLUSTER, FakeEksAnywhere, NODES};
 use tests::servers::{FLUX_NAMESPACE, FakeKubelet, FakeWebhooks, Flux, Trouble, isolated};
 
+use super::flux_upgrade::{self, SyncObjects};
 use super::requests::assert_reads_by_lists;
 use super::scene::{KILLS, POLICY, Scene, kill_at_random};
 
@@ -74,6 +75,7 @@ fn published_manifests_are_rolled_out_stage_by_stage() {
         settled::create(&scene.client, &format!("v{KUBERNETES}.2")).await?;
         let _eks_anywhere = FakeEksAnywhere::start(&scene.client);
 
+        let sync = SyncObjects::read(&scene).await?;
         let mut controller = scene.controller()?;
         kubelet.trouble(LOST, Trouble::ImagePullBackOff);
         scene.repository.push("Take release 0.26", &[("bundles/bundles.yaml", &bundles("0.26")?)])?;
@@ -85,17 +87,15 @@ fn published_manifests_are_rolled_out_stage_by_stage() {
         others_write(&scene).await?;
         kubelet.recover(&[LOST.to_owned()]).await?;
 
-        let sync = sync_objects(&scene).await?;
         let rest = async {
             // Flux upgrades itself: its own controllers are replaced while they apply the manifests that say so.
             scene.stage_is(CLUSTER, "flux").await?;
-            restart_flux(&mut scene).await?;
+            flux_upgrade::restart(&mut scene).await?;
             scene.stages_are(CLUSTER, &STAGES).await
         };
         // Whatever moment Stepgate is killed at, the rest goes as it would have gone.
         tokio::try_join!(rest, kill_at_random(&mut controller, KILLS))?;
-        assert_eq!(sync_objects(&scene).await?, sync);
-        assert_eq!(deleted_of_flux(&scene)?, Vec::<String>::new());
+        sync.assert_untouched(&scene).await?;
         scene.assert_nothing_is_left()?;
         assert_runs_what_is_deployed(&scene).await?;
         assert_reads_by_lists(&scene, &mirror, &programs).await?;
@@ -163,50 +163,6 @@ async fn others_write(scene: &Scene) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What Flux fetches and applies by, with uid and generation: whoever takes one away and brings it back makes another.
-async fn sync_objects(scene: &Scene) -> anyhow::Result<Vec<(&'static str, Option<String>, Option<i64>)>> {
-    let mut found = Vec::new();
-    for kind in [("source.toolkit.fluxcd.io/v1", "GitRepository"), KUSTOMIZATION, ("v1", "Secret")] {
-        let object = kind_in(&scene.client, kind, FLUX_NAMESPACE).await?.get("flux-system").await?;
-        found.push((kind.1, object.metadata.uid, object.metadata.generation));
-    }
-    Ok(found)
-}
-
-/// What a kubelet does once the Deployments of Flux have another image: the processes end, and others begin.
-async fn restart_flux(scene: &mut Scene) -> anyhow::Result<()> {
-    for name in ["source-controller", "kustomize-controller"] {
-        let deployment = "clusters/mgmt/flux-system/gotk-components.yaml";
-        let wanted = objects(&scene.repository.deployed(deployment)?)?;
-        let is_it =
-            |object: &&Value| kind(object) == "Deployment" && object.pointer("/metadata/name") == Some(&json!(name));
-        let wanted = wanted.iter().find(is_it).with_context(|| format!("no Deployment {name} in {deployment}"))?;
-        let api = kind_in(&scene.client, ("apps/v1", "Deployment"), FLUX_NAMESPACE).await?;
-        let replaced = async || Ok((images(&api.get(name).await?.data) == images(wanted)).then_some(()));
-        scene.until(&format!("{name} is replaced"), Duration::from_secs(300), replaced).await?;
-    }
-    for process in [&mut scene.flux.source, &mut scene.flux.kustomize] {
-        process.kill()?;
-        process.restart()?;
-    }
-    Ok(())
-}
-
-/// Deletions, at any time, of what Flux needs in order to go on: its sync objects, their kinds, their namespace.
-fn deleted_of_flux(scene: &Scene) -> anyhow::Result<Vec<String>> {
-    let is_needed = |line: &Value| {
-        let text = |path: &str| line.pointer(path).and_then(Value::as_str).unwrap_or_default();
-        let (resource, name) = (text("/objectRef/resource"), text("/objectRef/name"));
-        let sync = ["gitrepositories", "kustomizations", "secrets"].contains(&resource)
-            && text("/objectRef/namespace") == FLUX_NAMESPACE
-            && ["", "flux-system"].contains(&name);
-        let kinds = resource == "customresourcedefinitions" && (name.is_empty() || name.ends_with("toolkit.fluxcd.io"));
-        let namespace = resource == "namespaces" && name == FLUX_NAMESPACE;
-        text("/verb").starts_with("delete") && (sync || kinds || namespace)
-    };
-    Ok(scene.server.audit()?.iter().filter(|line| is_needed(line)).map(|line| line["requestURI"].to_string()).collect())
-}
-
 /// Every workload of the deploy branch runs, with the images that it has there.
 async fn assert_runs_what_is_deployed(scene: &Scene) -> anyhow::Result<()> {
     let mut seen = 0;
@@ -229,7 +185,8 @@ async fn assert_runs_what_is_deployed(scene: &Scene) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn images(workload: &Value) -> Vec<&Value> {
+/// The images of a workload's containers.
+pub fn images(workload: &Value) -> Vec<&Value> {
     let containers = workload.pointer("/spec/template/spec/containers").and_then(Value::as_array);
     containers.into_iter().flatten().filter_map(|container| container.get("image")).collect()
 }

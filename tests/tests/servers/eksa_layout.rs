@@ -17,6 +17,7 @@ use tests::servers::settled::{self, CLUSTER, EKSA_CLUSTER, FakeEksAnywhere, NODE
 use tests::servers::{DEPLOY, FLUX_NAMESPACE, FakeKubelet, Flux, Programs, demo_definitions, demo_fleet, isolated};
 
 use super::ending::{End, assert_committed_once};
+use super::flux_upgrade::SyncObjects;
 use super::scene::{POLICY, Scene};
 
 const SPECIFICATION: &str = "clusters/mgmt/mgmt/eksa-system/eksa-cluster.yaml";
@@ -79,16 +80,16 @@ fn flux_that_is_there_already_goes_on_and_applies_what_stepgate_commits() {
         assert_eq!(applied_by(&cluster), Some(FLUX));
         let flux = flux_objects(&scene).await?;
 
-        // As the README says: recorded; then nothing is deleted of what Flux applies no more; then it applies the deploy branch.
-        scene.adopt()?;
-        let kinds_and_namespaces = deployed(&scene, &["CustomResourceDefinition", "Namespace"])?;
-        apply(&scene.client, &kinds_and_namespaces).await?;
+        // As the README says: Flux deletes nothing of what it applies no more; what runs is recorded; then it applies the deploy branch.
         let head = scene
             .repository
             .push("Keep what is there", &[(SYNC, &documents(&sync(&url, "main", "./clusters/mgmt", false)))])?;
         reconcile(&scene).await?;
         applied(&scene, "main", &head).await?;
         assert_eq!(flux_objects(&scene).await?, flux);
+        scene.adopt()?;
+        let kinds_and_namespaces = deployed(&scene, &["CustomResourceDefinition", "Namespace"])?;
+        apply(&scene.client, &kinds_and_namespaces).await?;
         scene.repository.push("Let Stepgate go on", &[(SYNC, &documents(&sync(&url, DEPLOY, "./flux", false)))])?;
         reconcile(&scene).await?;
         applied(&scene, DEPLOY, &scene.repository.head()?).await?;
@@ -104,6 +105,7 @@ fn flux_that_is_there_already_goes_on_and_applies_what_stepgate_commits() {
 
         settled::create(&scene.client, KUBERNETES).await?;
         let _eks_anywhere = FakeEksAnywhere::start(&scene.client);
+        let sync_objects = SyncObjects::read(&scene).await?;
         let _controller = scene.controller()?;
         scene.repository.push(
             "Take cert-manager as it was built again",
@@ -118,8 +120,9 @@ fn flux_that_is_there_already_goes_on_and_applies_what_stepgate_commits() {
         let deployment = deployments.get("cert-manager").await?.data.to_string();
         ensure!(deployment.contains(NEW[1]) && !deployment.contains(OLD[1]), "{deployment}");
 
-        // They are the objects that there were, nobody applies what somebody else applies, and nothing was deleted.
+        // They are the objects that there were, as people left them, nobody applies what somebody else applies, and nothing was deleted.
         assert_eq!(flux_objects(&scene).await?, flux);
+        sync_objects.assert_untouched(&scene).await?;
         assert_nothing_is_applied_twice(&scene).await?;
         let last = specification(&scene).await?;
         assert_eq!(

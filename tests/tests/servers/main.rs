@@ -11,6 +11,7 @@ mod direct_rollout;
 mod eksa_layout;
 mod ending;
 mod faults;
+mod flux_upgrade;
 mod installation;
 mod installed;
 mod kubernetes_minor;
