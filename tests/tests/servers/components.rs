@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tests::servers::manifests::{define, kind, kind_in, list, objects};
 use tests::servers::settled::{self, CLUSTER, EKSA_CLUSTER, FakeEksAnywhere, NODES};
@@ -16,6 +14,7 @@ use tests::servers::{FLUX_NAMESPACE, FakeKubelet, FakeWebhooks, Flux, Trouble, i
 use super::flux_upgrade::{self, SyncObjects};
 use super::requests::assert_reads_by_lists;
 use super::scene::{KILLS, POLICY, Scene, kill_at_random};
+use super::second_writer;
 
 const KUBERNETES: &str = "1.34";
 
@@ -49,6 +48,8 @@ fn published_manifests_are_rolled_out_stage_by_stage() {
     isolated(name, &needed, async |programs| {
         let mut scene = Scene::start(&programs).await?;
         let mirror = data.join("mirror");
+        let kubeconfig = scene.server.user(second_writer::USER, "system:masters")?;
+        scene.environment.insert("STEPGATE_KUBECONFIG", kubeconfig.into());
         scene.environment.insert("STEPGATE_HELM", programs.path("helm").into());
         scene.environment.insert("STEPGATE_MIRROR", std::env::join_paths([&mirror, &mirror.join("substitutes")])?);
         let kubelet = FakeKubelet::start(&scene.client, &NODES, &format!("v{KUBERNETES}.2")).await?;
@@ -84,8 +85,8 @@ fn published_manifests_are_rolled_out_stage_by_stage() {
         scene.stage_is(CLUSTER, "capi").await?;
         scene.why_says(CLUSTER, &["Deployment capi-kubeadm-control-plane-system/", "ImagePullBackOff"]).await?;
         assert_eq!(scene.repository.stages()?, STAGES[..3]);
-        others_write(&scene).await?;
-        kubelet.recover(&[LOST.to_owned()]).await?;
+        let recover = async || kubelet.recover(&[LOST.to_owned()]).await;
+        second_writer::assert_stops_and_goes_on(&scene, recover).await?;
 
         let rest = async {
             // Flux upgrades itself: its own controllers are replaced while they apply the manifests that say so.
@@ -134,33 +135,6 @@ async fn applied(scene: &Scene) -> anyhow::Result<()> {
             Err(error.context(json!(told).to_string()))
         }
     }
-}
-
-/// Somebody else writes to the same objects, then to the deploy branch: both are named, and nothing is committed meanwhile.
-async fn others_write(scene: &Scene) -> anyhow::Result<()> {
-    let (namespace, name) = ("cert-manager", "cert-manager");
-    let deployments = kind_in(&scene.client, ("apps/v1", "Deployment"), namespace).await?;
-    let theirs = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
-        "spec": {"template": {"spec": {"containers": [{"name": "cert-manager-controller", "image": "example.com/other:v1"}]}}}});
-    deployments.patch(name, &PatchParams::apply("somebody").force(), &Patch::Apply(theirs)).await?;
-    let words = [
-        "Deployment cert-manager/cert-manager",
-        "containers[name=cert-manager-controller].image",
-        "taken over by `somebody`",
-    ];
-    scene.why_says(CLUSTER, &words).await?;
-    // Flux takes back what is its own, when it applies again.
-    let now = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": Timestamp::now().to_string()}}});
-    let kustomizations = kind_in(&scene.client, KUSTOMIZATION, FLUX_NAMESPACE).await?;
-    kustomizations.patch("mgmt-cert-manager", &PatchParams::default(), &Patch::Merge(now)).await?;
-    scene.reasons_are(CLUSTER, |reasons| !reasons.contains("somebody") && reasons.contains("ImagePullBackOff")).await?;
-
-    let note = "clusters/mgmt/bundle/note.txt";
-    scene.repository.tamper("Leave a note", note, Some("I was here.\n"))?;
-    scene.why_says(CLUSTER, &["Stepgate did not make that commit", "Person", note]).await?;
-    scene.repository.tamper("Take the note away", note, None)?;
-    scene.why_says(CLUSTER, &["ImagePullBackOff"]).await?;
-    Ok(())
 }
 
 /// Every workload of the deploy branch runs, with the images that it has there.

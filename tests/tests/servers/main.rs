@@ -22,6 +22,7 @@ mod recording;
 mod requests;
 mod restoring;
 mod scene;
+mod second_writer;
 mod simulator;
 mod verdicts;
 mod watching;
