@@ -14,6 +14,7 @@ mod faults;
 mod flux_upgrade;
 mod installation;
 mod installed;
+mod killing;
 mod kubernetes_minor;
 mod machines;
 mod pausing;

@@ -1,0 +1,84 @@
+//! Kills of Stepgate that are spread over a whole rollout.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use tests::servers::{FleetRepository, Process};
+
+use super::scene::KILLS;
+
+/// The longest time between two kills. A gate takes less to pass, so that some fall between its readings, some into its commit.
+const LONGEST: u64 = 6000;
+
+/// How long one part of a rollout may take.
+const PATIENCE: Duration = Duration::from_secs(1200);
+
+/// Kills at random moments, some after each commit of a rollout: as many of [`KILLS`] are due by then as commits are made of those that there
+/// will be. `STEPGATE_SEED` gives the moments of an earlier run again.
+pub struct Kills {
+    repository: FleetRepository,
+    random: fastrand::Rng,
+    /// How many commits of Stepgate there are in the end.
+    end: usize,
+    /// How many kills there were while there were so many commits.
+    made: Vec<usize>,
+}
+
+impl Kills {
+    pub fn new(repository: &FleetRepository, end: usize) -> anyhow::Result<Self> {
+        let given = std::env::var("STEPGATE_SEED").ok().map(|seed| seed.parse()).transpose()?;
+        let seed: u64 = given.unwrap_or_else(|| fastrand::u64(..));
+        println!("STEPGATE_SEED={seed}");
+        let random = fastrand::Rng::with_seed(seed);
+        Ok(Self { repository: repository.clone(), random, end, made: vec![0; end + 1] })
+    }
+
+    /// Kills the controller until there are so many commits, each time with another process to go on.
+    pub async fn until(&mut self, controller: &mut Process, commits: usize) -> anyhow::Result<()> {
+        let start = Instant::now();
+        loop {
+            let made = self.repository.stages()?.len();
+            if made >= commits {
+                return Ok(());
+            }
+            ensure!(start.elapsed() < PATIENCE, "{made} commits, {commits} expected; killed {:?}", self.made);
+            if self.is_due(made) {
+                self.kill(controller, made).await?;
+            } else {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        }
+    }
+
+    /// Kills the controller as often as is due by now, while nothing can be committed.
+    pub async fn catch_up(&mut self, controller: &mut Process) -> anyhow::Result<()> {
+        let made = self.repository.stages()?.len();
+        while self.is_due(made) {
+            self.kill(controller, made).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the kills that are left, now that everything is committed, and tells that no part of the rollout went without.
+    pub async fn finish(mut self, controller: &mut Process) -> anyhow::Result<()> {
+        self.catch_up(controller).await?;
+        println!("killed so often after so many commits: {:?}", self.made);
+        let hit = self.made.iter().take(self.end).filter(|kills| **kills > 0).count();
+        ensure!(hit * 2 > self.end, "the kills were not spread: {:?}", self.made);
+        Ok(())
+    }
+
+    fn is_due(&self, commits: usize) -> bool {
+        let due = KILLS * commits.min(self.end - 1) / (self.end - 1);
+        self.made.iter().sum::<usize>() < due
+    }
+
+    async fn kill(&mut self, controller: &mut Process, commits: usize) -> anyhow::Result<()> {
+        // A kill may come at any moment, so nothing is waited for.
+        tokio::time::sleep(Duration::from_millis(self.random.u64(..LONGEST))).await;
+        controller.kill()?;
+        controller.restart()?;
+        self.made[commits.min(self.end)] += 1;
+        Ok(())
+    }
+}
