@@ -37,10 +37,7 @@ pub async fn serve(
     pauses: Option<Connection>,
 ) -> Result<Exit, CommandError> {
     let planner = controller.planner();
-    // People move the deploy branch too: by merging what is proposed.
-    let deploy = planner.read().ok().map(|reading| reading.layout.branch);
-    let branches = deploy.into_iter().chain([planner.source_branch().clone()]);
-    let mut watch = Watch::start(planner.repository().clone(), WatchSettings::new(branches));
+    let mut watch = Watch::start(planner.repository().clone(), WatchSettings::new(controller.branches()));
     let webhooks = start_webhooks(arguments, &watch).await?;
     let told = watch.told();
     let metrics = Arc::new(Metrics::default());
@@ -86,6 +83,8 @@ pub async fn serve(
         metrics.passed(pass.as_deref().ok(), took, ended.as_duration().as_secs_f64());
         let wake = match pass {
             Ok(pass) => {
+                // People move the deploy branch too, by merging what is proposed; and the policy may name another one.
+                watch.follow(controller.branches());
                 health.ready();
                 if !Arc::ptr_eq(&last, &pass) {
                     metrics.committed(&pass);

@@ -12,19 +12,22 @@ use super::proposal::{Board, OpenOnes, Position};
 use super::readings::Readings;
 use super::report::{ClusterOutcome, ClusterPass, Pass};
 use super::{Controller, Settled};
-use crate::git::GitError;
+use crate::git::{BranchName, GitError};
 
 impl Controller {
     pub(super) fn open_pulls(&self) -> OpenOnes {
         self.open_pulls.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    pub(super) fn heads(&self) -> Result<crate::git::Heads, GitError> {
-        let mut branches = vec![self.planner.source_branch().clone()];
+    /// The branches that the fleet is read from: the source, and the deploy branch once a policy has named it.
+    pub fn branches(&self) -> Vec<BranchName> {
         let reading = self.reading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        branches.extend(reading.as_ref().map(|reading| reading.layout.branch.clone()));
-        drop(reading);
-        self.planner.repository().heads(&branches)
+        let deploy = reading.as_ref().map(|reading| reading.layout.branch.clone());
+        [self.planner.source_branch().clone()].into_iter().chain(deploy).collect()
+    }
+
+    pub(super) fn heads(&self) -> Result<crate::git::Heads, GitError> {
+        self.planner.repository().heads(&self.branches())
     }
 
     pub(super) fn settled_at(&self, heads: &crate::git::Heads) -> Option<Arc<Pass>> {

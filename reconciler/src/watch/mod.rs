@@ -38,7 +38,7 @@ pub struct HeadChanged {
 /// What made the watch look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noticed {
-    /// The watch began.
+    /// The watch began, or another branch to be watched was named.
     Start,
     /// A file event of a local repository.
     FileEvent,
@@ -62,7 +62,7 @@ impl fmt::Display for Noticed {
 /// What is watched and how often.
 #[derive(Clone, Debug)]
 pub struct WatchSettings {
-    /// The branches: source and deploy.
+    /// The branches that are watched from the start.
     pub branches: Vec<BranchName>,
     /// Time between two looks when no event says otherwise; between 90 % and 110 % of it is taken at random, so that
     /// many fleets do not ask one server at once. After an error it doubles, up to ten times.
@@ -100,6 +100,7 @@ impl Nudge {
 #[derive(Debug)]
 pub struct Watch {
     changes: mpsc::Receiver<HeadChanged>,
+    branches: state::Sender<Vec<BranchName>>,
     nudge: Nudge,
     failure: state::Receiver<Option<Arc<GitError>>>,
     told: Arc<Notify>,
@@ -112,6 +113,8 @@ impl Watch {
     /// The first notices say what the branches hold at the start; branches that are absent then have none. A remote
     /// repository is asked with `git ls-remote`; fetching is up to the receiver.
     pub fn start(repository: Repository, settings: WatchSettings) -> Self {
+        let WatchSettings { branches, interval, debounce } = settings;
+        let (branches, named) = state::channel(branches);
         let (changed, changes) = mpsc::channel(64);
         let (sender, wishes) = mpsc::channel(4);
         let (failed, failure) = state::channel(None);
@@ -121,10 +124,28 @@ impl Watch {
             RepositoryLocation::Remote(_) => None,
         };
         let told = Arc::new(Notify::new());
-        let task =
-            Looker { repository, settings, folder, known: BTreeMap::new(), changed, failed, told: Arc::clone(&told) };
-        let task = tokio::spawn(task.run(wishes));
-        Self { changes, nudge, failure, told, task }
+        let looker = Looker {
+            repository,
+            branches: named,
+            interval,
+            debounce,
+            folder,
+            known: BTreeMap::new(),
+            changed,
+            failed,
+            told: Arc::clone(&told),
+        };
+        let task = tokio::spawn(looker.run(wishes));
+        Self { changes, branches, nudge, failure, told, task }
+    }
+
+    /// Watches these branches from now on and no others. What a branch holds that was not watched before is told as at the start.
+    pub fn follow(&self, branches: Vec<BranchName>) {
+        self.branches.send_if_modified(|followed| {
+            let differs = *followed != branches;
+            *followed = branches;
+            differs
+        });
     }
 
     /// The next change, in the order in which changes were seen. None when the watch has ended.
@@ -156,7 +177,9 @@ impl Drop for Watch {
 
 struct Looker {
     repository: Repository,
-    settings: WatchSettings,
+    branches: state::Receiver<Vec<BranchName>>,
+    interval: Duration,
+    debounce: Duration,
     folder: Option<FolderWatch>,
     known: BTreeMap<BranchName, CommitId>,
     changed: mpsc::Sender<HeadChanged>,
@@ -186,6 +209,10 @@ impl Looker {
             let due = Instant::now() + self.pause(failures);
             noticed = tokio::select! {
                 () = sleep_until(due) => Noticed::Poll,
+                named = self.branches.changed() => match named {
+                    Ok(()) => Noticed::Start,
+                    Err(_) => return,
+                },
                 wish = wishes.recv() => match wish {
                     Some(wish) => self.gather(wish, &mut wishes).await,
                     None => return,
@@ -196,13 +223,13 @@ impl Looker {
 
     /// Waits until no event has come for the debounce time, at most ten times that long.
     async fn gather(&self, first: Noticed, wishes: &mut mpsc::Receiver<Noticed>) -> Noticed {
-        let last = Instant::now() + self.settings.debounce * 10;
-        let mut quiet = Instant::now() + self.settings.debounce;
+        let last = Instant::now() + self.debounce * 10;
+        let mut quiet = Instant::now() + self.debounce;
         loop {
             tokio::select! {
                 () = sleep_until(quiet.min(last)) => return first,
                 wish = wishes.recv() => match wish {
-                    Some(_) => quiet = Instant::now() + self.settings.debounce,
+                    Some(_) => quiet = Instant::now() + self.debounce,
                     None => return first,
                 },
             }
@@ -214,11 +241,12 @@ impl Looker {
 
     /// Reads the references and reports what differs; false when nobody listens any more.
     async fn look(&mut self, noticed: Noticed) -> Result<bool, GitError> {
-        let (repository, branches) = (self.repository.clone(), self.settings.branches.clone());
+        let (repository, branches) = (self.repository.clone(), self.branches.borrow_and_update().clone());
         let read = tokio::task::spawn_blocking(move || repository.heads(&branches)).await;
         let heads = read
             .map_err(|error| GitError::Library { action: "read the heads".to_owned(), message: error.to_string() })??;
         self.failed.send_if_modified(|failure| failure.take().is_some());
+        self.known.retain(|branch, _| heads.contains_key(branch));
         for (branch, after) in heads {
             let before = match &after {
                 Some(commit) => self.known.insert(branch.clone(), commit.clone()),
@@ -237,8 +265,8 @@ impl Looker {
     fn pause(&self, failures: u32) -> Duration {
         let interval = match &self.folder {
             // Without events the poll is all there is.
-            Some(folder) if !folder.has_events() => self.settings.interval.min(Duration::from_secs(2)),
-            _ => self.settings.interval,
+            Some(folder) if !folder.has_events() => self.interval.min(Duration::from_secs(2)),
+            _ => self.interval,
         };
         // 2^4 is already above the factor of ten.
         let factor = 2_u32.saturating_pow(failures.min(4)).min(10);

@@ -100,6 +100,19 @@ async fn moves_creation_packing_and_deletion_are_noticed_by_file_events() {
 }
 
 #[tokio::test]
+async fn branches_that_are_named_later_are_watched_from_then_on_and_others_no_more() {
+    let fleet = Fleet::new();
+    let (one, staged) = (fleet.advance("main", "one"), fleet.advance("staged", "staged"));
+    let mut watch = fleet.watch(NEVER);
+    expect(&mut watch, "main", None, Some(&one), Noticed::Start).await;
+    watch.follow(["main", "staged"].map(|name| name.parse().unwrap()).to_vec());
+    expect(&mut watch, "staged", None, Some(&staged), Noticed::Start).await;
+    fleet.advance("deploy", "nobody looks at this");
+    let next = fleet.advance("staged", "next");
+    expect(&mut watch, "staged", Some(&staged), Some(&next), Noticed::FileEvent).await;
+}
+
+#[tokio::test]
 async fn a_burst_ends_with_the_last_head() {
     let fleet = Fleet::new();
     let mut watch = fleet.watch(NEVER);
