@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use tempfile::TempDir;
 use tests::servers::{DemoCluster, GitServer, Programs};
 
 use super::PROGRAM_VERB;
@@ -11,10 +12,16 @@ use crate::measure::run as command;
 /// Who the controller is to the API server.
 const USER: &str = "\"username\":\"stepgate\"";
 
+/// Where files are in memory, on Linux.
+const MEMORY: &str = "/dev/shm";
+
 /// A management cluster in which everything is as the deploy branch says.
 pub(super) struct Scene {
     pub(super) cluster: DemoCluster,
     git: GitServer,
+    /// What the API server writes. On the disk of the fleet repository each commit would wait until that is on the disk as well, which no
+    /// cluster's etcd and audit log make it do.
+    _state: TempDir,
 }
 
 impl Scene {
@@ -24,12 +31,15 @@ impl Scene {
             command.arg(PROGRAM_VERB);
             Ok(command)
         };
-        let cluster = DemoCluster::start(programs, folder, &[("stepgate.yaml", &policy(false))], stepgate).await?;
+        let memory = Path::new(MEMORY);
+        let state = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }?;
+        let files = [("stepgate.yaml", &*policy(false))];
+        let cluster = DemoCluster::start(programs, folder, state.path(), &files, stepgate).await?;
         // Anonymous pushes over HTTP.
         command(&cluster.repository.bare(), "git", &["config", "http.receivepack", "true"])?;
         let git = GitServer::start(cluster.repository.served().0).await?;
         cluster.settle().await?;
-        Ok(Self { cluster, git })
+        Ok(Self { cluster, git, _state: state })
     }
 
     /// The program, on the bare repository or on the same over HTTP.

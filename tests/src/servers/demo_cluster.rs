@@ -45,14 +45,15 @@ pub struct DemoCluster {
 }
 
 impl DemoCluster {
-    /// Starts the servers, with nothing in them yet, and describes the fleet. `files` are on the source branch besides those of the demo, or in
-    /// their place.
+    /// Starts the servers, with nothing in them yet, and describes the fleet. `state` is where the API server keeps what it stores and logs.
+    /// `files` are on the source branch besides those of the demo, or in their place.
     ///
     /// # Errors
     /// When a server does not start, or git does not succeed.
     pub async fn start(
         programs: &Programs,
         folder: &Path,
+        state: &Path,
         files: &[(&str, &str)],
         stepgate: Stepgate,
     ) -> anyhow::Result<Self> {
@@ -64,8 +65,7 @@ impl DemoCluster {
         let texts: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         repository.push("Describe the fleet", &texts)?;
 
-        let server =
-            ApiServer::start(programs, &folder.join("management"), ApiServerOptions { controllers: true }).await?;
+        let server = ApiServer::start(programs, state, ApiServerOptions { controllers: true }).await?;
         let client = server.client().await?;
         let kubelet = FakeKubelet::start(&client, &NODES, KUBERNETES).await?;
         Ok(Self {
