@@ -80,11 +80,13 @@ impl<'a> Passes<'a> {
         let controller = self.controller;
         self.leave_off();
         self.forget_changed();
-        let heads = controller.heads()?;
+        let mut heads = controller.heads()?;
         if let Some(settled) = controller.settled_at(&heads) {
             return Ok(settled);
         }
         let reading = controller.read(heads.clone())?;
+        // The first reading says which branch is deployed from; it is looked at from the next pass on.
+        heads.entry(reading.layout.branch.clone()).or_insert_with(|| reading.deploy_head().cloned());
         let clusters = &reading.fleet.clusters;
         controller.make_views(&reading, &clusters.iter().collect::<Vec<_>>());
         // One that was left behind was not done: those that wait for it go on waiting.
