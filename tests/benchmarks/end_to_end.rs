@@ -47,6 +47,9 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
     let (all, pass) = whole_process(|| Fleet::pass(&controller))?;
     compare(&mut report, &fleet, &controller, "every cluster changed")?;
     let push = until_committed(&fleet, &controller, &pass, "mgmt")?;
+    // Time stands still, so that each pass decides about clusters of which there is nothing new.
+    let waiting = (0..environment.rounds).map(|_| Ok(whole_process(|| Fleet::pass(&controller))?.0));
+    let waiting = waiting.collect::<anyhow::Result<Vec<Sample>>>()?;
     let total = Sample { cpu: all.cpu + push.cpu, wall: all.wall + push.wall };
 
     let wall = |samples: &[Sample]| median(samples, |sample| sample.wall);
@@ -64,6 +67,7 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
     report.row("one cluster changed: decide, commit, push", committed);
     report.row("every cluster changed: detect, plan, render all", vec![all]);
     report.row("every cluster changed: decide for all, commit and push one", vec![push]);
+    report.row("pass in which every cluster waits", waiting);
     report.row("first pass of a new process over the settled fleet", vec![cold]);
     report.row("pass in which nothing changed", vec![settled]);
     report.notes.push(format!("peak memory {} MiB", peak_memory()? >> 10));
