@@ -7,6 +7,7 @@
 //!
 //! `STEPGATE_WAYS=2` measures the first two ways alone, for runs of a thousand trials.
 
+mod peer;
 mod scene;
 mod stages;
 mod workload;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use tests::servers::{Process, Programs, kustomization};
 
+use self::peer::Script;
 use self::scene::{Scene, policy};
 use crate::Environment;
 use crate::measure::Sample;
@@ -33,13 +35,16 @@ const TRIALS: usize = 150;
 /// Of the ways after the first two.
 const FEWER: usize = 22;
 
+/// Between what everything else says and what is waited for last.
+const QUIET: Duration = Duration::from_millis(700);
+
 pub fn run(environment: &Environment) -> anyhow::Result<Report> {
     let trials = environment.rounds * TRIALS;
     let mut report = Report {
         work: format!("{trials} times: the last thing a gate waits for comes true, the next stage is committed"),
         ..Report::default()
     };
-    let programs = match Programs::find(&["etcd", "kube-apiserver", "kube-controller-manager"]) {
+    let programs = match Programs::find(&["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"]) {
         Ok(programs) => programs,
         Err(missing) => {
             report.notes.push(format!("not measured: {missing:#}"));
@@ -53,6 +58,8 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
         let wanted = std::env::var("STEPGATE_WAYS").ok().and_then(|ways| ways.parse().ok()).unwrap_or(usize::MAX);
         let ways = ways().into_iter().take(wanted);
         let mut measured: Vec<_> = ways.map(|way| (way, Vec::new(), Vec::new())).collect();
+        let script = Script::new(&scene, &programs, &folder)?;
+        let mut peer = Vec::new();
         for round in 1..=environment.rounds {
             for (way, times, asked) in &mut measured {
                 let (found, requests) = scene.measure(way).await?;
@@ -67,16 +74,22 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
                     times.len()
                 ));
             }
+            peer.extend(script.measure(FEWER, QUIET).await?);
+            peer.sort_unstable();
         }
         for (way, times, asked) in measured {
             let name = way.name;
+            if way.last == Last::Workload {
+                let what = format!("{name}: over `kubectl wait` and git");
+                report.ratio(&what, percentile(&times, 50), percentile(&peer, 50), 10.0);
+            }
             report.at_most(&format!("{name}: p50"), percentile(&times, 50), Duration::from_millis(10));
             report.at_most(&format!("{name}: p99"), percentile(&times, 99), Duration::from_millis(50));
             let asked = asked.iter().sum::<f64>() / f64::from(u32::try_from(asked.len().max(1))?);
             report.notes.push(format!("{name}: {asked:.0} requests to the API server for a stage"));
-            let samples = times.iter().map(|wall| Sample { cpu: Duration::ZERO, wall: *wall }).collect();
-            report.row(name, samples);
+            report.row(name, samples(&times));
         }
+        report.row("a Deployment is available last, `kubectl wait` and git", samples(&peer));
         anyhow::Ok(())
     })?;
     report.notes.push("processor time is not measured here; Kargo and Flux look every 10 to 30 s".to_owned());
@@ -91,6 +104,10 @@ pub fn program(arguments: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn samples(times: &[Duration]) -> Vec<Sample> {
+    times.iter().map(|wall| Sample { cpu: Duration::ZERO, wall: *wall }).collect()
+}
+
 /// So many of a hundred took at most as long. `times` are sorted.
 fn percentile(times: &[Duration], share: usize) -> Duration {
     times.get(times.len().saturating_sub(1) * share / 100).copied().unwrap_or_default()
@@ -98,9 +115,14 @@ fn percentile(times: &[Duration], share: usize) -> Duration {
 
 /// What is measured, in each round.
 fn ways() -> [Way; 5] {
-    let quiet = Duration::from_millis(700);
-    let flux =
-        Way { name: "Flux is done last", trials: TRIALS, last: Last::Flux, quiet, over_http: false, approved: false };
+    let flux = Way {
+        name: "Flux is done last",
+        trials: TRIALS,
+        last: Last::Flux,
+        quiet: QUIET,
+        over_http: false,
+        approved: false,
+    };
     [
         flux,
         Way { name: "a Deployment is available last", last: Last::Workload, ..flux },

@@ -13,16 +13,21 @@ use serde_json::{Value, json};
 use super::scene::Scene;
 use super::stages::PATIENCE;
 
+/// Namespace and name of the Deployment that comes and goes in a stage.
+pub(super) fn deployment(stage: &str) -> (&'static str, &'static str) {
+    match stage {
+        "cert-manager" => ("cert-manager", "cert-manager"),
+        "capi" => ("capi-system", "capi-controller-manager"),
+        "eks-a" => ("eksa-system", "eksa-controller-manager"),
+        "cilium" => ("kube-system", "cilium-operator"),
+        _ => ("flux-system", "source-controller"),
+    }
+}
+
 impl Scene {
     /// Makes the Pods of a stage's Deployment ready or not; when the API server has told that the Deployment is available, or is not.
     pub(super) async fn available(&self, stage: &str, available: bool) -> anyhow::Result<Instant> {
-        let (namespace, name) = match stage {
-            "cert-manager" => ("cert-manager", "cert-manager"),
-            "capi" => ("capi-system", "capi-controller-manager"),
-            "eks-a" => ("eksa-system", "eksa-controller-manager"),
-            "cilium" => ("kube-system", "cilium-operator"),
-            _ => ("flux-system", "source-controller"),
-        };
+        let (namespace, name) = deployment(stage);
         let told = |deployment: Option<&Deployment>| {
             deployment.and_then(|deployment| deployment.status.as_ref()).is_some_and(|status| {
                 (status.available_replicas.unwrap_or_default() == status.replicas.unwrap_or_default()) == available
