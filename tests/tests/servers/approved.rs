@@ -6,9 +6,10 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 use tests::servers::{Gitea, SshServer, isolated};
 
+use super::killing::kill_at_random;
 use super::machines::{self, CLUSTER, FILE};
 use super::recording::{Recorder, assert_commits_follow_machines};
-use super::scene::{POLICY, Scene, kill_at_random};
+use super::scene::{POLICY, Scene};
 
 const OLD: &str = "v1.34.0";
 const NEW: &str = "v1.35.0";

@@ -1,20 +1,45 @@
-//! Kills of Stepgate that are spread over a whole rollout.
+//! Kills of Stepgate at random moments. `STEPGATE_SEED` gives the moments of an earlier run again.
 
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use tests::servers::{FleetRepository, Process};
 
-use super::scene::KILLS;
+/// How often the controller is killed in a rollout.
+pub const KILLS: usize = 30;
 
-/// The longest time between two kills. A gate takes less to pass, so that some fall between its readings, some into its commit.
+/// The longest time between two kills, in milliseconds. A gate takes less to pass, so that some fall between its readings, some into its commit.
 const LONGEST: u64 = 6000;
 
 /// How long one part of a rollout may take.
 const PATIENCE: Duration = Duration::from_secs(1200);
 
+/// Kills the controller at so many random moments, each time with another process to go on.
+pub async fn kill_at_random(controller: &mut Process, kills: usize) -> anyhow::Result<()> {
+    let mut random = seeded()?;
+    for _ in 0..kills {
+        kill_once(controller, &mut random).await?;
+    }
+    Ok(())
+}
+
+/// Random numbers by a seed that is printed.
+fn seeded() -> anyhow::Result<fastrand::Rng> {
+    let given = std::env::var("STEPGATE_SEED").ok().map(|seed| seed.parse()).transpose()?;
+    let seed: u64 = given.unwrap_or_else(|| fastrand::u64(..));
+    println!("STEPGATE_SEED={seed}");
+    Ok(fastrand::Rng::with_seed(seed))
+}
+
+async fn kill_once(controller: &mut Process, random: &mut fastrand::Rng) -> anyhow::Result<()> {
+    // A kill may come at any moment, so nothing is waited for.
+    tokio::time::sleep(Duration::from_millis(random.u64(..LONGEST))).await;
+    controller.kill()?;
+    controller.restart()
+}
+
 /// Kills at random moments, some after each commit of a rollout: as many of [`KILLS`] are due by then as commits are made of those that there
-/// will be. `STEPGATE_SEED` gives the moments of an earlier run again.
+/// will be.
 pub struct Kills {
     repository: FleetRepository,
     random: fastrand::Rng,
@@ -26,11 +51,7 @@ pub struct Kills {
 
 impl Kills {
     pub fn new(repository: &FleetRepository, end: usize) -> anyhow::Result<Self> {
-        let given = std::env::var("STEPGATE_SEED").ok().map(|seed| seed.parse()).transpose()?;
-        let seed: u64 = given.unwrap_or_else(|| fastrand::u64(..));
-        println!("STEPGATE_SEED={seed}");
-        let random = fastrand::Rng::with_seed(seed);
-        Ok(Self { repository: repository.clone(), random, end, made: vec![0; end + 1] })
+        Ok(Self { repository: repository.clone(), random: seeded()?, end, made: vec![0; end + 1] })
     }
 
     /// Kills the controller until there are so many commits, each time with another process to go on.
@@ -45,6 +66,7 @@ impl Kills {
             if self.is_due(made) {
                 self.kill(controller, made).await?;
             } else {
+                // Between two looks at the repository: what is waited for is a commit.
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         }
@@ -74,10 +96,7 @@ impl Kills {
     }
 
     async fn kill(&mut self, controller: &mut Process, commits: usize) -> anyhow::Result<()> {
-        // A kill may come at any moment, so nothing is waited for.
-        tokio::time::sleep(Duration::from_millis(self.random.u64(..LONGEST))).await;
-        controller.kill()?;
-        controller.restart()?;
+        kill_once(controller, &mut self.random).await?;
         self.made[commits.min(self.end)] += 1;
         Ok(())
     }

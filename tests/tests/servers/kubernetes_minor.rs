@@ -3,10 +3,11 @@
 use tests::servers::isolated;
 
 use super::ending::{End, assert_committed_once};
+use super::killing::{KILLS, kill_at_random};
 use super::machines::{self, CLUSTER, FILE};
 use super::recording::{Recorder, assert_commits_follow_machines, assert_no_prefix_passes_early, assert_replay_agrees};
 use super::restoring::{assert_backup_holds_what_clusterctl_moves, assert_backup_restores};
-use super::scene::{KILLS, POLICY, Scene, kill_at_random};
+use super::scene::{POLICY, Scene};
 
 const OLD: &str = "v1.34.0";
 const NEW: &str = "v1.35.0";

@@ -26,25 +26,6 @@ timeout: 30m
 flux: {interval: 1h}
 ";
 
-/// How often the controller is killed in a rollout.
-pub const KILLS: usize = 30;
-
-/// Kills the controller at so many random moments, each time with another process to go on. `STEPGATE_SEED` gives the moments of an earlier
-/// run again.
-pub async fn kill_at_random(controller: &mut Process, kills: usize) -> anyhow::Result<()> {
-    let given = std::env::var("STEPGATE_SEED").ok().map(|seed| seed.parse()).transpose()?;
-    let seed: u64 = given.unwrap_or_else(|| fastrand::u64(..));
-    println!("STEPGATE_SEED={seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
-    for _ in 0..kills {
-        // A kill may come at any moment, so nothing is waited for.
-        tokio::time::sleep(Duration::from_millis(random.u64(..6000))).await;
-        controller.kill()?;
-        controller.restart()?;
-    }
-    Ok(())
-}
-
 /// API server, Flux, and a fleet repository served over HTTP.
 pub struct Scene {
     pub folder: Folder,
