@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -51,17 +51,23 @@ impl<'a> Script<'a> {
     pub(super) async fn measure(&self, trials: usize, quiet: Duration) -> anyhow::Result<Vec<Duration>> {
         let mut times = Vec::new();
         while times.len() < trials {
-            times.push(self.trial(times.len(), quiet).await?);
+            times.push(self.trial(quiet).await?);
         }
         Ok(times)
     }
 
-    async fn trial(&self, number: usize, quiet: Duration) -> anyhow::Result<Duration> {
+    /// How many commits of the script are on the repository.
+    pub(super) fn commits(&self) -> anyhow::Result<usize> {
+        Ok(command(&self.scene.cluster.repository.bare(), "git", &["rev-list", "--count", "main..script"])?.parse()?)
+    }
+
+    async fn trial(&self, quiet: Duration) -> anyhow::Result<Duration> {
         let (namespace, deployment) = super::workload::deployment(STAGE);
         self.scene.available(STAGE, false).await?;
-        std::fs::write(self.clone.join("trial"), format!("{number} {:?}\n", Instant::now()))?;
         let (before, logged) = (self.head(), self.audit()?.metadata()?.len());
-        let mut script = Command::new("sh")
+        // Something else each time.
+        std::fs::write(self.clone.join("trial"), format!("after {before:?}\n"))?;
+        let script = Command::new("sh")
             .args(["-c", SCRIPT])
             .current_dir(&self.clone)
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -71,23 +77,24 @@ impl<'a> Script<'a> {
             .env("NAMESPACE", namespace)
             .env("DEPLOYMENT", deployment)
             .env("STAGE", STAGE)
-            .stderr(std::process::Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .context("run the script")?;
-        self.until(|| self.is_waiting(logged)).await?;
+        self.until("the script waits for the Deployment", || self.is_waiting(logged)).await?;
         tokio::time::sleep(quiet).await;
         let available = self.scene.available(STAGE, true).await?;
-        self.until(|| Ok(self.head() != before)).await?;
+        self.until("the script has pushed", || Ok(self.head() != before)).await?;
         let took = available.elapsed();
-        ensure!(script.wait()?.success(), "the script failed");
+        let ended = script.wait_with_output()?;
+        ensure!(ended.status.success(), "the script failed: {}", String::from_utf8_lossy(&ended.stderr));
         Ok(took)
     }
 
     /// Looks again and again, as often as for Stepgate's commits.
-    async fn until(&self, holds: impl Fn() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    async fn until(&self, what: &str, holds: impl Fn() -> anyhow::Result<bool>) -> anyhow::Result<()> {
         let start = Instant::now();
         while !holds()? {
-            ensure!(start.elapsed() < PATIENCE, "the script waits for nothing, or pushed nothing");
+            ensure!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
             tokio::time::sleep(Duration::from_micros(200)).await;
         }
         Ok(())
