@@ -61,6 +61,23 @@ fn a_push_wakes_a_controller_that_has_nothing_to_do() {
 }
 
 #[test]
+fn the_deploy_branch_is_watched_where_the_fleet_could_not_be_read_at_first() {
+    let fleet = Fleet::settled();
+    let main = fleet.head("main").unwrap().to_string();
+    let update = |arguments: &[&str]| {
+        let updated = Command::new("git").arg("-C").arg(fleet.place()).arg("update-ref").args(arguments).status();
+        assert!(updated.unwrap().success());
+    };
+    update(&["-d", "refs/heads/main"]);
+    let running = Running::start(&fleet);
+    running.says(&["the fleet could not be read"]);
+    update(&["refs/heads/main", &main]);
+    running.says(&["`team-b` is done"]);
+    fleet.write("deploy", "clusters/team-b/bundle/note.txt", b"I was here.\n");
+    running.says(&["team-b", "Stepgate did not make that commit"]);
+}
+
+#[test]
 fn a_controller_with_nothing_to_do_rests() {
     let fleet = Fleet::settled();
     let running = Running::start(&fleet);
