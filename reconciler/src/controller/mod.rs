@@ -32,6 +32,7 @@ mod policy;
 pub mod proposal;
 mod readings;
 mod report;
+mod resting;
 pub mod sources;
 mod standing;
 mod views;
@@ -39,7 +40,7 @@ mod visit;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use rollout::{ClusterName, CommitId, GateHistory, PlanDigest};
@@ -54,7 +55,8 @@ use inputs::Inputs;
 use planner::{ClusterView, FleetReading, Planner};
 use proposal::{Mergers, OpenOnes, Shown};
 use readings::Readings;
-use standing::Standing;
+use resting::Resting;
+use standing::{Standing, Standings};
 
 use crate::cluster::kubernetes::Extent;
 use crate::git::{BranchName, GitError, Heads};
@@ -71,6 +73,8 @@ struct Memory {
     view: Option<(ViewKey, Arc<ClusterView>)>,
     /// What the cluster was done at, with nothing left to do.
     done: Option<StateKey>,
+    /// What the last pass came to, where that was to wait.
+    resting: Option<Arc<Resting>>,
     /// The directory that was last applied without Flux.
     applied: Option<DirectoryIds>,
     /// The directory that Flux was last told of.
@@ -125,7 +129,7 @@ pub struct Controller {
     clock: Arc<dyn Clock>,
     concurrency: usize,
     memory: Mutex<BTreeMap<ClusterName, Memory>>,
-    standings: Mutex<BTreeMap<ClusterName, Standing>>,
+    standings: Mutex<Standings>,
     reading: Mutex<Option<FleetReading>>,
     settled: Mutex<Option<Settled>>,
     /// What people were last shown on the forge of each proposed branch, or why they could not be.
@@ -173,14 +177,17 @@ impl Controller {
     fn forget(&self, cluster: &str, extent: Extent) {
         let Ok(name) = cluster.parse::<ClusterName>() else { return };
         let now = self.clock.now();
-        self.remember(&name, |memory| match extent {
-            Extent::Flux | Extent::Gate => {
-                let readings = std::mem::take(&mut memory.readings);
-                let is_flux = extent == Extent::Flux;
-                memory.readings = if is_flux { readings.before_flux() } else { readings.before_gate() };
-                memory.glances = memory.glances.or_else(|| glance::until(now));
+        self.remember(&name, |memory| {
+            memory.resting = None;
+            match extent {
+                Extent::Flux | Extent::Gate => {
+                    let readings = std::mem::take(&mut memory.readings);
+                    let is_flux = extent == Extent::Flux;
+                    memory.readings = if is_flux { readings.before_flux() } else { readings.before_gate() };
+                    memory.glances = memory.glances.or_else(|| glance::until(now));
+                }
+                Extent::More => memory.forget_reading(None),
             }
-            Extent::More => memory.forget_reading(None),
         });
     }
 
@@ -198,17 +205,17 @@ impl Controller {
         change(memory.entry(cluster.clone()).or_default());
     }
 
+    fn standings(&self) -> MutexGuard<'_, Standings> {
+        self.standings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn stands(&self, cluster: &ClusterName, standing: Standing) {
-        let mut standings = self.standings.lock().unwrap_or_else(PoisonError::into_inner);
-        if standings.get(cluster) != Some(&standing) {
-            standings.insert(cluster.clone(), standing);
-        }
+        self.standings().note(cluster, standing);
     }
 
     /// The clusters whose rollout is on the way.
     fn running(&self) -> BTreeSet<ClusterName> {
-        let standings = self.standings.lock().unwrap_or_else(PoisonError::into_inner);
-        standings.iter().filter(|(_, standing)| standing.is_running()).map(|(name, _)| name.clone()).collect()
+        self.standings().running()
     }
 
     /// Both branches at these heads. The source commit is parsed only when it moved.

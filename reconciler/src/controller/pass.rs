@@ -129,19 +129,25 @@ impl Controller {
             work.pass.outcome = ClusterOutcome::Done;
             return work;
         }
+        if let Some(resting) = name.as_ref().and_then(|name| self.resting(reading, name)) {
+            return resting;
+        }
+        let standings = self.standings().changes();
         match self.advance(reading, board, cluster, &mut work.pass, answering).await {
             _ if answering.is_late() => return work,
             Ok(position) => work.position = position,
             Err(error) => work.fail(&error),
         }
-        let pass = &work.pass;
         if let Some(name) = name {
+            let resting = self.rests(reading, &name, standings, &work);
+            let pass = &work.pass;
             // Of a cluster that is done the view is let go: its files need not be kept in memory.
             let done = state.filter(|_| pass.outcome == ClusterOutcome::Done && pass.committed.is_empty());
             self.remember(&name, |memory| {
                 memory.held = matches!(pass.outcome, ClusterOutcome::Held { .. });
                 let reaches_far = memory.view.as_ref().is_some_and(|(_, view)| view.reaches_far);
                 memory.done = done.filter(|_| !reaches_far);
+                memory.resting = resting;
                 if memory.done.is_some() {
                     (memory.view, memory.readings) = (None, Readings::Nothing);
                 }
@@ -155,9 +161,10 @@ impl Controller {
 }
 
 /// What a pass did for one cluster, and where it stands with people; none where nothing was decided.
+#[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) pass: ClusterPass,
-    position: Option<Position>,
+    pub(super) position: Option<Position>,
 }
 
 impl Work {
@@ -181,7 +188,7 @@ impl Work {
 }
 
 /// Whether people are asked anything about this cluster, by its newest plan or by the one that is running.
-fn asks_people(view: &ClusterView) -> bool {
+pub(super) fn asks_people(view: &ClusterView) -> bool {
     let plans = [Some(&view.plan), view.running.as_ref().map(|(plan, _)| plan)];
     let mut stages = plans.into_iter().flatten().flat_map(|plan| &plan.stages);
     stages.any(|stage| rollout::approval_scope(stage).is_some())

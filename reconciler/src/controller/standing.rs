@@ -1,6 +1,6 @@
 //! Where the clusters of a fleet stand, for those that come after them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use overlays::{ClusterSpec, Fleet, Management};
 use rollout::{ClusterName, LedgerState, Prerequisite};
@@ -32,7 +32,7 @@ impl Standing {
     }
 
     /// Whether it takes a place of its wave.
-    pub fn is_running(&self) -> bool {
+    fn is_running(&self) -> bool {
         self.running
     }
 
@@ -46,12 +46,39 @@ impl Standing {
     }
 }
 
+/// Where each cluster stands, as far as it has been worked on.
+#[derive(Debug, Default)]
+pub struct Standings {
+    known: BTreeMap<ClusterName, Standing>,
+    changes: u64,
+}
+
+impl Standings {
+    /// A cluster stands here now.
+    pub fn note(&mut self, cluster: &ClusterName, standing: Standing) {
+        if self.known.get(cluster) != Some(&standing) {
+            self.known.insert(cluster.clone(), standing);
+            self.changes += 1;
+        }
+    }
+
+    /// How often any cluster has come to stand elsewhere: while it stays, nobody's prerequisites have changed for that.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The clusters whose rollout is on the way.
+    pub fn running(&self) -> BTreeSet<ClusterName> {
+        self.known.iter().filter(|(_, standing)| standing.is_running()).map(|(name, _)| name.clone()).collect()
+    }
+}
+
 /// The first cluster that has to come before this one and is not done: its manager, one of an earlier wave, or one that
 /// takes the last place in its own wave.
 pub fn prerequisite(
     fleet: &Fleet,
     cluster: &ClusterSpec,
-    standings: &BTreeMap<ClusterName, Standing>,
+    Standings { known: standings, .. }: &Standings,
 ) -> Option<Prerequisite> {
     let policy = &fleet.policy;
     let manager = match &cluster.management {

@@ -23,10 +23,7 @@ impl Controller {
         people: People,
         now: jiff::Timestamp,
     ) -> World {
-        let prerequisite = {
-            let standings = self.standings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            standing::prerequisite(&reading.fleet, &view.cluster, &standings)
-        };
+        let prerequisite = standing::prerequisite(&reading.fleet, &view.cluster, &self.standings());
         let memory = self.memory(&view.name);
         let mut mergers = memory.mergers.clone();
         let approvals = askings.iter().filter_map(Asking::record).collect();

@@ -80,9 +80,10 @@ impl Scene {
         });
     }
 
-    /// Passes, each a second after the other, as long as these glance: how many did, and what the one after them read.
+    /// Passes, each a second after the other and a word of Flux, as long as these glance: how many did, and what the one after them read.
     fn glances(&self) -> (usize, Vec<Act>) {
         for count in 0..100 {
+            self.changes.note(CLUSTER, Extent::Flux);
             let read = self.pass_after(1);
             if read != [Act::Glance] {
                 return (count, read);
@@ -126,6 +127,24 @@ fn glances_end_after_half_a_minute_whatever_flux_says() {
     // From then on everything is read whenever something is.
     scene.changes.note(CLUSTER, Extent::More);
     assert_eq!(scene.pass_after(5), [Act::Observe]);
+}
+
+#[test]
+fn while_nothing_is_told_of_a_cluster_that_waits_nothing_is_read() {
+    let scene = Scene::new();
+    scene.fleet.break_at(CLUSTER, StageName::CertManager, Fault::FluxSuspended);
+    scene.commit_first();
+    assert_eq!(scene.pass_after(1), [Act::Glance]);
+    let said = scene.said();
+    for second in 2..30 {
+        // Of the other cluster everything changes.
+        scene.changes.note("team-a", Extent::More);
+        assert_eq!((scene.pass_after(1), scene.said()), (Vec::new(), said.clone()), "after {second} s");
+    }
+    // Half a minute after the commit it is read, whether anything was told or not.
+    assert_eq!(scene.pass_after(3), [Act::Observe]);
+    scene.changes.note(CLUSTER, Extent::Flux);
+    assert_eq!(scene.pass_after(1), [Act::Glance]);
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub use board::{Board, OpenOnes};
 pub use edited::{Considered, consider};
 pub use landed::people;
 pub use mergers::{Mergers, name_mergers};
-pub use retry::{Retried, retry};
+pub use retry::{Retried, may_be_retried, retry};
 pub use show::Shown;
 pub use stack::{Proposal, Stack};
 

@@ -36,6 +36,11 @@ fn waiting(view: &ClusterView) -> Option<(&Ledger, &Plan, ApprovalScope, StageId
     Some((ledger, plan, scope, stage, attempt))
 }
 
+/// Whether a stage was taken back and waits for somebody to want it once more.
+pub fn may_be_retried(view: &ClusterView) -> bool {
+    waiting(view).is_some()
+}
+
 fn subject(view: &ClusterView, plan: &Plan, stage: &StageId) -> Subject {
     Subject { cluster: view.name.clone(), scope: ApprovalScope::Stage(stage.clone()), plan: plan.digest.clone() }
 }

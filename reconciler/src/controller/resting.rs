@@ -1,0 +1,68 @@
+//! Clusters that wait, and of which nothing is new: a pass says of them what the one before said, so that what a pass costs follows from what has
+//! changed.
+//!
+//! Architecture Invariant: resting is forgotten whenever something happens that a decision follows from: a head, a word of the cluster, where another
+//! cluster stands, the time that was waited for. Where people are asked anything, nobody rests, since they may answer at any time.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rollout::{ClusterName, CommitId};
+
+use super::Controller;
+use super::pass::{Work, asks_people};
+use super::planner::FleetReading;
+use super::proposal::may_be_retried;
+use super::report::ClusterOutcome;
+
+/// A decision to wait, and what it follows from.
+#[derive(Debug)]
+pub(super) struct Resting {
+    source: CommitId,
+    deploy: Option<CommitId>,
+    /// How often clusters had come to stand elsewhere before it was decided.
+    standings: u64,
+    /// When time alone leads to another decision, if ever.
+    until: Option<Timestamp>,
+    work: Work,
+}
+
+impl Controller {
+    /// What was decided about a cluster before, where nothing is new that this follows from.
+    pub(super) fn resting(&self, reading: &FleetReading, cluster: &ClusterName) -> Option<Work> {
+        let resting = self.memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(cluster)?.resting.clone()?;
+        // What could not be read may be readable now, at the same commits.
+        let same = reading.deployed.unreadable.is_empty()
+            && resting.source == *reading.source_commit()
+            && resting.deploy.as_ref() == reading.deploy_head()
+            && resting.standings == self.standings().changes()
+            && resting.until.is_none_or(|until| self.clock.now() < until);
+        same.then(|| resting.work.clone())
+    }
+
+    /// What is kept of a decision; nothing where it was not to wait, or may be another one for something that passes do not notice.
+    pub(super) fn rests(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterName,
+        standings: u64,
+        work: &Work,
+    ) -> Option<Arc<Resting>> {
+        let view = &work.position.as_ref()?.view;
+        let waits = matches!(work.pass.outcome, ClusterOutcome::Waiting { .. }) && work.pass.committed.is_empty();
+        let is_alone = !asks_people(view)
+            && !may_be_retried(view)
+            && view.directory.ledger().is_none_or(|ledger| ledger.approvals.is_empty());
+        let decided_at = self.memory(cluster).view.map(|(key, _)| key)?;
+        let is_from_here = decided_at.source == *reading.source_commit() && decided_at.deploy.as_ref() == reading.deploy_head();
+        (waits && is_alone && is_from_here).then(|| {
+            Arc::new(Resting {
+                source: decided_at.source,
+                deploy: decided_at.deploy,
+                standings,
+                until: work.pass.next,
+                work: work.clone(),
+            })
+        })
+    }
+}
