@@ -1,5 +1,7 @@
 //! Everything that a decision looks at.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::approval::{ApprovalRecord, People};
@@ -45,24 +47,24 @@ pub struct Prerequisite {
     pub state: String,
 }
 
-/// Everything that a decision about one cluster looks at.
+/// Everything that a decision about one cluster looks at. What is large is shared with whoever has read or made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct World {
     /// The plan for the newest source, made from the very deploy head below.
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// Where the ledger is running another plan than [`World::plan`]: that plan, made again from the ledger's own source commit.
-    pub running: Option<Plan>,
+    pub running: Option<Arc<Plan>>,
     /// The ledger at the deploy head.
-    pub ledger: Option<Ledger>,
+    pub ledger: Option<Arc<Ledger>>,
     /// The deploy branch.
-    pub deploy: DeployHead,
+    pub deploy: Arc<DeployHead>,
     /// The last reading of the cluster; none before the first one.
-    pub observation: Option<Observation>,
+    pub observation: Option<Arc<Observation>>,
     /// What the stages before the running one are judged by, where the last reading speaks of the running one alone (see `confirming`): the reading
     /// before it.
     #[serde(default)]
-    pub rest: Option<Observation>,
+    pub rest: Option<Arc<Observation>>,
     /// How long gates have held, that reading included (see `record`).
     pub history: GateHistory,
     /// Whether the line is stopped.

@@ -19,7 +19,7 @@ fn is_asked_for(plan: &Plan, stage: &StageName) -> bool {
 
 /// Asks for everything that the gates of this world look at.
 pub fn request(view: &ClusterView, world: &World, freshness: Freshness, at: Timestamp) -> ObserveRequest {
-    let plans = [Some(&world.plan), world.running.as_ref()];
+    let plans = [Some(world.plan.as_ref()), world.running.as_deref()];
     let stages = plans
         .into_iter()
         .flatten()

@@ -1,5 +1,7 @@
 //! What the deploy branch holds for one cluster: its directory, its Flux objects and its ledger.
 
+use std::sync::Arc;
+
 use overlays::{RenderedTree, RepoPath};
 use rollout::{ClusterName, Ledger, TreeDigest};
 
@@ -31,7 +33,7 @@ pub enum LedgerState {
     /// It could not be read: somebody else changed it.
     Unreadable(String),
     /// It was read.
-    Read(Box<Ledger>),
+    Read(Arc<Ledger>),
 }
 
 impl ClusterDirectory {
@@ -59,7 +61,7 @@ impl ClusterDirectory {
         let ledger = match files.files.remove(ledger_path(cluster)?.as_str()) {
             None => LedgerState::Absent,
             Some(bytes) => match serde_yaml::from_slice::<Ledger>(&bytes) {
-                Ok(ledger) => LedgerState::Read(Box::new(ledger)),
+                Ok(ledger) => LedgerState::Read(Arc::new(ledger)),
                 Err(error) => LedgerState::Unreadable(error.to_string()),
             },
         };
@@ -74,11 +76,18 @@ impl ClusterDirectory {
         }
     }
 
+    /// The same, shared.
+    pub fn shared_ledger(&self) -> Option<Arc<Ledger>> {
+        match &self.ledger {
+            LedgerState::Read(ledger) => Some(Arc::clone(ledger)),
+            LedgerState::Absent | LedgerState::Unreadable(_) => None,
+        }
+    }
+
     /// The files below `clusters/<name>`, paths relative to it: what renderers call the deployed tree.
     pub fn deployed(&self, cluster: &ClusterName) -> RenderedTree {
         let prefix = cluster_folder(cluster);
-        let inside =
-            |(path, bytes): (&RepoPath, &std::sync::Arc<[u8]>)| Some((path.strip_prefix(&prefix)?, bytes.clone()));
+        let inside = |(path, bytes): (&RepoPath, &Arc<[u8]>)| Some((path.strip_prefix(&prefix)?, Arc::clone(bytes)));
         self.files.files.iter().filter_map(inside).collect()
     }
 }

@@ -189,7 +189,6 @@ impl Work {
 
 /// Whether people are asked anything about this cluster, by its newest plan or by the one that is running.
 pub(super) fn asks_people(view: &ClusterView) -> bool {
-    let plans = [Some(&view.plan), view.running.as_ref().map(|(plan, _)| plan)];
-    let mut stages = plans.into_iter().flatten().flat_map(|plan| &plan.stages);
+    let mut stages = view.plans().flat_map(|plan| &plan.stages);
     stages.any(|stage| rollout::approval_scope(stage).is_some())
 }

@@ -62,7 +62,7 @@ impl Readings {
     }
 
     /// What gates are asked about.
-    pub(super) fn observation(&self) -> Option<&Observation> {
+    pub(super) fn observation(&self) -> Option<&Arc<Observation>> {
         match self {
             Self::Nothing | Self::BeforeFlux(_) | Self::BeforeGate(_) => None,
             Self::Whole(read) | Self::First { read, .. } | Self::Confirming { read, .. } => Some(read),
@@ -70,9 +70,9 @@ impl Readings {
     }
 
     /// What the gates of the stages before are asked about, where that is something else.
-    pub(super) fn rest(&self) -> Option<&Observation> {
+    pub(super) fn rest(&self) -> Option<&Arc<Observation>> {
         match self {
-            Self::First { rest, .. } => rest.as_deref(),
+            Self::First { rest, .. } => rest.as_ref(),
             Self::Confirming { rest, .. } => Some(rest),
             Self::Nothing | Self::Whole(_) | Self::BeforeFlux(_) | Self::BeforeGate(_) => None,
         }

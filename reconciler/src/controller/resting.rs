@@ -30,7 +30,8 @@ pub(super) struct Resting {
 impl Controller {
     /// What was decided about a cluster before, where nothing is new that this follows from.
     pub(super) fn resting(&self, reading: &FleetReading, cluster: &ClusterName) -> Option<Work> {
-        let resting = self.memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(cluster)?.resting.clone()?;
+        let resting =
+            self.memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(cluster)?.resting.clone()?;
         // What could not be read may be readable now, at the same commits.
         let same = reading.deployed.unreadable.is_empty()
             && resting.source == *reading.source_commit()
@@ -54,7 +55,8 @@ impl Controller {
             && !may_be_retried(view)
             && view.directory.ledger().is_none_or(|ledger| ledger.approvals.is_empty());
         let decided_at = self.memory(cluster).view.map(|(key, _)| key)?;
-        let is_from_here = decided_at.source == *reading.source_commit() && decided_at.deploy.as_ref() == reading.deploy_head();
+        let is_from_here =
+            decided_at.source == *reading.source_commit() && decided_at.deploy.as_ref() == reading.deploy_head();
         (waits && is_alone && is_from_here).then(|| {
             Arc::new(Resting {
                 source: decided_at.source,

@@ -57,8 +57,9 @@ impl Controller {
         let mut world = world(reading, view, Memory::default(), Vec::new(), approvals);
         world.people = proposal::people(planner, &board, reading, view).await?;
         proposal::name_mergers(planner, &board, reading, view, &mut world.deploy, &mut Mergers::default()).await;
-        world.observation =
-            Some(clusters.cluster(&view.cluster).observe(&request(view, &world, Freshness::Fresh, now)).await);
+        world.observation = Some(Arc::new(
+            clusters.cluster(&view.cluster).observe(&request(view, &world, Freshness::Fresh, now)).await,
+        ));
         world.history = rollout::record(&world, now);
         for effect in rollout::step(&world, now) {
             match effect {
@@ -96,7 +97,7 @@ fn world(
     World {
         plan: view.plan.clone(),
         running: view.running.as_ref().map(|(plan, _)| plan.clone()),
-        ledger: view.directory.ledger().cloned(),
+        ledger: view.directory.shared_ledger(),
         deploy: view.head.clone(),
         observation: memory.readings.observation().cloned(),
         rest: memory.readings.rest().cloned(),

@@ -38,7 +38,7 @@ fn advance_or_stop(world: &World, plan: &Plan, opening: &Opening, now: Timestamp
 
 /// Asks the gates. A stop says what is waited for.
 fn open(world: &World, plan: &Plan, opening: &Opening, next: Option<&StagePlan>, now: Timestamp) -> Result<Key, Stop> {
-    let ledger = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running);
+    let ledger = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running);
     let (key, watched) = match opening {
         Opening::Continue => {
             let Some(ledger) = ledger else { return Err(vec![wait_for_nothing()]) };
@@ -55,7 +55,7 @@ fn open(world: &World, plan: &Plan, opening: &Opening, next: Option<&StagePlan>,
         }
     };
     let observation = observed(world, next.map(|stage| &stage.stage), now)?;
-    let observation = world.rest.as_ref().unwrap_or(observation);
+    let observation = world.rest.as_deref().unwrap_or(observation);
     for gate in gates::earlier(world, plan, next.map(|stage| &stage.stage), watched) {
         still_holds(world, &gate, observation, now)?;
     }
@@ -73,7 +73,7 @@ fn pass_running(world: &World, plan: &Plan, ledger: &Ledger, now: Timestamp) -> 
         Some(Err((stage, reason))) => return Err(vec![wait(stage, reason, None)]),
         None => return pass_before_start(world, plan, true, now),
     };
-    match gate.as_gate().evaluate(world.observation.as_ref(), &world.history, now) {
+    match gate.as_gate().evaluate(world.observation.as_deref(), &world.history, now) {
         GateVerdict::Pass { evidence } => Ok(evidence),
         GateVerdict::Wait { reason, until } => Err(observe_and_wait(world, &gate, reason, until, now)),
         GateVerdict::Fail { reasons } => Err(fail(world, plan, ledger, &gate, reasons, now)),
@@ -113,7 +113,7 @@ fn fail(
 fn pass_before_start(world: &World, plan: &Plan, preflight: bool, now: Timestamp) -> Result<Evidence, Stop> {
     let mut evidence = None;
     if preflight && let Some(gate) = gates::before_start(plan, &StageName::Preflight) {
-        match gate.as_gate().evaluate(world.observation.as_ref(), &world.history, now) {
+        match gate.as_gate().evaluate(world.observation.as_deref(), &world.history, now) {
             GateVerdict::Pass { evidence: passed } => evidence = Some(passed),
             GateVerdict::Wait { reason, until } => return Err(observe_and_wait(world, &gate, reason, until, now)),
             GateVerdict::Fail { reasons } => return Err(vec![hold(gate.stage, reasons)]),
@@ -163,7 +163,7 @@ fn merge(preflight: Option<Evidence>, backup: Evidence) -> Evidence {
 }
 
 fn observed<'a>(world: &'a World, stage: Option<&StageId>, now: Timestamp) -> Result<&'a Observation, Stop> {
-    world.observation.as_ref().ok_or_else(|| {
+    world.observation.as_deref().ok_or_else(|| {
         let reason = Reason::new("the cluster was not read yet");
         vec![Effect::Observe { confirm: true, at: now }, Effect::Wait { stage: stage.cloned(), reason, until: None }]
     })
@@ -180,7 +180,7 @@ fn still_holds(world: &World, gate: &OwnedGate, observation: &Observation, now: 
 
 /// Retries, and clusters that come first.
 fn may_be_committed(world: &World, plan: &Plan, next: &StagePlan, opening: &Opening) -> Result<(), Stop> {
-    let ledger = world.ledger.as_ref().filter(|_| matches!(opening, Opening::Continue));
+    let ledger = world.ledger.as_deref().filter(|_| matches!(opening, Opening::Continue));
     if let Some(ledger) = ledger
         && let Some((record, attempt)) = exhausted(next, ledger)
         && !world.people.retries.iter().any(|retry| commit::is_for(retry, plan, next, attempt))
@@ -224,7 +224,7 @@ fn reverted_too_often(plan: &Plan, next: &StagePlan, ledger: &Ledger, record: &S
 
 /// Nothing is left to be committed: the end state is verified and the ledger closed.
 fn end(world: &World, plan: &Plan, key: Key, now: Timestamp) -> Vec<Effect> {
-    let Some(ledger) = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running) else {
+    let Some(ledger) = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running) else {
         return vec![Effect::Done];
     };
     let evidence = match gates::verify(world, ledger, plan) {
@@ -232,7 +232,7 @@ fn end(world: &World, plan: &Plan, key: Key, now: Timestamp) -> Vec<Effect> {
             Key::Evidence(evidence) => evidence,
             Key::Repair(reasons) => return vec![hold(StageName::Verify.into(), reasons)],
         },
-        Some(gate) => match gate.as_gate().evaluate(world.observation.as_ref(), &world.history, now) {
+        Some(gate) => match gate.as_gate().evaluate(world.observation.as_deref(), &world.history, now) {
             GateVerdict::Pass { evidence } => evidence,
             GateVerdict::Wait { reason, until } => return observe_and_wait(world, &gate, reason, until, now),
             GateVerdict::Fail { reasons } => return vec![hold(gate.stage, reasons)],

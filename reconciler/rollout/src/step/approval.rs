@@ -85,7 +85,7 @@ pub(super) fn answer<'a>(world: &'a World, plan: &Plan, scope: &ApprovalScope) -
 /// The plan that the ledger is carrying out, where it is known.
 pub(super) fn plan_of<'a>(world: &'a World, ledger: &Ledger) -> Option<&'a Plan> {
     let own = |plan: &&Plan| plan.digest == ledger.plan;
-    Some(&world.plan).filter(own).or(world.running.as_ref().filter(own))
+    Some(world.plan.as_ref()).filter(own).or(world.running.as_deref().filter(own))
 }
 
 /// Puts down who merged what was proposed, when, and who else approved it, now that it is on the branch.
@@ -129,7 +129,7 @@ pub(super) fn ask(
     now: Timestamp,
 ) -> Result<(), Stop> {
     let Some(scope) = scope(next) else { return Ok(()) };
-    let running = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running);
+    let running = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running);
     if scope == ApprovalScope::Rollout && running.is_some_and(|ledger| ledger.is_approved(&scope, &plan.digest)) {
         return Ok(());
     }

@@ -31,7 +31,7 @@ pub(super) fn stage(
     let (Some(before), Some(after)) = (&next.before, &next.after) else {
         return Err(vec![hold(next.stage.clone(), vec![Reason::new("the stage has no part in git to commit")])]);
     };
-    let continued = world.ledger.as_ref().filter(|_| matches!(opening, Opening::Continue));
+    let continued = world.ledger.as_deref().filter(|_| matches!(opening, Opening::Continue));
     let attempt = continued.map_or(0, |ledger| ledger.attempts(&next.stage)).saturating_add(1);
     let (opened_by, reasons) = match key {
         Key::Evidence(evidence) => (Some(evidence), Vec::new()),
@@ -118,16 +118,16 @@ fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
         retries: Vec::new(),
         edits: Vec::new(),
         verified: None,
-        components: world.ledger.as_ref().map_or_else(BTreeMap::new, |ledger| ledger.components.clone()),
+        components: world.ledger.as_deref().map_or_else(BTreeMap::new, |ledger| ledger.components.clone()),
     }
 }
 
 /// A rollout that takes over from another is measured by what was there before both.
 fn before(world: &World) -> Option<Before> {
-    let running = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running);
+    let running = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running);
     match running {
         Some(ledger) => ledger.before.clone(),
-        None => world.observation.as_ref().and_then(Before::of),
+        None => world.observation.as_deref().and_then(Before::of),
     }
 }
 

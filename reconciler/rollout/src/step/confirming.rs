@@ -62,7 +62,7 @@ fn alone(world: &World, rest: &Observation, now: Timestamp) -> Option<OwnedGate>
 /// The stages before it, which hold in what was read before, are judged by that ([`World::rest`]) then.
 #[must_use]
 pub fn confirming(world: &World, now: Timestamp) -> Option<Vec<Expectation>> {
-    let before = world.rest.as_ref().or(world.observation.as_ref())?;
+    let before = world.rest.as_deref().or(world.observation.as_deref())?;
     let gate = alone(world, before, now)?;
     world.history.streak(&gate.as_gate().key())?;
     Some(gate.expectations)
@@ -88,6 +88,7 @@ pub(super) fn read_everything(world: &World, now: Timestamp) -> Vec<Effect> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use jiff::SignedDuration;
@@ -106,7 +107,7 @@ mod tests {
         let whole = laboratory.read();
         laboratory.now += SignedDuration::from_secs(1);
         let mut world = laboratory.world();
-        world.observation = first_read(&world, &whole, &laboratory.read().flux, laboratory.now);
+        world.observation = first_read(&world, &whole, &laboratory.read().flux, laboratory.now).map(Arc::new);
         world.history = record(&world, laboratory.now);
         laboratory.now += SignedDuration::from_millis(2);
         (laboratory, world)
@@ -123,7 +124,7 @@ mod tests {
     /// What is decided on this reading, over what was read before.
     fn decide(laboratory: &Laboratory, world: &World, read: Observation) -> Vec<Effect> {
         let rest = world.observation.clone();
-        let mut world = World { observation: Some(read), rest, ..world.clone() };
+        let mut world = World { observation: Some(Arc::new(read)), rest, ..world.clone() };
         world.history = record(&world, laboratory.now);
         step(&world, laboratory.now)
     }
@@ -171,7 +172,7 @@ mod tests {
         ];
         for change in changes {
             let mut world = world.clone();
-            world.observation.iter_mut().for_each(change);
+            world.observation.iter_mut().for_each(|read| change(Arc::make_mut(read)));
             assert_eq!(confirming(&world, laboratory.now), None);
             assert_everything_is_read(&laboratory, &decide(&laboratory, &world, read(&laboratory)));
         }
@@ -231,7 +232,7 @@ mod tests {
         assert!(reason.to_string().contains("capi"), "{reason}");
 
         assert_eq!(waits_for_gate(&world, &read(&laboratory), laboratory.now), None);
-        let mut world = World { observation: Some(read(&laboratory)), rest: Some(rest), ..world };
+        let mut world = World { observation: Some(Arc::new(read(&laboratory))), rest: Some(Arc::new(rest)), ..world };
         world.history = record(&world, laboratory.now);
         let effects = step(&world, laboratory.now);
         let next = laboratory.now + SignedDuration::from_millis(1);
@@ -240,7 +241,7 @@ mod tests {
 
         laboratory.now = next;
         assert_eq!(confirming(&world, next), Some(expected));
-        world.observation = Some(read(&laboratory));
+        world.observation = Some(Arc::new(read(&laboratory)));
         world.history = record(&world, next);
         let effects = step(&world, next);
         assert!(matches!(effects.as_slice(), [Effect::Commit(commit)] if commit.stage.to_string() == "eks-a"));

@@ -144,7 +144,7 @@ pub(super) fn earlier(world: &World, plan: &Plan, next: Option<&StageId>, judged
 
 /// The gate of a stage that is not the running one: bound to its own commit, or to any where this rollout did not commit it.
 fn of_another(world: &World, plan: &Plan, stage: &StagePlan) -> OwnedGate {
-    let own = world.ledger.as_ref().filter(|_| stage.state == StageState::Committed);
+    let own = world.ledger.as_deref().filter(|_| stage.state == StageState::Committed);
     let own = own.and_then(|ledger| binding(&world.deploy, &ledger.cluster, &ledger.rollout, &stage.stage));
     OwnedGate::of(plan, stage, own.or_else(|| any_commit(&world.deploy)))
 }
@@ -173,13 +173,13 @@ pub(super) fn verify(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Owne
 
 /// Every gate that has a soak: those that the history has to remember.
 pub(super) fn soaking(world: &World) -> Vec<OwnedGate> {
-    let ledger = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running);
+    let ledger = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running);
     let mut gates: Vec<OwnedGate> = before_start(&world.plan, &StageName::Preflight).into_iter().collect();
     let Some(ledger) = ledger else { return gates };
     let own_plan = if world.plan.running {
-        Some(&world.plan)
+        Some(world.plan.as_ref())
     } else {
-        world.running.as_ref().filter(|plan| plan.digest == ledger.plan)
+        world.running.as_deref().filter(|plan| plan.digest == ledger.plan)
     };
     let plan = own_plan.unwrap_or(&world.plan);
     gates.extend(running(world, ledger, plan).and_then(Result::ok));

@@ -109,13 +109,14 @@ fn running(world: &World) -> Option<OwnedGate> {
 
 /// The plan that is carried out, with its ledger.
 pub(super) fn plan(world: &World) -> Option<(&Plan, &Ledger)> {
-    let ledger = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running)?;
-    let own = world.running.as_ref().filter(|plan| plan.running && plan.digest == ledger.plan);
+    let ledger = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running)?;
+    let own = world.running.as_deref().filter(|plan| plan.running && plan.digest == ledger.plan);
     Some((if world.plan.running { &world.plan } else { own.unwrap_or(&world.plan) }, ledger))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use jiff::SignedDuration;
@@ -190,7 +191,7 @@ mod tests {
         let first = first_read(&world, &whole, &flux, now).unwrap();
         assert_eq!((first.read_at, &first.flux, &first.deployments), (whole.read_at, &flux, &whole.deployments));
         let mut read = |observation: Observation, now| {
-            world.observation = Some(observation);
+            world.observation = Some(Arc::new(observation));
             world.history = record(&world, now);
             let commits = step(&world, now).iter().any(|effect| matches!(effect, Effect::Commit(_)));
             let mut streaks = world.history.streaks().filter(|(key, _)| key.stage.to_string() == "cert-manager");

@@ -1,5 +1,6 @@
 //! A small laboratory: stages that are one Deployment each, a Flux that applies at once, and a controller that carries out effects.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -180,11 +181,11 @@ impl Laboratory {
             self.plan_at(source)
         });
         World {
-            plan,
-            running,
-            ledger: self.ledger.clone(),
-            deploy: self.deploy.clone(),
-            observation: self.observation.clone(),
+            plan: Arc::new(plan),
+            running: running.map(Arc::new),
+            ledger: self.ledger.clone().map(Arc::new),
+            deploy: Arc::new(self.deploy.clone()),
+            observation: self.observation.clone().map(Arc::new),
             rest: None,
             history: self.history.clone(),
             paused: self.paused.clone(),

@@ -64,7 +64,7 @@ struct Objection {
 
 /// The commit that takes a stale merge back, where the policy says so and there is a way back.
 fn taken_back(world: &World, reasons: &[Reason], now: Timestamp) -> Option<Effect> {
-    let ledger = world.ledger.as_ref()?;
+    let ledger = world.ledger.as_deref()?;
     let record = ledger.stages.last()?;
     let plan = approval::plan_of(world, ledger)?;
     let stage = plan.stage(&record.stage)?;
@@ -78,7 +78,7 @@ fn taken_back(world: &World, reasons: &[Reason], now: Timestamp) -> Option<Effec
 
 /// What speaks against the stage that landed last. Whatever a later commit of ours followed on has been accepted.
 fn objection(world: &World) -> Option<Objection> {
-    let ledger = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running)?;
+    let ledger = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running)?;
     let record = ledger.stages.last().filter(|record| record.kind == StageRecordKind::Commit)?;
     let brought =
         |approved: &&Approved| ledger.brought(approved) == Some(&record.stage) && approved.plan == ledger.plan;

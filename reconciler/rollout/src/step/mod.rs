@@ -63,7 +63,7 @@ fn decide(world: &World, now: Timestamp) -> Vec<Effect> {
     if let Some(hold) = foreign_change(world) {
         return vec![hold];
     }
-    let Some(ledger) = world.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running) else {
+    let Some(ledger) = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running) else {
         return match next {
             None => vec![Effect::Done],
             Some(_) => advance::advance(world, &world.plan, &Opening::Fresh, now),
@@ -72,7 +72,7 @@ fn decide(world: &World, now: Timestamp) -> Vec<Effect> {
     if world.plan.running {
         return advance::advance(world, &world.plan, &Opening::Continue, now);
     }
-    let own_plan = world.running.as_ref().filter(|plan| plan.running && plan.digest == ledger.plan);
+    let own_plan = world.running.as_deref().filter(|plan| plan.running && plan.digest == ledger.plan);
     if control_plane_has_started(ledger) {
         finish_first(world, ledger, own_plan, now)
     } else {
@@ -97,7 +97,7 @@ pub fn record(world: &World, now: Timestamp) -> GateHistory {
 }
 
 fn foreign_change(world: &World) -> Option<Effect> {
-    let expected = world.ledger.as_ref().map(|ledger| &ledger.tree);
+    let expected = world.ledger.as_deref().map(|ledger| &ledger.tree);
     let differs = expected.is_some_and(|tree| tree != &world.plan.deployed);
     if !differs && world.foreign_change.is_none() {
         return None;
@@ -122,7 +122,8 @@ fn foreign_change(world: &World) -> Option<Effect> {
         None => "put what is wanted into the source branch, and the deploy branch back to what Stepgate committed"
             .to_owned(),
     };
-    let stage = last_stage(world.ledger.as_ref()).or_else(|| world.plan.next_stage().map(|stage| stage.stage.clone()));
+    let stage =
+        last_stage(world.ledger.as_deref()).or_else(|| world.plan.next_stage().map(|stage| stage.stage.clone()));
     Some(Effect::Hold {
         stage: stage.unwrap_or_else(|| StageName::Preflight.into()),
         reasons: vec![Reason::on(object, message)],
@@ -201,7 +202,7 @@ fn replan(world: &World, ledger: &Ledger, own_plan: Option<&Plan>, now: Timestam
         Ok(gate) => gate,
         Err(unknown) => return vec![opening::wait(unknown.0, unknown.1, None)],
     };
-    match gate.as_gate().evaluate(world.observation.as_ref(), &world.history, now) {
+    match gate.as_gate().evaluate(world.observation.as_deref(), &world.history, now) {
         GateVerdict::Pass { evidence } if world.plan.has_differences() => {
             advance::advance(world, &world.plan, &Opening::After(evidence), now)
         }

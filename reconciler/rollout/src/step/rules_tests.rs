@@ -205,7 +205,7 @@ fn a_reverted_stage_is_committed_once_more_where_somebody_wants_that_attempt() {
         reasons.contains("committed once and reverted") && help.contains("stepgate retry mgmt"),
         "{reasons} {help}"
     );
-    let (plan, stage) = (laboratory.world().plan.digest, "cert-manager".parse().unwrap());
+    let (plan, stage) = (laboratory.world().plan.digest.clone(), "cert-manager".parse().unwrap());
     let (who, at) = ("alice".parse().unwrap(), laboratory.now);
     laboratory.people.retries = vec![Retry { stage, plan, attempt: 2, who, at, place: None }];
     laboratory.turns(20);

@@ -59,6 +59,7 @@ fn with_workloads(whole: &Observation, told: &WorkloadObservation) -> Observatio
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use jiff::SignedDuration;
@@ -113,7 +114,7 @@ mod tests {
     fn what_is_told_is_one_read_and_the_gate_passes_on_a_fresh_one() {
         let (mut laboratory, mut world, rest) = rolling_out();
         let decide = |world: &mut World, read: Observation, now: Timestamp| {
-            world.observation = Some(read);
+            world.observation = Some(Arc::new(read));
             world.history = record(world, now);
             step(world, now)
         };
@@ -122,7 +123,7 @@ mod tests {
         for _ in 0..3 {
             let Some(Told::Holds(read)) = told_of_gate(&world, &rest, &told(&laboratory, |_| ()), at) else { panic!() };
             assert_eq!(read.read_at, rest.read_at);
-            world.rest = Some(rest.clone());
+            world.rest = Some(Arc::new(rest.clone()));
             let effects = decide(&mut world, *read, at);
             assert!(matches!(effects.as_slice(), [Effect::Observe { .. }, Effect::Wait { .. }]), "{effects:?}");
             at += SignedDuration::from_millis(5);
@@ -163,7 +164,7 @@ mod tests {
             served: Vec::new(),
             storage: "v1".to_owned(),
         };
-        for stage in &mut missing.plan.stages {
+        for stage in &mut Arc::make_mut(&mut missing.plan).stages {
             stage.expectations.push(definition.clone());
         }
         assert_eq!(told_of_gate(&missing, &rest, &done, laboratory.now), None);

@@ -1,5 +1,7 @@
 //! What can happen, and the state after it.
 
+use std::sync::Arc;
+
 use rollout::{
     BackupReport, ConditionStatus, Effect, Expectation, FluxKustomization, GateHistory, Observation, Reachability,
     StageTrailer, Told, WorkloadObservation, conditions, confirming, record, running_gate, told_of_gate,
@@ -110,7 +112,7 @@ impl Model {
 
     fn observe(&mut self, cluster: usize, observation: Observation) {
         self.own(cluster).rest = None;
-        self.own(cluster).observation = Some(observation);
+        self.own(cluster).observation = Some(Arc::new(observation));
         self.own(cluster).history = record(&self.world(cluster), time(self.now));
     }
 
@@ -120,7 +122,7 @@ impl Model {
         let whole = own.observation.as_ref().filter(|_| own.rest.is_none())?;
         let flux = self.content(cluster, own.applied, own.actual).flux;
         let (expectations, rest) = running_gate(&self.world(cluster), whole, &flux, time(self.now))?;
-        self.observe_gate(cluster, &expectations, rest);
+        self.observe_gate(cluster, &expectations, Arc::new(rest));
         Some(())
     }
 
@@ -135,8 +137,8 @@ impl Model {
         let Some(Told::Holds(read)) = told_of_gate(&self.world(cluster), &rest, &told, time(self.now)) else {
             return None;
         };
-        self.own(cluster).rest = Some(rest);
-        self.own(cluster).observation = Some(*read);
+        self.own(cluster).rest = Some(Arc::new(rest));
+        self.own(cluster).observation = Some(Arc::from(read));
         self.own(cluster).history = record(&self.world(cluster), time(self.now));
         Some(())
     }
@@ -150,7 +152,7 @@ impl Model {
         Some(())
     }
 
-    fn observe_gate(&mut self, cluster: usize, expectations: &[Expectation], rest: Observation) {
+    fn observe_gate(&mut self, cluster: usize, expectations: &[Expectation], rest: Arc<Observation>) {
         let own = &self.clusters[cluster];
         let mut read = self.content(cluster, own.applied, own.actual);
         read.deployments.retain(|deployment| {
@@ -160,7 +162,7 @@ impl Model {
         (read.control_planes, read.machine_deployments, read.nodes) = (Vec::new(), Vec::new(), Vec::new());
         (read.machine_sets, read.machines) = (Vec::new(), Vec::new());
         self.own(cluster).rest = Some(rest);
-        self.own(cluster).observation = Some(read);
+        self.own(cluster).observation = Some(Arc::new(read));
         self.own(cluster).history = record(&self.world(cluster), time(self.now));
     }
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -48,8 +49,8 @@ pub struct Cluster {
     pub broken: bool,
     pub paused: bool,
     pub foreign: bool,
-    pub observation: Option<Observation>,
-    pub rest: Option<Observation>,
+    pub observation: Option<Arc<Observation>>,
+    pub rest: Option<Arc<Observation>>,
     pub history: GateHistory,
     pub backup: Option<BackupReport>,
     /// What was decided and is not carried out yet.
@@ -62,7 +63,7 @@ pub struct Cluster {
 pub struct Model {
     pub rules: Rules,
     pub clusters: [Rc<Cluster>; 2],
-    pub deploy: Rc<DeployHead>,
+    pub deploy: Arc<DeployHead>,
     /// For each commit, the versions of both clusters in it.
     pub trees: Rc<Vec<[Versions; 2]>>,
     pub now: i64,
@@ -103,7 +104,7 @@ impl Model {
         let mut model = Self {
             rules,
             clusters: [Rc::new(cluster.clone()), Rc::new(cluster)],
-            deploy: Rc::default(),
+            deploy: Arc::default(),
             trees: Rc::default(),
             now: 0,
             faults_left,
@@ -118,7 +119,7 @@ impl Model {
 
     pub fn append(&mut self, trailer: Option<StageTrailer>) {
         let id: CommitId = format!("{:040x}", self.deploy.commits.len() + 1).parse().unwrap();
-        Rc::make_mut(&mut self.deploy).commits.push(DeployCommit {
+        Arc::make_mut(&mut self.deploy).commits.push(DeployCommit {
             id,
             committed_at: time(self.now),
             landing: Landing::Pushed,
@@ -236,10 +237,10 @@ impl Model {
             state: "not finished".into(),
         });
         World {
-            plan,
-            running,
-            ledger: own.ledger.clone(),
-            deploy: DeployHead::clone(&self.deploy),
+            plan: Arc::new(plan),
+            running: running.map(Arc::new),
+            ledger: own.ledger.clone().map(Arc::new),
+            deploy: Arc::clone(&self.deploy),
             observation: own.observation.clone(),
             rest: own.rest.clone(),
             history: own.history.clone(),

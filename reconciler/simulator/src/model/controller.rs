@@ -1,6 +1,7 @@
 //! The controller's loop around [`rollout::step`], with nothing in memory that could not be lost.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use rollout::{ClusterName, CommitId, Effect, GateHistory, LedgerState, Prerequisite, World, plan, record, step};
@@ -106,7 +107,7 @@ impl Controller {
         let read = observation.is_some();
         let world = memory.look(simulation, &cluster, self.defect == Some(Defect::TrustsItsMemory))?;
         if read {
-            world.observation = observation;
+            world.observation = observation.map(Arc::new);
             world.history = record(world, now);
         }
         if let (Some(defect), Some(described)) = (self.defect, simulation.cluster(&cluster)) {
@@ -243,7 +244,7 @@ impl Controller {
 impl Memory {
     /// When the last observation was made.
     fn read_at(&self) -> Option<Timestamp> {
-        self.world.as_ref()?.world.observation.as_ref().map(|observation| observation.read_at)
+        self.world.as_ref()?.world.observation.as_deref().map(|observation| observation.read_at)
     }
 
     /// The world as it is now, with the last observation and what is remembered of the ones before.
@@ -271,10 +272,10 @@ impl Memory {
                     deployed.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running && !plan.running);
                 let running = ledger.and_then(|ledger| simulation.source_commit(&ledger.source)).and_then(made);
                 let world = World {
-                    plan,
-                    running,
-                    ledger: deployed.ledger.clone(),
-                    deploy: simulation.branch().as_deploy_head(),
+                    plan: Arc::new(plan),
+                    running: running.map(Arc::new),
+                    ledger: deployed.ledger.clone().map(Arc::new),
+                    deploy: Arc::new(simulation.branch().as_deploy_head()),
                     observation,
                     rest: None,
                     history,

@@ -1,5 +1,7 @@
 //! Wrong controllers: a harness that finds nothing wrong with them would prove nothing.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use rollout::{ApprovalScope, ApprovalState, Effect, StagePolicy, World, record};
 
@@ -95,7 +97,7 @@ fn approve_everything(world: &mut World) {
 
 fn judge_by_counts(world: &mut World) {
     trust_machine_objects(world);
-    let Some(observation) = &mut world.observation else { return };
+    let Some(observation) = world.observation.as_mut().map(Arc::make_mut) else { return };
     for control_plane in &mut observation.control_planes {
         control_plane.observed_generation = Some(control_plane.generation);
         for condition in control_plane.conditions.values_mut() {
@@ -142,7 +144,7 @@ fn judge_by_counts(world: &mut World) {
 }
 
 fn trust_machine_objects(world: &mut World) {
-    let Some(observation) = &mut world.observation else { return };
+    let Some(observation) = world.observation.as_mut().map(Arc::make_mut) else { return };
     for cluster in &mut observation.eksa_clusters {
         cluster.observed_generation = Some(cluster.generation);
         cluster.reconciled_generation = Some(cluster.generation);
@@ -155,7 +157,7 @@ fn trust_machine_objects(world: &mut World) {
 
 fn take_any_revision(world: &mut World) {
     let head = world.deploy.commit().map(|commit| commit.id.clone());
-    let Some(observation) = &mut world.observation else { return };
+    let Some(observation) = world.observation.as_mut().map(Arc::make_mut) else { return };
     for source in &mut observation.flux.sources {
         source.artifact_revision.clone_from(&head);
     }
@@ -173,12 +175,12 @@ fn one_read_is_enough(world: &mut World, cluster: &ModelCluster, now: Timestamp,
     let soak = SignedDuration::try_from(longest).unwrap_or(SignedDuration::ZERO);
     let committed_at = world.deploy.commit().map_or(now, |commit| commit.committed_at);
     let earlier = (observation.read_at - soak).max(committed_at + SignedDuration::from_millis(1));
-    let mut past = observation.clone();
+    let mut past = observation.as_ref().clone();
     past.read_at = earlier;
     for probe in &mut past.webhooks {
         probe.probed_at = earlier;
     }
-    world.observation = Some(past);
+    world.observation = Some(Arc::new(past));
     world.history = record(world, earlier);
     world.observation = Some(observation);
     world.history = record(world, now);

@@ -151,8 +151,7 @@ pub fn overridden(
 
 /// The plan that a ledger is carrying out.
 fn own_plan<'a>(view: &'a ClusterView, ledger: &Ledger) -> Option<&'a Plan> {
-    let plans = [Some(&view.plan), view.running.as_ref().map(|(plan, _)| plan)];
-    plans.into_iter().flatten().find(|plan| plan.digest == ledger.plan)
+    view.plans().find(|plan| plan.digest == ledger.plan)
 }
 
 fn parts<'a>(view: &'a ClusterView, plan: &Plan) -> &'a [Part] {

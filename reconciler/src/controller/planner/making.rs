@@ -72,7 +72,8 @@ impl Planner {
             blocked,
             warnings: gather::warnings(fleet, cluster, &rendered),
         };
-        let plan = Plan { edits, ..rollout::plan(plan::input(&facts)?) };
+        let plan = Arc::new(Plan { edits, ..rollout::plan(plan::input(&facts)?) });
+        let kustomizations = Arc::new(kustomizations);
         Ok(Planned { plan, parts: parts.into(), kustomizations, reaches_far: files.reached_far() })
     }
 
@@ -99,8 +100,8 @@ impl Planner {
 
 /// A plan with the parts that its stages commit.
 pub(super) struct Planned {
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     pub parts: Arc<[Part]>,
-    pub kustomizations: BTreeMap<String, FluxReference>,
+    pub kustomizations: Arc<BTreeMap<String, FluxReference>>,
     pub reaches_far: bool,
 }

@@ -199,16 +199,16 @@ impl Planner {
         let deployed = Arc::new(DeployedObjects::new(directory.files.files.values().cloned()));
         Ok(ClusterView {
             name: cluster_name.clone(),
-            cluster: cluster.clone(),
+            cluster: Arc::new(cluster.clone()),
             plan,
             parts,
             running,
-            head: history.head,
+            head: Arc::new(history.head),
             base: history.base,
             reaches_far,
             foreign,
-            problems,
-            directory,
+            problems: problems.into(),
+            directory: Arc::new(directory),
             kustomizations,
             deployed,
             roster,
@@ -223,7 +223,7 @@ impl Planner {
     pub fn view_at_head(&self, reading: &FleetReading, view: &ClusterView) -> Result<Option<ClusterView>, GitError> {
         let history = self.history(reading, &view.name, &view.directory)?;
         let same = history.base == view.base && view.foreign.is_none();
-        Ok(same.then(|| ClusterView { head: history.head, ..view.clone() }))
+        Ok(same.then(|| ClusterView { head: Arc::new(history.head), ..view.clone() }))
     }
 
     /// The commits that changed a cluster's directory, newest first, at most `limit`: stages, those of squashed proposals included, and what

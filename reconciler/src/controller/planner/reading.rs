@@ -52,25 +52,25 @@ impl FleetReading {
 }
 
 /// A plan with the parts that its stages commit.
-pub type PlannedParts = (Plan, Arc<[Part]>);
+pub type PlannedParts = (Arc<Plan>, Arc<[Part]>);
 
-/// Everything about one cluster that follows from git alone.
+/// Everything about one cluster that follows from git alone. What is large is shared with the view of the next commit.
 #[derive(Clone, Debug)]
 pub struct ClusterView {
     /// The cluster.
     pub name: ClusterName,
     /// Its specification on the source branch.
-    pub cluster: ClusterSpec,
+    pub cluster: Arc<ClusterSpec>,
     /// Its directory on the deploy branch.
-    pub directory: ClusterDirectory,
+    pub directory: Arc<ClusterDirectory>,
     /// The plan for the newest source.
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// The parts that the plan's stages commit.
     pub parts: Arc<[Part]>,
     /// The plan that the ledger is carrying out, where that is another one, with its parts.
     pub running: Option<PlannedParts>,
     /// The deploy branch as decisions see it.
-    pub head: DeployHead,
+    pub head: Arc<DeployHead>,
     /// The commit that the ledger's rollout started from.
     pub(super) base: Option<CommitId>,
     /// Whether an overlay reached beyond the overlays: then any file of the source branch may matter.
@@ -78,9 +78,9 @@ pub struct ClusterView {
     /// Somebody else's change to the directory.
     pub foreign: Option<ForeignChange>,
     /// Remarks of the fleet repository about this cluster.
-    pub problems: Vec<Problem>,
+    pub problems: Arc<[Problem]>,
     /// Its Flux Kustomizations by the directory that they apply.
-    pub kustomizations: BTreeMap<String, FluxReference>,
+    pub kustomizations: Arc<BTreeMap<String, FluxReference>>,
     /// The objects of its directory.
     pub deployed: Arc<DeployedObjects>,
     /// Who is who when its approvals are counted.
@@ -91,7 +91,14 @@ impl ClusterView {
     /// The same view of a newer source commit that says the same about this cluster.
     #[must_use]
     pub fn at_source(&self, source: &CommitId) -> Self {
-        Self { plan: Plan { source: source.clone(), ..self.plan.clone() }, ..self.clone() }
+        let plan = Plan { source: source.clone(), ..self.plan.as_ref().clone() };
+        Self { plan: Arc::new(plan), ..self.clone() }
+    }
+
+    /// The newest plan, and the one that is being carried out where that is another one.
+    pub fn plans(&self) -> impl Iterator<Item = &Plan> {
+        let running = self.running.as_ref().map(|(plan, _)| plan);
+        [Some(&self.plan), running].into_iter().flatten().map(Arc::as_ref)
     }
 
     /// The cluster's Flux Kustomizations.

@@ -67,7 +67,7 @@ impl Controller {
             if self.left(reading, part, positions)? == Left::Landed {
                 continue;
             }
-            let planned = (&position.view.plan, position.view.parts.as_ref());
+            let planned = (position.view.plan.as_ref(), position.view.parts.as_ref());
             let lines = lost(self.planner.repository(), reading, &position.view, planned, Some(stack), None, true)?;
             if !lines.is_empty() {
                 all.extend(lines.iter().map(|line| format!("{cluster}: {line}")));

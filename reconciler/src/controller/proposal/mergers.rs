@@ -1,6 +1,7 @@
 //! Who merged what, as a forge tells it: git does not tell of every kind of merge.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use rollout::{CommitId, DeployHead, Landing, Plan};
@@ -21,18 +22,19 @@ pub async fn name_mergers(
     board: &Board,
     reading: &FleetReading,
     view: &ClusterView,
-    deploy: &mut DeployHead,
+    deploy: &mut Arc<DeployHead>,
     mergers: &mut Mergers,
 ) {
     let Ok(Some(_)) = planner.forge(reading) else { return };
     let Some(ledger) = view.directory.ledger() else { return };
     for approved in ledger.approvals.iter().filter(|approved| approved.by.is_none()) {
         let stage = ledger.brought(approved);
-        let landed = deploy.commits.iter_mut().rev().find(|commit| {
+        let landed = deploy.commits.iter().rposition(|commit| {
             let trailer = commit.trailer.as_ref();
             trailer.is_some_and(|trailer| trailer.rollout == ledger.rollout && Some(&trailer.stage) == stage)
         });
-        let Some(commit) = landed.filter(|commit| commit.landing != Landing::Pushed) else { continue };
+        let landed = landed.and_then(|place| Some((place, deploy.commits.get(place)?)));
+        let Some((place, commit)) = landed.filter(|(_, commit)| commit.landing != Landing::Pushed) else { continue };
         let about = Landed { cluster: &view.name, plan: &approved.plan, scope: &approved.scope };
         if !mergers.contains_key(&commit.id)
             && let Ok(branch) = branch_of(reading, view, &about)
@@ -41,7 +43,9 @@ pub async fn name_mergers(
         {
             mergers.insert(commit.id.clone(), merger);
         }
-        if let Some((by, at)) = mergers.get(&commit.id) {
+        if let Some((by, at)) = mergers.get(&commit.id)
+            && let Some(commit) = Arc::make_mut(deploy).commits.get_mut(place)
+        {
             commit.landing = Landing::Merged(by.clone());
             commit.committed_at = at.unwrap_or(commit.committed_at);
         }
@@ -54,10 +58,9 @@ pub(super) fn branch_of(
     view: &ClusterView,
     landed: &Landed<'_>,
 ) -> Result<BranchName, GitError> {
-    let plans = [Some(&view.plan), view.running.as_ref().map(|(plan, _)| plan)];
     let own = |plan: &&Plan| &plan.digest == landed.plan;
     // Where the plan cannot be made again, the rules of the newest one are the nearest.
-    let plan = plans.into_iter().flatten().find(own).unwrap_or(&view.plan);
+    let plan = view.plans().find(own).unwrap_or(&view.plan);
     Group::of(&reading.fleet.policy, &view.name, plan, landed.scope).branch()
 }
 

@@ -72,8 +72,7 @@ const WITHDRAWN: &str = "**Withdrawn by Stepgate.**";
 
 /// The plans of a cluster, each with what its policy wants to be asked before its next stage.
 fn asked(view: &ClusterView) -> impl Iterator<Item = (&Plan, ApprovalScope)> {
-    let plans = [Some(&view.plan), view.running.as_ref().map(|(plan, _)| plan)];
-    plans.into_iter().flatten().filter_map(|plan| Some((plan, approval_scope(plan.next_stage()?)?)))
+    view.plans().filter_map(|plan| Some((plan, approval_scope(plan.next_stage()?)?)))
 }
 
 /// `clusters/<name>/proposal.md`.

@@ -27,8 +27,7 @@ pub struct Retried {
 /// The stage that waits for another attempt, of which plan, and which one.
 fn waiting(view: &ClusterView) -> Option<(&Ledger, &Plan, ApprovalScope, StageId, u32)> {
     let ledger = view.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running)?;
-    let plans = [Some(&view.plan), view.running.as_ref().map(|(plan, _)| plan)];
-    let plan = plans.into_iter().flatten().find(|plan| plan.digest == ledger.plan)?;
+    let plan = view.plans().find(|plan| plan.digest == ledger.plan)?;
     let next = plan.next_stage()?;
     let (_, attempt) = exhausted(next, ledger)?;
     let stage = next.stage.clone();

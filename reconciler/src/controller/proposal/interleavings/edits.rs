@@ -182,7 +182,7 @@ impl Scene {
 
 /// The edits of a ledger that are in these files.
 fn edits_of(ledger: Option<&Ledger>, files: RenderedTree) -> Vec<Edit> {
-    let ledger = ledger.cloned().map_or(LedgerState::Absent, |ledger| LedgerState::Read(Box::new(ledger)));
+    let ledger = ledger.cloned().map_or(LedgerState::Absent, |ledger| LedgerState::Read(Arc::new(ledger)));
     edits::of_directory(&ClusterDirectory { files, ledger, ..ClusterDirectory::absent() }).unwrap()
 }
 

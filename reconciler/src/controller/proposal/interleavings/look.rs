@@ -1,6 +1,7 @@
 //! What a process sees, and what it decides upon that.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use jiff::SignedDuration;
 use rollout::{
@@ -75,11 +76,11 @@ impl Scene {
         deploy.commits.truncate(seen.length);
         let people = self.landed(seen, &plan, state);
         World {
-            plan,
-            running,
-            ledger,
-            deploy,
-            observation: Some(seen.observation.clone()),
+            plan: Arc::new(plan),
+            running: running.map(Arc::new),
+            ledger: ledger.map(Arc::new),
+            deploy: Arc::new(deploy),
+            observation: Some(Arc::new(seen.observation.clone())),
             rest: None,
             history: GateHistory::default(),
             paused: None,
@@ -153,7 +154,7 @@ impl Scene {
     pub fn decide(&mut self, seen: &Seen, process: &mut Process) -> VecDeque<Call> {
         let considered = self.considered(seen.source, &self.states[seen.length - 1], &seen.branches);
         let mut world = self.world(seen, &considered);
-        self.fix_trees([Some(&world.plan), world.running.as_ref()].into_iter().flatten());
+        self.fix_trees([Some(world.plan.as_ref()), world.running.as_deref()].into_iter().flatten());
         world.history = std::mem::take(&mut process.history);
         process.history = record(&world, self.now);
         world.history = process.history.clone();
@@ -169,7 +170,7 @@ impl Scene {
             .join(" | ");
         // What is proposed and could not be committed any more goes.
         let parts = &self.states[seen.length - 1].parts;
-        let plans = [Some(&world.plan), world.running.as_ref()];
+        let plans = [Some(world.plan.as_ref()), world.running.as_deref()];
         let void = seen.branches.iter().filter(|(branch, head)| {
             let Some(Proposed { commit, on, .. }) = self.objects.get(*head) else { return true };
             let asked = plans.iter().flatten().any(|plan| {
