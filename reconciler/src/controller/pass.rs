@@ -119,19 +119,12 @@ impl Controller {
         cluster: &ClusterSpec,
         answering: &Answering,
     ) -> Work {
+        if let Some(work) = self.at_rest(reading, cluster) {
+            return work;
+        }
         let mut work = Work::undecided(&cluster.name);
         let name = cluster.name.parse::<ClusterName>().ok();
         let state = Self::state(reading, cluster);
-        if let Some(name) = &name
-            && state.is_some()
-            && self.memory(name).done == state
-        {
-            work.pass.outcome = ClusterOutcome::Done;
-            return work;
-        }
-        if let Some(resting) = name.as_ref().and_then(|name| self.resting(reading, name)) {
-            return resting;
-        }
         let standings = self.standings().changes();
         match self.advance(reading, board, cluster, &mut work.pass, answering).await {
             _ if answering.is_late() => return work,
@@ -177,6 +170,12 @@ impl Work {
             next: None,
         };
         Self { pass, position: None }
+    }
+
+    /// There is nothing left to do.
+    pub(super) fn done(cluster: &str) -> Self {
+        let work = Self::undecided(cluster);
+        Self { pass: ClusterPass { outcome: ClusterOutcome::Done, ..work.pass }, ..work }
     }
 
     fn fail(&mut self, error: &anyhow::Error) {

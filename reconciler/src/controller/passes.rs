@@ -166,8 +166,14 @@ impl<'a> Passes<'a> {
     }
 
     async fn work_on(&mut self, reading: &FleetReading, board: &Arc<Board>, clusters: Vec<&ClusterSpec>) -> Vec<Work> {
-        let mut clusters = clusters.into_iter();
-        let mut works = Vec::new();
+        let (mut works, mut moving) = (Vec::new(), Vec::new());
+        for cluster in clusters {
+            match self.controller.at_rest(reading, cluster) {
+                Some(work) => works.push(work),
+                None => moving.push(cluster),
+            }
+        }
+        let mut clusters = moving.into_iter();
         loop {
             let places = self.controller.concurrency.saturating_sub(waited_for(&self.clusters));
             clusters.by_ref().take(places).for_each(|cluster| self.begin(reading, board, cluster));

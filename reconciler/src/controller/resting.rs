@@ -4,9 +4,10 @@
 //! Architecture Invariant: resting is forgotten whenever something happens that a decision follows from: a head, a word of the cluster, where another
 //! cluster stands, the time that was waited for. Where people are asked anything, nobody rests, since they may answer at any time.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use jiff::Timestamp;
+use overlays::ClusterSpec;
 use rollout::{ClusterName, CommitId};
 
 use super::Controller;
@@ -28,10 +29,18 @@ pub(super) struct Resting {
 }
 
 impl Controller {
-    /// What was decided about a cluster before, where nothing is new that this follows from.
-    pub(super) fn resting(&self, reading: &FleetReading, cluster: &ClusterName) -> Option<Work> {
-        let resting =
-            self.memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(cluster)?.resting.clone()?;
+    /// What is to be said of a cluster that is done, or that rests: nothing is new of it.
+    pub(super) fn at_rest(&self, reading: &FleetReading, cluster: &ClusterSpec) -> Option<Work> {
+        let name = cluster.name.parse::<ClusterName>().ok()?;
+        let (done, resting) = {
+            let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            let memory = memory.get(&name)?;
+            (memory.done.clone(), memory.resting.clone())
+        };
+        if done.is_some() && done == Self::state(reading, cluster) {
+            return Some(Work::done(&cluster.name));
+        }
+        let resting = resting?;
         // What could not be read may be readable now, at the same commits.
         let same = reading.deployed.unreadable.is_empty()
             && resting.source == *reading.source_commit()

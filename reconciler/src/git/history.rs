@@ -177,7 +177,7 @@ impl Repository {
                     .fields
                     .parents
                     .iter()
-                    .map(|id| Visit::new(*id, objects.commit(*id)?, objects, &folder))
+                    .map(|id| visit_now.parent(*id, objects.commit(*id)?, objects, &folder))
                     .collect::<Result<Vec<_>, _>>()?;
                 let same = parents.iter().position(|parent| parent.directory == visit_now.directory);
                 let unchanged = same.is_some() || (parents.is_empty() && visit_now.directory.is_none());
@@ -229,23 +229,62 @@ pub(super) fn lineage(objects: &Objects<'_>, from: Oid, to: Oid) -> Result<Vec<O
     Ok(if found { lineage } else { Vec::new() })
 }
 
-/// A commit on the way, with the id of the directory in it.
+/// A commit on the way, with the ids of the directory in it and of the folder that holds the directories of all clusters.
 struct Visit {
     id: Oid,
     fields: Arc<CommitFields>,
+    all: Option<Oid>,
     directory: Option<Oid>,
 }
 
 impl Visit {
     fn new(id: Oid, fields: Arc<CommitFields>, objects: &Objects<'_>, folder: &RepoPath) -> Result<Self, GitError> {
-        let mut directory = Some(fields.tree);
-        for segment in folder.segments() {
-            let Some(tree) = directory else { break };
-            let entries = objects.tree(tree, || format!("{folder} of commit {id}"))?;
-            directory =
-                entries.find(segment.as_bytes()).filter(|entry| entry.mode == Mode::Folder).map(|entry| entry.id);
+        let all = Self::all(id, &fields, objects, folder)?;
+        let directory = Self::below(all, folder.file_name(), objects, || format!("{folder} of commit {id}"))?;
+        Ok(Self { id, fields, all, directory })
+    }
+
+    /// A parent of this commit. Most commits concern one cluster: which they are is found once for all of them.
+    fn parent(
+        &self,
+        id: Oid,
+        fields: Arc<CommitFields>,
+        objects: &Objects<'_>,
+        folder: &RepoPath,
+    ) -> Result<Self, GitError> {
+        let all = Self::all(id, &fields, objects, folder)?;
+        let what = || format!("{folder} of commit {id}");
+        let same = match (all, self.all) {
+            (before, after) if before == after => true,
+            (Some(before), Some(after)) => objects.differing(before, after, what)?.is_some_and(|names| {
+                names.binary_search_by(|name| name.as_slice().cmp(folder.file_name().as_bytes())).is_err()
+            }),
+            _ => false,
+        };
+        let directory = if same { self.directory } else { Self::below(all, folder.file_name(), objects, what)? };
+        Ok(Self { id, fields, all, directory })
+    }
+
+    /// The folder of a commit that holds the directories of all clusters.
+    fn all(id: Oid, fields: &CommitFields, objects: &Objects<'_>, folder: &RepoPath) -> Result<Option<Oid>, GitError> {
+        let mut all = Some(fields.tree);
+        let mut segments: Vec<&str> = folder.segments().collect();
+        segments.pop();
+        for segment in segments {
+            all = Self::below(all, segment, objects, || format!("{folder} of commit {id}"))?;
         }
-        Ok(Self { id, fields, directory })
+        Ok(all)
+    }
+
+    fn below(
+        tree: Option<Oid>,
+        name: &str,
+        objects: &Objects<'_>,
+        what: impl Fn() -> String,
+    ) -> Result<Option<Oid>, GitError> {
+        let Some(tree) = tree else { return Ok(None) };
+        let entries = objects.tree(tree, what)?;
+        Ok(entries.find(name.as_bytes()).filter(|entry| entry.mode == Mode::Folder).map(|entry| entry.id))
     }
 
     fn entry(&self, cluster: &ClusterName) -> Result<HistoryEntry, GitError> {

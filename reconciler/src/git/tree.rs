@@ -61,8 +61,13 @@ pub(super) struct Entry {
 impl Entry {
     /// The order in which git keeps entries: by bytes, a folder as if its name ended in `/`.
     pub(super) fn order(&self, other: &Self) -> Ordering {
+        let shared = self.name.len().min(other.name.len());
+        let (left, left_rest) = self.name.split_at_checked(shared).unwrap_or_default();
+        let (right, right_rest) = other.name.split_at_checked(shared).unwrap_or_default();
         let tail = |entry: &Self| (entry.mode == Mode::Folder).then_some(b'/');
-        self.name.iter().copied().chain(tail(self)).cmp(other.name.iter().copied().chain(tail(other)))
+        left.cmp(right).then_with(|| {
+            left_rest.iter().copied().chain(tail(self)).cmp(right_rest.iter().copied().chain(tail(other)))
+        })
     }
 }
 
@@ -91,6 +96,37 @@ impl Tree {
             self.entries.binary_search_by(|entry| entry.order(&wanted)).ok()
         };
         place(Mode::Folder).or_else(|| place(Mode::File)).and_then(|at| self.entries.get(at))
+    }
+
+    /// The names under which this tree and another one hold different things, in order; none where they cannot be told, since one of the trees is
+    /// not in git's order.
+    pub(super) fn differing(&self, other: &Self) -> Option<Vec<Vec<u8>>> {
+        if !self.sorted || !other.sorted {
+            return None;
+        }
+        let (mut names, mut left, mut right) = (Vec::new(), self.entries.as_slice(), other.entries.as_slice());
+        loop {
+            let order = match (left.first(), right.first()) {
+                (None, None) => break,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(one), Some(two)) => one.order(two),
+            };
+            let (one, two) = (left.split_first(), right.split_first());
+            if order != Ordering::Equal || one.map(|(entry, _)| entry) != two.map(|(entry, _)| entry) {
+                let differs = if order == Ordering::Greater { two } else { one };
+                names.extend(differs.map(|(entry, _)| entry.name.clone()));
+            }
+            if order != Ordering::Greater {
+                left = one.map_or(&[], |(_, rest)| rest);
+            }
+            if order != Ordering::Less {
+                right = two.map_or(&[], |(_, rest)| rest);
+            }
+        }
+        names.sort();
+        names.dedup();
+        Some(names)
     }
 
     /// About how much memory it takes, in bytes.
@@ -187,5 +223,19 @@ mod tests {
         for bad in [&b"100600 a\0"[..], b"100644 \x000123456789012345678901", b"100644 a/b\x0001234567890123456789"] {
             assert!(parse_tree(bad).is_none());
         }
+    }
+    #[test]
+    fn trees_differ_where_a_name_is_another_thing_or_missing() {
+        let (folder, file) = (entry(Mode::Folder, b"a"), entry(Mode::File, b"a"));
+        let changed = Entry { id: Oid::ZERO_SHA1, ..entry(Mode::File, b"a-b") };
+        let before = Tree::new(vec![file.clone(), entry(Mode::File, b"a-b"), folder.clone(), entry(Mode::File, b"c")]);
+        let after = Tree::new(vec![changed, folder.clone(), entry(Mode::File, b"c"), entry(Mode::Executable, b"d")]);
+        let names = |names: &[&str]| Some(names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>());
+        let expected = names(&["a", "a-b", "d"]);
+        assert_eq!((before.differing(&after), after.differing(&before)), (expected.clone(), expected));
+        assert_eq!(after.differing(&after), names(&[]));
+        assert_eq!(Tree::new(Vec::new()).differing(&after), names(&["a", "a-b", "c", "d"]));
+        // Where git's order is not kept, anything may be anywhere.
+        assert_eq!(Tree::new(vec![folder, file]).differing(&after), None);
     }
 }

@@ -1,5 +1,7 @@
 //! Stage commits, foreign changes and lineages.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::git::{DeployLayout, HistoryEntry};
 
@@ -121,4 +123,48 @@ fn the_deploy_path_layout_has_the_same_history() {
     };
     let (newest, foreign) = repository.stage_commit(&head, &layout, &"a".parse().unwrap()).unwrap();
     assert_eq!((newest.is_some(), foreign.len()), (true, 0));
+}
+
+/// What git itself says of a directory's history, newest first.
+fn said_by_git(sandbox: &Sandbox, cluster: &str) -> Vec<String> {
+    let said = sandbox.git(&["log", "--format=%H", "deploy", "--", &format!("clusters/{cluster}/")]);
+    said.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_histories_of_many_clusters_are_those_that_git_tells() {
+    let sandbox = Sandbox::empty();
+    let repository = sandbox.open();
+    let clusters: Vec<String> = (0..40).map(|number| format!("cluster-{number}")).collect();
+    let (mut head, mut folders, mut files) = (None, BTreeSet::new(), BTreeSet::new());
+    for round in 0..4 {
+        for (number, cluster) in clusters.iter().enumerate() {
+            let (file, text) = (format!("clusters/{cluster}"), format!("{round}"));
+            let (path, elsewhere) = (format!("{file}/bundle/x"), format!("flux/{cluster}/x"));
+            let is_there = folders.contains(cluster);
+            // Some commits concern no cluster, some take a directory away or put a file where there is none, and some bring it back.
+            let edits: Vec<(&str, Option<&str>)> = match (round + number) % 5 {
+                0 => vec![(&elsewhere, Some(&text))],
+                1 if is_there => vec![(&path, None)],
+                _ if files.contains(cluster) => vec![(&file, None)],
+                2 if !is_there => vec![(&file, Some("no directory"))],
+                _ => vec![(&path, Some(&text))],
+            };
+            for (changed, text) in &edits {
+                let paths = if *changed == file { &mut files } else { &mut folders };
+                match text {
+                    Some(_) if *changed != elsewhere => drop(paths.insert(cluster)),
+                    None => drop(paths.remove(cluster)),
+                    Some(_) => {}
+                }
+            }
+            head = Some(stage(&repository, cluster, &format!("cilium@v{round}.0.0"), &edits));
+        }
+    }
+    assert!(!files.is_empty() && folders.len() > 10 && folders.len() < clusters.len());
+    for cluster in &clusters {
+        let history = repository.history(head.as_ref().unwrap(), &layout(), &cluster.parse().unwrap(), 10).unwrap();
+        let found: Vec<String> = history.iter().map(|entry| entry.commit.to_string()).collect();
+        assert_eq!(found, said_by_git(&sandbox, cluster), "{cluster}");
+    }
 }
