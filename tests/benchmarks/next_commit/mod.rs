@@ -1,4 +1,4 @@
-//! P9: what the last gate waits for comes true in the cluster, and the next stage's commit is on the fleet repository.
+//! P9: what the last gate waits for comes true in the last of 1,000 clusters, and the next stage's commit is on the fleet repository.
 //!
 //! The program, the API server, git and the controllers of workloads are real; Pods are said to run by a fake kubelet. This benchmark does what
 //! Flux would do: it writes into the status of Flux's objects that a commit was applied. From the answer to the last such write, or from when
@@ -15,11 +15,13 @@ mod workload;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use tests::servers::settled::CLUSTER;
 use tests::servers::{Process, Programs, kustomization};
 
 use self::peer::Script;
 use self::scene::{Scene, policy};
 use crate::Environment;
+use crate::corpus;
 use crate::measure::Sample;
 use crate::report::{Report, line};
 
@@ -41,7 +43,10 @@ const QUIET: Duration = Duration::from_millis(700);
 pub fn run(environment: &Environment) -> anyhow::Result<Report> {
     let trials = environment.rounds * TRIALS;
     let mut report = Report {
-        work: format!("{trials} times: the last thing a gate waits for comes true, the next stage is committed"),
+        work: format!(
+            "{trials} times: the last thing a gate waits for comes true in the last of {} clusters, the next stage is committed",
+            corpus::CLUSTERS
+        ),
         ..Report::default()
     };
     let programs = match Programs::find(&["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"]) {
@@ -230,12 +235,12 @@ impl Scene {
         self.available(stage, true).await
     }
 
-    /// A person changes the overlays of every component.
+    /// A person changes the overlays of every component of the management cluster.
     fn push(&self, text: &str) -> anyhow::Result<()> {
         let overlay = format!(
             "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\ncommonAnnotations: {{example.com/trial: {text:?}}}\n"
         );
-        let paths = COMPONENTS.map(|component| format!("overlays/{component}/kustomization.yaml"));
+        let paths = COMPONENTS.map(|component| format!("clusters/{CLUSTER}/overlays/{component}/kustomization.yaml"));
         let files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), overlay.as_str())).collect();
         self.cluster.repository.push(text, &files).map(drop)
     }

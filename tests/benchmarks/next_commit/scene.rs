@@ -1,12 +1,15 @@
-//! A management cluster in which everything is as the deploy branch says, and the program beside it.
+//! A management cluster in which everything is as the deploy branch says, the last of a fleet that is not done, and the program beside it.
 
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::Context as _;
 use tempfile::TempDir;
-use tests::servers::{DemoCluster, GitServer, Programs};
+use tests::servers::{DemoCluster, GitServer, Programs, demo_fleet};
 
 use super::PROGRAM_VERB;
+use crate::corpus;
+use crate::fleet::name;
 use crate::measure::run as command;
 
 /// Who the controller is to the API server.
@@ -33,7 +36,10 @@ impl Scene {
         };
         let memory = Path::new(MEMORY);
         let state = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }?;
-        let files = [("stepgate.yaml", &*policy(false))];
+        let policy = policy(false);
+        let others = other_clusters(&folder.join("others"))?;
+        let others = others.iter().map(|(path, text)| (path.as_str(), text.as_str()));
+        let files: Vec<(&str, &str)> = others.chain([("stepgate.yaml", policy.as_str())]).collect();
         let cluster = DemoCluster::start(programs, folder, state.path(), &files, stepgate).await?;
         // Anonymous pushes over HTTP.
         command(&cluster.repository.bare(), "git", &["config", "http.receivepack", "true"])?;
@@ -64,6 +70,17 @@ impl Scene {
         }
         Ok(found)
     }
+}
+
+/// The specifications of the clusters that are done already, so that the management cluster is the last of the fleet.
+fn other_clusters(folder: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    std::fs::create_dir_all(folder)?;
+    let fleet = demo_fleet(folder)?;
+    let template = fleet.get("clusters/team-a/cluster.yaml").context("the demo has team-a")?;
+    let numbers = 1..corpus::CLUSTERS;
+    Ok(numbers
+        .map(|number| (format!("clusters/{0}/cluster.yaml", name(number)), template.replace("team-a", &name(number))))
+        .collect())
 }
 
 /// The policy of the fleet.
