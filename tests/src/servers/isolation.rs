@@ -132,7 +132,9 @@ mod tests {
             // A time of its own for each run, which no other process sleeps for.
             let mark = format!("86400.{}{}", std::process::id(), jiff::Timestamp::now().subsec_nanosecond());
             let panics = folder.path().join(end);
-            let mut test = Command::new(std::env::current_exe().unwrap());
+            // Who runs tests in the background of a shell has them ignore Ctrl-C, and with them all that they start.
+            let mut test = Command::new("env");
+            test.arg("--default-signal=INT").arg(std::env::current_exe().unwrap());
             test.args(["--exact", name, "--nocapture"]).env(MARK, &mark).env(PANICS, &panics);
             // Ctrl-C goes to all processes of a terminal's foreground: to a group.
             let mut test = test.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
