@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use smol_str::SmolStr;
 
 /// A text that is no valid identifier of its type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,7 +24,7 @@ macro_rules! identifier {
         $(#[$documentation])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        pub struct $name(SmolStr);
 
         impl $name {
             /// The text, as it is written in git, logs and metrics.
@@ -38,7 +39,7 @@ macro_rules! identifier {
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 let read: fn(&str) -> Option<String> = $read;
-                read(text).map(Self).ok_or_else(|| InvalidIdentifier { what: $what, text: text.to_owned(), expected: $expected })
+                read(text).map(|text| Self(text.into())).ok_or_else(|| InvalidIdentifier { what: $what, text: text.to_owned(), expected: $expected })
             }
         }
 
@@ -52,7 +53,7 @@ macro_rules! identifier {
 
         impl From<$name> for String {
             fn from(value: $name) -> Self {
-                value.0
+                value.0.into()
             }
         }
 
@@ -110,14 +111,14 @@ identifier!(
 impl TreeDigest {
     /// The digest of `parts`, each preceded by its length, so that no two lists of parts have the same input.
     pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        Self(hash(parts))
+        Self(hash(parts).into())
     }
 }
 
 impl PlanDigest {
     /// The digest of `parts`, each preceded by its length, so that no two lists of parts have the same input.
     pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        Self(hash(parts))
+        Self(hash(parts).into())
     }
 
     /// The name of the rollout that carries out this plan.

@@ -1,5 +1,6 @@
 //! The deploy branch as decisions see it: the commits since the running rollout began, and who else wrote there.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +9,7 @@ use overlays::Remembered;
 use rollout::{ClusterName, CommitId, DeployCommit, DeployHead, ForeignChange, Landing, Ledger, StageTrailer};
 
 use super::directory::{ClusterDirectory, LedgerState, tree_digest};
-use crate::git::{DeployLayout, GitError, HistoryEntry, Repository, StageTrailers};
+use crate::git::{Chain, DeployLayout, GitError, HistoryEntry, Repository, StageTrailers};
 
 /// How far back a cluster's directory is followed before its rollout counts as lost.
 const LONGEST_ROLLOUT: usize = 500;
@@ -24,7 +25,11 @@ pub struct ClusterHistory {
 
 /// Histories of directories that were read before.
 #[derive(Debug)]
-pub struct Histories(Mutex<Remembered<ClusterName, ReadHistory>>);
+pub struct Histories {
+    read: Mutex<Remembered<ClusterName, ReadHistory>>,
+    /// The deploy branch, once for all clusters.
+    chain: Mutex<Arc<Chain>>,
+}
 
 /// The history of a directory, where it was read and at which head.
 #[derive(Clone, Debug)]
@@ -36,11 +41,20 @@ struct ReadHistory {
 
 impl Default for Histories {
     fn default() -> Self {
-        Self(Mutex::new(Remembered::new(64 << 20)))
+        Self { read: Mutex::new(Remembered::new(64 << 20)), chain: Mutex::default() }
     }
 }
 
 impl Histories {
+    /// The deploy branch back to its last merge.
+    fn chain(&self, repository: &Repository, head: &CommitId) -> Result<Arc<Chain>, GitError> {
+        let mut chain = self.chain.lock().unwrap_or_else(PoisonError::into_inner);
+        if chain.head() != Some(head) {
+            repository.extend(&mut chain, head)?;
+        }
+        Ok(Arc::clone(&chain))
+    }
+
     /// The commits that changed the directory of `cluster`, newest first. Only those since the last call are read.
     fn read(
         &self,
@@ -49,7 +63,7 @@ impl Histories {
         cluster: &ClusterName,
         head: &CommitId,
     ) -> Result<Arc<[HistoryEntry]>, GitError> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(cluster);
+        let known = self.read.lock().unwrap_or_else(PoisonError::into_inner).get(cluster);
         let known = known.filter(|known| known.layout == *layout);
         if let Some(known) = known.as_ref().filter(|known| known.head == *head) {
             return Ok(Arc::clone(&known.entries));
@@ -62,7 +76,7 @@ impl Histories {
         let entries: Arc<[HistoryEntry]> = entries.into();
         let read = ReadHistory { head: head.clone(), layout: layout.clone(), entries: Arc::clone(&entries) };
         let bytes = 256 + entries.len() * 512;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster.clone(), read, bytes);
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster.clone(), read, bytes);
         Ok(entries)
     }
 }
@@ -153,7 +167,11 @@ pub fn history(
     let known: BTreeMap<&CommitId, &HistoryEntry> = history.iter().map(|entry| (&entry.commit, entry)).collect();
     let mut committed_at = first.committed_at;
     let mut commits = Vec::new();
-    let lineage = repository.lineage(&first.commit, head)?;
+    let chain = histories.chain(repository, head)?;
+    let lineage = match chain.since(&first.commit) {
+        Some(since) => Cow::Borrowed(since),
+        None => Cow::Owned(repository.lineage(&first.commit, head)?),
+    };
     for (place, id) in lineage.iter().enumerate() {
         let entry = known.get(id);
         let (landing, landed_at) = match entry.zip(ledger).filter(|(entry, _)| belongs(entry)) {

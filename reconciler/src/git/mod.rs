@@ -18,6 +18,7 @@
 //! ```
 
 mod bases;
+mod chain;
 mod commit;
 mod commit_fields;
 mod deflate;
@@ -50,6 +51,7 @@ mod trailer;
 mod tree;
 
 pub use bases::GitBases;
+pub use chain::Chain;
 pub use commit::{CommitDraft, CommitMessage, CommitOutcome};
 pub use difference::{ChangedFile, Difference};
 pub use error::GitError;

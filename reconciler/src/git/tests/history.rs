@@ -1,9 +1,10 @@
 //! Stage commits, foreign changes and lineages.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::*;
-use crate::git::{DeployLayout, HistoryEntry};
+use crate::git::{Chain, DeployLayout, HistoryEntry};
 
 fn layout() -> DeployLayout {
     DeployLayout { branch: branch("deploy"), prefix: None }
@@ -123,6 +124,51 @@ fn the_deploy_path_layout_has_the_same_history() {
     };
     let (newest, foreign) = repository.stage_commit(&head, &layout, &"a".parse().unwrap()).unwrap();
     assert_eq!((newest.is_some(), foreign.len()), (true, 0));
+}
+
+#[test]
+fn a_chain_tells_the_lineages_back_to_the_last_merge_and_grows_with_its_branch() {
+    let sandbox = Sandbox::empty();
+    let repository = sandbox.open();
+    let number = |number: i32| number.to_string();
+    let stage = |text: &str| stage(&repository, "a", "cilium", &[("clusters/a/x", Some(text))]);
+    let first: Vec<CommitId> = (0..3).map(|at| stage(&number(at))).collect();
+    let mut chain = Arc::<Chain>::default();
+    assert_eq!((chain.head(), chain.since(&first[0])), (None, None));
+    repository.extend(&mut chain, &first[2]).unwrap();
+    assert_eq!(chain.since(&first[0]), Some(first.as_slice()));
+
+    let side = sandbox.import("side", Some(first[1].as_str()), &[("y", "1")], "Beside");
+    let mut merge = draft(Some(&first[2]), &[("y", Some("1"))]);
+    merge.merges = Some(side.clone());
+    let merge = commit(&repository, &merge);
+    assert_eq!(repository.push(&branch("deploy"), &merge, Some(&first[2])).unwrap(), PushOutcome::Pushed);
+    let later: Vec<CommitId> = [merge].into_iter().chain((3..6).map(|at| stage(&number(at)))).collect();
+    // At once, and by one commit after the other.
+    let mut fresh = Arc::<Chain>::default();
+    repository.extend(&mut fresh, &later[3]).unwrap();
+    for head in &later {
+        repository.extend(&mut chain, head).unwrap();
+        assert_eq!(chain.head(), Some(head));
+    }
+    for chain in [&chain, &fresh] {
+        for commit in &later {
+            assert_eq!(chain.since(commit).unwrap(), repository.lineage(commit, &later[3]).unwrap());
+        }
+        // What is before the merge may be contained in what came from its other side.
+        assert!([&first[0], &first[2], &side].into_iter().all(|commit| chain.since(commit).is_none()));
+    }
+
+    // Of a branch that was rewritten it holds what is there still.
+    let other = sandbox.import("deploy", Some(later[1].as_str()), &[("z", "1")], "Instead");
+    repository.extend(&mut chain, &other).unwrap();
+    assert_eq!(chain.since(&later[1]), Some([later[1].clone(), other.clone()].as_slice()));
+    assert_eq!((chain.since(&later[2]), chain.head()), (None, Some(&other)));
+    repository.extend(&mut chain, &later[0]).unwrap();
+    assert_eq!(chain.since(&later[0]), Some(std::slice::from_ref(&later[0])));
+    let unknown: CommitId = "1".repeat(40).parse().unwrap();
+    assert!(repository.extend(&mut chain, &unknown).is_err());
+    assert_eq!(chain.head(), Some(&later[0]));
 }
 
 /// What git itself says of a directory's history, newest first.
