@@ -70,16 +70,13 @@ impl ClusterDirectory {
 
     /// The ledger; none where there is none or it cannot be read.
     pub fn ledger(&self) -> Option<&Ledger> {
-        match &self.ledger {
-            LedgerState::Read(ledger) => Some(ledger),
-            LedgerState::Absent | LedgerState::Unreadable(_) => None,
-        }
+        self.shared_ledger().map(Arc::as_ref)
     }
 
-    /// The same, shared.
-    pub fn shared_ledger(&self) -> Option<Arc<Ledger>> {
+    /// The same, to be kept.
+    pub fn shared_ledger(&self) -> Option<&Arc<Ledger>> {
         match &self.ledger {
-            LedgerState::Read(ledger) => Some(Arc::clone(ledger)),
+            LedgerState::Read(ledger) => Some(ledger),
             LedgerState::Absent | LedgerState::Unreadable(_) => None,
         }
     }

@@ -97,7 +97,7 @@ fn world(
     World {
         plan: view.plan.clone(),
         running: view.running.as_ref().map(|(plan, _)| plan.clone()),
-        ledger: view.directory.shared_ledger(),
+        ledger: view.directory.shared_ledger().cloned(),
         deploy: view.head.clone(),
         observation: memory.readings.observation().cloned(),
         rest: memory.readings.rest().cloned(),
