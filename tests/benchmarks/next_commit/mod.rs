@@ -100,6 +100,7 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
             report.compare("the script has committed once each time", script.commits()? == peer.len());
             report.row("a Deployment is available last, `kubectl wait` and git", samples(&peer));
         }
+        report.compare("every cluster is done in the end", scene.done()? == corpus::CLUSTERS);
         anyhow::Ok(())
     })?;
     report.notes.push("processor time is not measured here; Kargo and Flux look every 10 to 30 s".to_owned());

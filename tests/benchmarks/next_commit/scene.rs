@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
 use tempfile::TempDir;
 use tests::servers::{DemoCluster, GitServer, Programs, demo_fleet};
 
@@ -55,6 +56,16 @@ impl Scene {
             command.env("STEPGATE_REPO", self.git.url(self.cluster.repository.served().1));
         }
         Ok(command)
+    }
+
+    /// Clusters of which Stepgate says that they are done.
+    pub(super) fn done(&self) -> anyhow::Result<usize> {
+        let output = self.stepgate(false, &["status", "--output", "json"])?.output()?;
+        ensure!(output.status.success(), "stepgate status: {}", String::from_utf8_lossy(&output.stderr));
+        let status: Value = serde_json::from_slice(&output.stdout)?;
+        let clusters = status.get("clusters").and_then(Value::as_array).context("a status without clusters")?;
+        let is_done = |cluster: &&Value| cluster.get("state").and_then(Value::as_str) == Some("done");
+        Ok(clusters.iter().filter(is_done).count())
     }
 
     /// Requests of the controller so far.
