@@ -82,13 +82,22 @@ impl State {
                 ready(ConditionStatus::False, "GitOperationFailed", message, self.flux.source.generation);
             return;
         }
-        self.take_head();
+        let new = self.head().filter(|head| self.flux.source.artifact_revision.as_ref() != Some(&head.id));
+        let Some(new) = new else { return self.take_head() };
+        let message = format!("building artifact: new upstream revision 'deploy@sha1:{}'", new.id);
+        self.flux.source.ready = ready(ConditionStatus::Unknown, "Progressing", message, self.flux.source.generation);
+        let stored_in = self.random.between(Duration::from_millis(100), Duration::from_millis(600));
+        self.plan_in(stored_in, Event::Stored);
     }
 
-    /// Takes the newest commit that is pushed by now as the source's artifact.
-    fn take_head(&mut self) {
-        let now = self.now;
-        let Some(head) = self.flux.branch.iter().rev().find(|pushed| pushed.at <= now).cloned() else { return };
+    /// The newest commit that is pushed by now.
+    fn head(&self) -> Option<&Pushed> {
+        self.flux.branch.iter().rev().find(|pushed| pushed.at <= self.now)
+    }
+
+    /// Takes the newest commit as the source's artifact.
+    pub(super) fn take_head(&mut self) {
+        let Some(head) = self.head().cloned() else { return };
         let message = format!("stored artifact for revision 'deploy@sha1:{}'", head.id);
         self.flux.source.ready = ready(ConditionStatus::True, "Succeeded", message, self.flux.source.generation);
         if self.flux.source.artifact_revision.as_ref() == Some(&head.id) {

@@ -163,6 +163,7 @@ impl SimulatedCluster {
 #[derive(Debug, Clone)]
 enum Event {
     Fetch,
+    Stored,
     Kustomization(usize),
     Deployment(usize),
     DeploymentPod(usize, u64),
@@ -294,6 +295,7 @@ impl State {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Fetch => self.fetch(),
+            Event::Stored => self.take_head(),
             Event::Kustomization(index) => self.reconcile_kustomization(index),
             Event::Deployment(index) => self.reconcile_deployment(index),
             Event::DeploymentPod(index, id) => self.deployment_pod(index, id),
