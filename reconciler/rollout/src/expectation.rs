@@ -186,8 +186,9 @@ pub struct ControlPlaneExpectation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeVipExpectation {
-    /// Its image.
-    pub image: String,
+    /// Its image; none where others decide which registry it comes from, so that only that it runs can be expected.
+    #[serde(default)]
+    pub image: Option<String>,
 }
 
 /// One worker group fully rolled out: every machine at the version, and the MachineDeployment says so at its own generation.

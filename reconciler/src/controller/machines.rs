@@ -9,6 +9,7 @@ use rollout::{
 };
 
 use super::expectation::cluster_api_namespace;
+use super::kube_vip;
 
 /// The API group of EKS Anywhere.
 const EKSA: &str = "anywhere.eks.amazonaws.com";
@@ -71,7 +72,7 @@ impl Specification<'_> {
             infrastructure_template: template.map(str::to_owned),
             stacked_etcd: cluster.external_etcd.is_none(),
             kubelet_versions: KubeletVersions::WhenReported,
-            kube_vip: None,
+            kube_vip: kube_vip::expectation(cluster, own),
         })
     }
 

@@ -19,6 +19,7 @@ pub mod expectation;
 pub(crate) mod gather;
 mod glance;
 mod inputs;
+pub(crate) mod kube_vip;
 mod machines;
 mod near;
 pub mod parts;

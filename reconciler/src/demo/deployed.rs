@@ -13,6 +13,10 @@ use simulator::{
 use crate::controller::directory::{ClusterDirectory, cluster_folder};
 use crate::controller::expectation::cluster_api_namespace;
 use crate::controller::gather::deployed_cluster;
+use crate::controller::kube_vip;
+
+/// What carries the address of a control plane. That a bundle brings another image, and with it other machines, is not simulated.
+const KUBE_VIP: &str = "public.ecr.aws/l0g8r8j6/kube-vip/kube-vip:v1.2.0";
 
 /// What the directory asks of the cluster.
 pub fn desired(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory) -> DesiredState {
@@ -170,7 +174,7 @@ fn machines(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory
             &cluster.kubernetes_version,
             &template(&deployed, &cluster, "controlPlaneConfiguration"),
         ),
-        kube_vip: None,
+        kube_vip: kube_vip::expectation(&cluster, None).map(|_| KUBE_VIP.to_owned()),
     });
     for group in &cluster.worker_groups {
         let Ok(group_name) = group.name.parse() else { continue };

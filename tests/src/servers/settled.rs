@@ -23,6 +23,9 @@ const NAMESPACE: &str = "eksa-system";
 /// Its nodes, named as their machines.
 pub const NODES: [&str; 5] = ["mgmt-cp-0", "mgmt-cp-1", "mgmt-cp-2", "mgmt-md-0", "mgmt-md-1"];
 
+/// Where kubelets show their static pods.
+const KUBE_SYSTEM: &str = "kube-system";
+
 const CORE: &str = "cluster.x-k8s.io/v1beta2";
 const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io/v1beta2";
 const EKSA: &str = "anywhere.eks.amazonaws.com/v1alpha1";
@@ -30,12 +33,30 @@ const EKSA: &str = "anywhere.eks.amazonaws.com/v1alpha1";
 /// EKS Anywhere's `Cluster`.
 pub const EKSA_CLUSTER: (&str, &str) = (EKSA, "Cluster");
 
-/// Writes what Cluster API would have written of a cluster that runs this version.
+/// Writes what Cluster API would have written of a cluster that runs this version, and kube-vip that carries the address of its control plane.
 ///
 /// # Errors
 /// When an object is refused.
 pub async fn create(client: &Client, version: &str) -> anyhow::Result<()> {
+    apply(client, &kube_vip()).await?;
     write(client, version, version).await
+}
+
+/// The static pods as kubelets show them, and the Lease of the one that holds the address.
+fn kube_vip() -> Vec<Value> {
+    let holders: Vec<&str> = NODES.into_iter().filter(|name| is_of_control_plane(name)).collect();
+    let containers = json!([{"name": "kube-vip", "image": "public.ecr.aws/l0g8r8j6/kube-vip/kube-vip:v1.2.0"}]);
+    let pods = holders.iter().map(|node| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("kube-vip-{node}"), "namespace": KUBE_SYSTEM,
+            "annotations": {"kubernetes.io/config.mirror": "0"}}, "spec": {"nodeName": node, "containers": containers}})
+    });
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "plndr-cp-lock", "namespace": KUBE_SYSTEM},
+        "spec": {"holderIdentity": holders.last(), "leaseDurationSeconds": 15}});
+    pods.chain([lease]).collect()
+}
+
+fn is_of_control_plane(machine: &str) -> bool {
+    machine.starts_with("mgmt-cp")
 }
 
 /// Writes them with the versions of the control plane and of the workers.
@@ -71,7 +92,7 @@ async fn write(client: &Client, version: &str, of_workers: &str) -> anyhow::Resu
     apply(client, &owners).await?;
     let mut machines = Vec::new();
     for name in NODES {
-        let is_control_plane = name.starts_with("mgmt-cp");
+        let is_control_plane = is_of_control_plane(name);
         let version = if is_control_plane { version } else { of_workers };
         let (labels, owner) = if is_control_plane {
             (json!({"cluster.x-k8s.io/control-plane": ""}), ((CONTROL_PLANE, "KubeadmControlPlane"), CLUSTER))
@@ -227,7 +248,7 @@ async fn roll(client: &Client, cluster: &DynamicObject) -> anyhow::Result<()> {
     write(client, &full(wanted), &full(of_workers)).await?;
     // Last, since this is what is looked at.
     for name in NODES {
-        let minor = if name.starts_with("mgmt-cp") { wanted } else { of_workers };
+        let minor = if is_of_control_plane(name) { wanted } else { of_workers };
         let status = json!({"status": {"nodeInfo": {"kubeletVersion": full(minor)}}});
         nodes.patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await?;
     }

@@ -213,6 +213,11 @@ fn check_machines(
     findings.fact(subject, format!("{seen} machines at {} on healthy nodes", expectation.version));
 }
 
+/// The name of a node or host without its domain: whoever holds the address may say its host's name in either form.
+fn host(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(host, _)| host)
+}
+
 /// kube-vip runs with its image on every control-plane node, and one of them holds the address.
 fn check_kube_vip(
     kube_vip: &KubeVipExpectation,
@@ -236,11 +241,13 @@ fn check_kube_vip(
         if !pod.ready {
             findings.wait(Reason::on(&subject, "not ready").field("status.conditions[Ready]").help(&help));
         }
-        workload::check_running(&subject, std::slice::from_ref(&kube_vip.image), &pod.running, 1, &help, findings);
+        workload::check_running(&subject, kube_vip.image.as_slice(), &pod.running, 1, &help, findings);
     }
     let help = "kubectl get lease plndr-cp-lock -n kube-system -o yaml";
     match observation.virtual_address.as_ref().and_then(|address| address.holder.as_deref()) {
-        Some(holder) if nodes.contains(&holder) => findings.fact("virtual address", format!("held by {holder}")),
+        Some(holder) if nodes.iter().any(|node| host(node) == host(holder)) => {
+            findings.fact("virtual address", format!("held by {holder}"));
+        }
         Some(holder) => {
             let message = format!("held by {holder}, which is no control-plane node of this version");
             findings.wait(Reason::on("virtual address", message).field("spec.holderIdentity").help(help));

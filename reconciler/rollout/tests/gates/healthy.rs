@@ -386,7 +386,7 @@ pub fn expectations() -> Vec<Expectation> {
             infrastructure_template: Some("template-2".into()),
             stacked_etcd: true,
             kubelet_versions: KubeletVersions::Required,
-            kube_vip: Some(KubeVipExpectation { image: image() }),
+            kube_vip: Some(KubeVipExpectation { image: Some(image()) }),
         }),
         Expectation::Workers(WorkersExpectation {
             namespace: "eksa-system".into(),

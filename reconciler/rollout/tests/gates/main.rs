@@ -12,8 +12,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use rollout::{
-    Binding, Expectation, Gate, GateHistory, GateVerdict, Landing, Machine, Observation, Reachability, StageId,
-    StageName, StagePolicy, WebhookOutcome, WebhookProbe,
+    Binding, Expectation, Gate, GateHistory, GateVerdict, KubeVipExpectation, Landing, Machine, Observation,
+    Reachability, StageId, StageName, StagePolicy, WebhookOutcome, WebhookProbe,
 };
 
 use healthy::*;
@@ -242,6 +242,28 @@ fn a_machine_that_does_not_come_up_is_named_beside_what_its_owner_says() {
 }
 
 /// Machines have been seen settled for a second while they were not; the status of a Deployment says which generation it is of.
+#[test]
+fn a_kube_vip_whose_image_others_choose_has_to_run_on_every_node() {
+    let mut expected = expectations();
+    for expectation in &mut expected {
+        if let Expectation::ControlPlane(control_plane) = expectation {
+            control_plane.kube_vip = Some(KubeVipExpectation { image: None });
+        }
+    }
+    let mut observation = healthy();
+    observation.pods[0].running[0].digest = Some("sha256:0".into());
+    assert!(matches!(verdict(&soaked(&observation), &expected, second(0)), GateVerdict::Pass { .. }));
+    let address = observation.virtual_address.as_mut().unwrap();
+    address.holder = address.holder.take().map(|holder| format!("{holder}.example.com"));
+    assert!(matches!(verdict(&soaked(&observation), &expected, second(0)), GateVerdict::Pass { .. }));
+    observation.pods[0].ready = false;
+    let waits = reasons(&verdict(&soaked(&observation), &expected, second(0)));
+    assert!(waits.contains("kube-vip on node") && waits.contains("not ready"), "{waits}");
+    drop(observation.pods.remove(0));
+    let waits = reasons(&verdict(&soaked(&observation), &expected, second(0)));
+    assert!(waits.contains("no such pod"), "{waits}");
+}
+
 #[test]
 fn only_machines_are_read_again_no_earlier_than_a_second_later() {
     let observation = healthy();

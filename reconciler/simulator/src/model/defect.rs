@@ -131,7 +131,7 @@ fn judge_by_counts(world: &mut World) {
     let newest =
         world.plan.stages.iter().flat_map(|stage| &stage.expectations).find_map(|expectation| match expectation {
             rollout::Expectation::ControlPlane(control_plane) => {
-                control_plane.kube_vip.as_ref().map(|known| known.image.clone())
+                control_plane.kube_vip.as_ref().and_then(|known| known.image.clone())
             }
             _ => None,
         });

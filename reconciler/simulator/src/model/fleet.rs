@@ -198,7 +198,7 @@ impl ModelCluster {
                         infrastructure_template: None,
                         stacked_etcd: self.shape.etcd == Etcd::Stacked,
                         kubelet_versions: KubeletVersions::Required,
-                        kube_vip: kube_vip.map(|image| KubeVipExpectation { image }),
+                        kube_vip: kube_vip.map(|image| KubeVipExpectation { image: Some(image) }),
                     })
                 }
                 DesiredObject::Workers { group, machines } => Expectation::Workers(WorkersExpectation {

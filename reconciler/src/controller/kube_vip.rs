@@ -1,0 +1,154 @@
+//! Whether a control plane's address is carried by kube-vip, and by which image.
+
+use kustomize_rs::yaml::Node;
+use overlays::{ClusterKind, ClusterSpec, Provider};
+use rollout::KubeVipExpectation;
+
+/// Where the kubelet finds static pods.
+const MANIFESTS: &str = "/etc/kubernetes/manifests/";
+
+/// The Lease of kube-vip where nobody has given it another name (`vip_leasename`).
+const LEASE: &str = "plndr-cp-lock";
+
+/// What the gate of a control plane expects of kube-vip; none where the cluster has none, or where no Lease says which node holds the address.
+/// `control_plane` is the KubeadmControlPlane, where the deploy tree holds it.
+pub fn expectation(cluster: &ClusterSpec, control_plane: Option<&Node>) -> Option<KubeVipExpectation> {
+    match cluster.kind {
+        // EKS Anywhere's controller writes its manifest, with the bundle's image, maybe of another registry: a mirror's digest can be another.
+        ClusterKind::EksAnywhere => has_eks_anywheres(cluster).then_some(KubeVipExpectation { image: None }),
+        _ => written(control_plane?),
+    }
+}
+
+/// Providers whose template of a control plane has a kube-vip, unless the specification brings another load balancer.
+fn has_eks_anywheres(cluster: &ClusterSpec) -> bool {
+    let skipped = cluster.node.at(&["spec", "controlPlaneConfiguration", "skipLoadBalancerDeployment"]);
+    let skipped = skipped.and_then(Node::as_bool).unwrap_or_default();
+    match cluster.provider {
+        Provider::VSphere | Provider::Tinkerbell | Provider::Nutanix | Provider::Snow | Provider::CloudStack => {
+            !skipped
+        }
+        Provider::Docker | Provider::Other(_) => false,
+    }
+}
+
+/// The static pod among the files that kubeadm's configuration writes on each machine.
+fn written(control_plane: &Node) -> Option<KubeVipExpectation> {
+    let files = control_plane.at(&["spec", "kubeadmConfigSpec", "files"])?.as_sequence()?;
+    let manifests = files.iter().filter(|file| {
+        text(file, &["path"]).is_some_and(|path| path.starts_with(MANIFESTS)) && text(file, &["encoding"]).is_none()
+    });
+    let pod = manifests
+        .filter_map(|file| text(file, &["content"]))
+        .flat_map(|content| overlays::objects_of(content.as_bytes()))
+        .find(|pod| text(pod, &["kind"]) == Some("Pod") && text(pod, &["metadata", "name"]) == Some("kube-vip"))?;
+    let container = pod.at(&["spec", "containers"])?.as_sequence()?.first()?;
+    let setting = |name: &str| {
+        let variables = container.at(&["env"]).and_then(Node::as_sequence).unwrap_or_default();
+        variables.iter().find(|variable| text(variable, &["name"]) == Some(name)).and_then(|it| text(it, &["value"]))
+    };
+    let is_elected = setting("vip_leaderelection") == Some("true");
+    let is_known = setting("vip_leasename").is_none_or(|name| name == LEASE);
+    let image = text(container, &["image"]).map(str::to_owned);
+    (is_elected && is_known).then_some(KubeVipExpectation { image })
+}
+
+fn text<'a>(node: &'a Node, path: &[&str]) -> Option<&'a str> {
+    node.at(path).and_then(Node::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use overlays::MemoryFiles;
+
+    use super::*;
+
+    fn cluster(text: &str) -> ClusterSpec {
+        let file = ("clusters/prod/cluster.yaml".parse().unwrap(), text.as_bytes().to_vec());
+        let fleet = overlays::read_fleet(&[file].into_iter().collect::<MemoryFiles>());
+        fleet.clusters.into_iter().find(|cluster| cluster.name == "prod").unwrap()
+    }
+
+    #[track_caller]
+    fn check_eks_anywhere(datacenter: &str, more: &str, expected: bool) {
+        let cluster = cluster(&format!(
+            "\
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: Cluster
+metadata: {{name: prod}}
+spec:
+  kubernetesVersion: '1.34'
+  datacenterRef: {{kind: {datacenter}, name: prod}}
+  controlPlaneConfiguration: {{count: 3, {more}}}
+"
+        ));
+        let found = expectation(&cluster, None);
+        assert_eq!(found, expected.then_some(KubeVipExpectation { image: None }), "{datacenter} {more}");
+    }
+
+    #[test]
+    fn eks_anywhere_has_one_where_its_provider_needs_it_and_nobody_left_it_out() {
+        for datacenter in ["VSphereDatacenterConfig", "NutanixDatacenterConfig", "SnowDatacenterConfig"] {
+            check_eks_anywhere(datacenter, "", true);
+        }
+        check_eks_anywhere("CloudStackDatacenterConfig", "", true);
+        check_eks_anywhere("TinkerbellDatacenterConfig", "skipLoadBalancerDeployment: false", true);
+        check_eks_anywhere("TinkerbellDatacenterConfig", "skipLoadBalancerDeployment: true", false);
+        check_eks_anywhere("DockerDatacenterConfig", "", false);
+    }
+
+    const CLUSTER_API: &str = "\
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: prod, namespace: fleet}
+spec:
+  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: KubeadmControlPlane, name: prod}
+---
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: KubeadmControlPlane
+metadata: {name: prod, namespace: fleet}
+spec:
+  replicas: 3
+  version: v1.34.1
+  kubeadmConfigSpec:
+    files:
+    - {path: /etc/kubernetes/audit.yaml, content: 'kind: Policy'}
+    - path: /etc/kubernetes/manifests/kube-vip.yaml
+      content: |
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: kube-vip, namespace: kube-system}
+        spec:
+          containers:
+          - name: kube-vip
+            image: registry.example/kube-vip:v1.2.0
+            env:
+            - {name: cp_enable, value: 'true'}
+            - {name: vip_leaderelection, value: 'true'}
+";
+
+    #[track_caller]
+    fn check_cluster_api(from: &str, to: &str, image: Option<&str>) {
+        let text = CLUSTER_API.replace(from, to);
+        let objects = overlays::objects_of(text.as_bytes());
+        let expected = image.map(|image| KubeVipExpectation { image: Some(image.to_owned()) });
+        assert_eq!(expectation(&cluster(&text), objects.get(1)), expected, "{to}");
+    }
+
+    #[test]
+    fn a_control_plane_of_cluster_api_has_the_image_that_its_files_name() {
+        check_cluster_api("v1.2.0", "v1.3.0", Some("registry.example/kube-vip:v1.3.0"));
+        check_cluster_api("manifests/kube-vip.yaml", "kube-vip.yaml", None);
+        check_cluster_api("metadata: {name: kube-vip,", "metadata: {name: haproxy,", None);
+        check_cluster_api("      content: |", "      encoding: base64\n      content: |", None);
+    }
+
+    #[test]
+    fn nothing_is_expected_where_no_lease_says_who_holds_the_address() {
+        check_cluster_api("vip_leaderelection", "bgp_enable", None);
+        let named = "vip_leaderelection, value: 'true'}\n            - {name: vip_leasename, value: ";
+        let from = "vip_leaderelection, value: 'true'}";
+        check_cluster_api(from, &format!("{named}other}}"), None);
+        check_cluster_api(from, &format!("{named}plndr-cp-lock}}"), Some("registry.example/kube-vip:v1.2.0"));
+    }
+}
