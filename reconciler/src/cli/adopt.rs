@@ -1,12 +1,14 @@
 //! `stepgate adopt`: records running clusters as they are.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use overlays::ProblemCode;
 
 use super::error::CommandError;
 use super::exit::Exit;
 use super::{FleetArguments, fleet, output};
-use crate::controller::adopt::{Adoption, adopt};
+use crate::controller::adopt::{Adoption, Unrendered, adopt};
 
 /// Arguments of `stepgate adopt`.
 #[derive(Debug, Args)]
@@ -37,7 +39,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     for name in names {
         // Read anew for each: the record before moved the deploy branch.
         let reading = opened.planner.read().map_err(fleet::explain)?;
-        let line = match adopt(&opened.planner, &reading, &name, jiff::Timestamp::now(), !arguments.yes)? {
+        let adoption =
+            adopt(&opened.planner, &reading, &name, jiff::Timestamp::now(), !arguments.yes).map_err(explain)?;
+        let line = match adoption {
             Adoption::Already => format!("{name}: has a ledger already\n"),
             Adoption::Recorded { commit: Some(commit), files } => {
                 format!("{name}: recorded, {files} files, commit {commit}\n")
@@ -49,4 +53,11 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         output::print_text(&line)?;
     }
     Ok(Exit::Success)
+}
+
+/// What helps against each of the reasons, once.
+fn explain(error: anyhow::Error) -> CommandError {
+    let failures = error.downcast_ref::<Unrendered>().map(|unrendered| unrendered.failures.as_slice());
+    let hints: BTreeSet<String> = failures.into_iter().flatten().map(|(_, failure)| failure.help.clone()).collect();
+    hints.into_iter().fold(error.into(), CommandError::hint)
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rollout::{CommitId, Ledger, LedgerState, StageName};
+use rollout::{CommitId, Ledger, LedgerState, RenderFailure, StageId, StageName};
 
 use super::commit::{Signature, ledger_text};
 use super::directory::{LedgerState as DirectoryLedger, ledger_path, tree_digest};
@@ -29,6 +29,20 @@ pub enum Adoption {
     },
 }
 
+/// A cluster that cannot be recorded, since it could not be rendered in full.
+#[derive(Debug, thiserror::Error)]
+#[error("cluster {cluster} cannot be recorded while parts of it cannot be rendered{}", listed(.failures))]
+pub struct Unrendered {
+    /// The cluster.
+    pub cluster: String,
+    /// The stages whose files could not be made, and why.
+    pub failures: Vec<(StageId, RenderFailure)>,
+}
+
+fn listed(failures: &[(StageId, RenderFailure)]) -> String {
+    failures.iter().map(|(stage, failure)| format!("\n  {stage}: {}", failure.message)).collect()
+}
+
 /// Records a cluster as it is on the source branch; with `dry` only says what would be recorded.
 ///
 /// # Errors
@@ -44,16 +58,11 @@ pub fn adopt(
     if !matches!(view.directory.ledger, DirectoryLedger::Absent) {
         return Ok(Adoption::Already);
     }
-    let broken: Vec<String> = view
-        .parts
-        .iter()
-        .filter_map(|part| Some(format!("{}: {}", part.stage, part.error.as_ref()?.message)))
-        .collect();
-    anyhow::ensure!(
-        broken.is_empty(),
-        "cluster {cluster} cannot be recorded while parts of it cannot be rendered: {}",
-        broken.join("; ")
-    );
+    let failed = view.parts.iter().filter_map(|part| Some((part.stage.clone(), part.error.clone()?)));
+    let unrendered = Unrendered { cluster: cluster.to_owned(), failures: failed.collect() };
+    if !unrendered.failures.is_empty() {
+        return Err(unrendered.into());
+    }
     let tree = target_tree(&view.directory.files, &view.parts);
     let digest = tree_digest(&tree)?;
     let ledger = Ledger {

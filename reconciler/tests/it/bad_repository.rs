@@ -70,6 +70,20 @@ fn a_deleted_deploy_branch_is_told_and_not_made_anew() {
 }
 
 #[test]
+fn what_cannot_be_recorded_is_listed_by_part_with_what_helps() {
+    let fleet = Fleet::settled();
+    fleet.repository.find_reference("refs/heads/deploy").unwrap().delete().unwrap();
+    let run = stepgate(&["adopt", "mgmt", "--yes", "--repo", &fleet.place()]);
+    assert_eq!(run.code, 2, "{}", run.text());
+    let starts = |start: &str| run.stderr.lines().filter(|line| line.starts_with(start)).count();
+    for part in ["cert-manager", "capi", "eks-a", "flux"] {
+        assert_eq!(starts(&format!("  {part}: cannot render ")), 1, "{part}\n{}", run.stderr);
+    }
+    assert_eq!(starts("hint: get what bundles name with `stepgate bundle fetch"), 1, "{}", run.stderr);
+    assert_eq!(fleet.head("deploy"), None);
+}
+
+#[test]
 fn a_change_by_a_person_on_the_deploy_branch_is_reported_and_never_overwritten() {
     let fleet = Fleet::settled();
     let path = "clusters/mgmt/cert-manager/cert-manager.yaml";
