@@ -70,17 +70,12 @@ fn flux_applies_in_the_order_of_dependencies_and_names_the_revision() {
 fn a_source_is_in_progress_from_its_look_at_the_branch_until_it_has_the_artifact() {
     let mut cluster = cluster(1);
     cluster.commit(&commit(2, None, Versions { controller: 2, ..OLD }), after(1));
-    let revision = commit(2, None, OLD).id;
-    let mut states = Vec::new();
-    for tenth in 0..1500 {
-        let source = &cluster.observe_afresh(after(1) + SignedDuration::from_millis(tenth * 100)).flux.sources[0];
-        let state = (source.ready.as_ref().unwrap().status, source.artifact_revision.as_ref() == Some(&revision));
-        if states.last() != Some(&state) {
-            states.push(state);
-        }
-    }
-    use ConditionStatus::{True, Unknown};
-    assert_eq!(states, [(True, false), (Unknown, false), (True, true)]);
+    let states = rows(&mut cluster, 150, |seen| {
+        let source = &seen.flux.sources[0];
+        let has_it = source.artifact_revision == Some(commit(2, None, OLD).id);
+        format!("{:?} {has_it}", source.ready.as_ref().unwrap().status)
+    });
+    assert_eq!(states, ["True false", "Unknown false", "True true"]);
 }
 
 #[test]
