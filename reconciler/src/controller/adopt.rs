@@ -31,7 +31,7 @@ pub enum Adoption {
 
 /// A cluster that cannot be recorded, since it could not be rendered in full.
 #[derive(Debug, thiserror::Error)]
-#[error("cluster {cluster} cannot be recorded while parts of it cannot be rendered{}", listed(.failures))]
+#[error("cluster {cluster} cannot be recorded while parts of it cannot be rendered:{}", listed(.failures))]
 pub struct Unrendered {
     /// The cluster.
     pub cluster: String,
