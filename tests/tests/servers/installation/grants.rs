@@ -22,7 +22,10 @@ pub struct Grant {
 impl fmt::Display for Grant {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} {}", self.verb, self.resource)?;
-        if self.group.is_empty() { Ok(()) } else { write!(formatter, ".{}", self.group) }
+        if !self.group.is_empty() {
+            write!(formatter, ".{}", self.group)?;
+        }
+        self.name.iter().try_for_each(|name| write!(formatter, " {name}"))
     }
 }
 
