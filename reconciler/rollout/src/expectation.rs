@@ -191,6 +191,11 @@ pub struct KubeVipExpectation {
     pub image: Option<String>,
 }
 
+impl KubeVipExpectation {
+    /// The Lease in `kube-system` that says which node holds the address, where nobody has given it another name (kube-vip, `vip_leasename`).
+    pub const LEASE: &str = "plndr-cp-lock";
+}
+
 /// One worker group fully rolled out: every machine at the version, and the MachineDeployment says so at its own generation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,29 +1,38 @@
 //! Whether a control plane's address is carried by kube-vip, and by which image.
 
 use kustomize_rs::yaml::Node;
-use overlays::{ClusterKind, ClusterSpec, Provider};
+use overlays::{ClusterKind, Provider};
 use rollout::KubeVipExpectation;
+
+use super::machines::{EKSA, Specification};
 
 /// Where the kubelet finds static pods.
 const MANIFESTS: &str = "/etc/kubernetes/manifests/";
 
-/// The Lease of kube-vip where nobody has given it another name (`vip_leasename`).
-const LEASE: &str = "plndr-cp-lock";
+/// The field that leaves the load balancer out.
+const SKIPPED: &str = "skipLoadBalancerDeployment";
 
 /// What the gate of a control plane expects of kube-vip; none where the cluster has none, or where no Lease says which node holds the address.
 /// `control_plane` is the KubeadmControlPlane, where the deploy tree holds it.
-pub fn expectation(cluster: &ClusterSpec, control_plane: Option<&Node>) -> Option<KubeVipExpectation> {
-    match cluster.kind {
+pub fn expectation(specification: &Specification<'_>, control_plane: Option<&Node>) -> Option<KubeVipExpectation> {
+    match specification.cluster.kind {
         // EKS Anywhere's controller writes its manifest, with the bundle's image, maybe of another registry: a mirror's digest can be another.
-        ClusterKind::EksAnywhere => has_eks_anywheres(cluster).then_some(KubeVipExpectation { image: None }),
+        ClusterKind::EksAnywhere => is_brought(specification).then_some(KubeVipExpectation { image: None }),
         _ => written(control_plane?),
     }
 }
 
 /// Providers whose template of a control plane has a kube-vip, unless the specification brings another load balancer.
-fn has_eks_anywheres(cluster: &ClusterSpec) -> bool {
-    let skipped = cluster.node.at(&["spec", "controlPlaneConfiguration", "skipLoadBalancerDeployment"]);
-    let skipped = skipped.and_then(Node::as_bool).unwrap_or_default();
+fn is_brought(specification: &Specification<'_>) -> bool {
+    let cluster = specification.cluster;
+    let datacenter = text(&cluster.node, &["spec", "datacenterRef", "name"])
+        .and_then(|name| specification.object(EKSA, "TinkerbellDatacenterConfig", name));
+    // On bare metal the datacenter says so as well: some releases leave kube-vip out by that (aws/eks-anywhere, pull request 6990).
+    let skipped = [
+        cluster.node.at(&["spec", "controlPlaneConfiguration", SKIPPED]),
+        datacenter.and_then(|datacenter| datacenter.at(&["spec", SKIPPED])),
+    ];
+    let skipped = skipped.into_iter().flatten().any(|field| field.as_bool() == Some(true));
     match cluster.provider {
         Provider::VSphere | Provider::Tinkerbell | Provider::Nutanix | Provider::Snow | Provider::CloudStack => {
             !skipped
@@ -48,7 +57,7 @@ fn written(control_plane: &Node) -> Option<KubeVipExpectation> {
         variables.iter().find(|variable| text(variable, &["name"]) == Some(name)).and_then(|it| text(it, &["value"]))
     };
     let is_elected = setting("vip_leaderelection") == Some("true");
-    let is_known = setting("vip_leasename").is_none_or(|name| name == LEASE);
+    let is_known = setting("vip_leasename").is_none_or(|name| name == KubeVipExpectation::LEASE);
     let image = text(container, &["image"]).map(str::to_owned);
     (is_elected && is_known).then_some(KubeVipExpectation { image })
 }
@@ -59,7 +68,7 @@ fn text<'a>(node: &'a Node, path: &[&str]) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use overlays::MemoryFiles;
+    use overlays::{ClusterSpec, MemoryFiles};
 
     use super::*;
 
@@ -70,8 +79,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_eks_anywhere(datacenter: &str, more: &str, expected: bool) {
-        let cluster = cluster(&format!(
+    fn check_eks_anywhere(datacenter: &str, more: &str, of_datacenter: &str, expected: bool) {
+        let text = format!(
             "\
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
@@ -80,21 +89,29 @@ spec:
   kubernetesVersion: '1.34'
   datacenterRef: {{kind: {datacenter}, name: prod}}
   controlPlaneConfiguration: {{count: 3, {more}}}
+---
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: {datacenter}
+metadata: {{name: prod}}
+spec: {{{of_datacenter}}}
 "
-        ));
-        let found = expectation(&cluster, None);
+        );
+        let objects = overlays::objects_of(text.as_bytes());
+        let found = expectation(&Specification { cluster: &cluster(&text), objects: &objects }, None);
         assert_eq!(found, expected.then_some(KubeVipExpectation { image: None }), "{datacenter} {more}");
     }
 
     #[test]
     fn eks_anywhere_has_one_where_its_provider_needs_it_and_nobody_left_it_out() {
         for datacenter in ["VSphereDatacenterConfig", "NutanixDatacenterConfig", "SnowDatacenterConfig"] {
-            check_eks_anywhere(datacenter, "", true);
+            check_eks_anywhere(datacenter, "", "", true);
         }
-        check_eks_anywhere("CloudStackDatacenterConfig", "", true);
-        check_eks_anywhere("TinkerbellDatacenterConfig", "skipLoadBalancerDeployment: false", true);
-        check_eks_anywhere("TinkerbellDatacenterConfig", "skipLoadBalancerDeployment: true", false);
-        check_eks_anywhere("DockerDatacenterConfig", "", false);
+        check_eks_anywhere("CloudStackDatacenterConfig", "", "", true);
+        let (kept, skipped) = ("skipLoadBalancerDeployment: false", "skipLoadBalancerDeployment: true");
+        check_eks_anywhere("TinkerbellDatacenterConfig", kept, kept, true);
+        check_eks_anywhere("TinkerbellDatacenterConfig", skipped, kept, false);
+        check_eks_anywhere("TinkerbellDatacenterConfig", "", skipped, false);
+        check_eks_anywhere("DockerDatacenterConfig", "", "", false);
     }
 
     const CLUSTER_API: &str = "\
@@ -132,7 +149,8 @@ spec:
         let text = CLUSTER_API.replace(from, to);
         let objects = overlays::objects_of(text.as_bytes());
         let expected = image.map(|image| KubeVipExpectation { image: Some(image.to_owned()) });
-        assert_eq!(expectation(&cluster(&text), objects.get(1)), expected, "{to}");
+        let specification = Specification { cluster: &cluster(&text), objects: &objects };
+        assert_eq!(expectation(&specification, objects.get(1)), expected, "{to}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::expectation::cluster_api_namespace;
 use super::kube_vip;
 
 /// The API group of EKS Anywhere.
-const EKSA: &str = "anywhere.eks.amazonaws.com";
+pub(super) const EKSA: &str = "anywhere.eks.amazonaws.com";
 
 /// Ends of the kinds that EKS Anywhere's controller counts among a Cluster's children, as far as machines follow from them.
 const EKSA_CHILDREN: [&str; 6] =
@@ -72,7 +72,7 @@ impl Specification<'_> {
             infrastructure_template: template.map(str::to_owned),
             stacked_etcd: cluster.external_etcd.is_none(),
             kubelet_versions: KubeletVersions::WhenReported,
-            kube_vip: kube_vip::expectation(cluster, own),
+            kube_vip: kube_vip::expectation(self, own),
         })
     }
 
@@ -116,7 +116,8 @@ impl Specification<'_> {
         }))
     }
 
-    fn object(&self, group: &str, kind: &str, name: &str) -> Option<&Node> {
+    /// The object of this kind and name.
+    pub(super) fn object(&self, group: &str, kind: &str, name: &str) -> Option<&Node> {
         self.objects.iter().find(|node| {
             text(node, &["apiVersion"]).is_some_and(|version| version.split('/').next() == Some(group))
                 && text(node, &["kind"]) == Some(kind)

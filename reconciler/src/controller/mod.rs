@@ -20,7 +20,7 @@ pub(crate) mod gather;
 mod glance;
 mod inputs;
 pub(crate) mod kube_vip;
-mod machines;
+pub(crate) mod machines;
 mod near;
 pub mod parts;
 mod pass;

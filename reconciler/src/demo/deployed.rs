@@ -14,6 +14,7 @@ use crate::controller::directory::{ClusterDirectory, cluster_folder};
 use crate::controller::expectation::cluster_api_namespace;
 use crate::controller::gather::deployed_cluster;
 use crate::controller::kube_vip;
+use crate::controller::machines::Specification;
 
 /// What carries the address of a control plane. That a bundle brings another image, and with it other machines, is not simulated.
 const KUBE_VIP: &str = "public.ecr.aws/l0g8r8j6/kube-vip/kube-vip:v1.2.0";
@@ -167,6 +168,8 @@ fn machines(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory
         let object = format!("{name}-etcd");
         found.push(DesiredObject::Etcd(machines(object, replicas, &cluster.kubernetes_version, &template)));
     }
+    let nodes: Vec<Node> = deployed.files.values().flat_map(|bytes| overlays::objects_of(bytes)).collect();
+    let specification = Specification { cluster: &cluster, objects: &nodes };
     found.push(DesiredObject::ControlPlane {
         machines: machines(
             name.to_string(),
@@ -174,7 +177,7 @@ fn machines(name: &ClusterName, spec: &ClusterSpec, directory: &ClusterDirectory
             &cluster.kubernetes_version,
             &template(&deployed, &cluster, "controlPlaneConfiguration"),
         ),
-        kube_vip: kube_vip::expectation(&cluster, None).map(|_| KUBE_VIP.to_owned()),
+        kube_vip: kube_vip::expectation(&specification, None).map(|_| KUBE_VIP.to_owned()),
     });
     for group in &cluster.worker_groups {
         let Ok(group_name) = group.name.parse() else { continue };

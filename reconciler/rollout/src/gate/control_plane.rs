@@ -213,9 +213,10 @@ fn check_machines(
     findings.fact(subject, format!("{seen} machines at {} on healthy nodes", expectation.version));
 }
 
-/// The name of a node or host without its domain: whoever holds the address may say its host's name in either form.
-fn host(name: &str) -> &str {
-    name.split_once('.').map_or(name, |(host, _)| host)
+/// Whether both name one host: with its domain or without, since whoever holds the address says its host's name in either form.
+fn is_same_host(one: &str, other: &str) -> bool {
+    let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
+    long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// kube-vip runs with its image on every control-plane node, and one of them holds the address.
@@ -243,9 +244,9 @@ fn check_kube_vip(
         }
         workload::check_running(&subject, kube_vip.image.as_slice(), &pod.running, 1, &help, findings);
     }
-    let help = "kubectl get lease plndr-cp-lock -n kube-system -o yaml";
+    let help = format!("kubectl get lease {} -n kube-system -o yaml", KubeVipExpectation::LEASE);
     match observation.virtual_address.as_ref().and_then(|address| address.holder.as_deref()) {
-        Some(holder) if nodes.iter().any(|node| host(node) == host(holder)) => {
+        Some(holder) if nodes.iter().any(|node| is_same_host(node, holder)) => {
             findings.fact("virtual address", format!("held by {holder}"));
         }
         Some(holder) => {

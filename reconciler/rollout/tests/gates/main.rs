@@ -241,7 +241,6 @@ fn a_machine_that_does_not_come_up_is_named_beside_what_its_owner_says() {
     assert!(reasons.contains(&format!("Machine {}/{}: status.nodeRef", stuck.namespace, stuck.name)), "{reasons}");
 }
 
-/// Machines have been seen settled for a second while they were not; the status of a Deployment says which generation it is of.
 #[test]
 fn a_kube_vip_whose_image_others_choose_has_to_run_on_every_node() {
     let mut expected = expectations();
@@ -256,6 +255,13 @@ fn a_kube_vip_whose_image_others_choose_has_to_run_on_every_node() {
     let address = observation.virtual_address.as_mut().unwrap();
     address.holder = address.holder.take().map(|holder| format!("{holder}.example.com"));
     assert!(matches!(verdict(&soaked(&observation), &expected, second(0)), GateVerdict::Pass { .. }));
+    let holder = observation.virtual_address.clone();
+    for other in ["example.com", "other", "other.example.com"] {
+        observation.virtual_address.as_mut().unwrap().holder = Some(other.to_owned());
+        let waits = reasons(&verdict(&soaked(&observation), &expected, second(0)));
+        assert!(waits.contains("which is no control-plane node"), "{waits}");
+    }
+    observation.virtual_address = holder;
     observation.pods[0].ready = false;
     let waits = reasons(&verdict(&soaked(&observation), &expected, second(0)));
     assert!(waits.contains("kube-vip on node") && waits.contains("not ready"), "{waits}");
@@ -264,6 +270,7 @@ fn a_kube_vip_whose_image_others_choose_has_to_run_on_every_node() {
     assert!(waits.contains("no such pod"), "{waits}");
 }
 
+/// Machines have been seen settled for a second while they were not; the status of a Deployment says which generation it is of.
 #[test]
 fn only_machines_are_read_again_no_earlier_than_a_second_later() {
     let observation = healthy();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::core::DynamicObject;
-use rollout::Survey;
+use rollout::{KubeVipExpectation, Survey};
 
 use super::super::connection::Connection;
 use super::super::error::RequestError;
@@ -14,10 +14,9 @@ use super::reads::{Reads, lives_in_management};
 use super::{Reading, pods, several};
 use crate::cluster::objects;
 
-/// Where kube-vip runs and keeps its Lease.
+/// Where kube-vip runs, and its Lease is.
 const KUBE_SYSTEM: &str = "kube-system";
 const KUBE_VIP: &str = "kube-vip";
-const KUBE_VIP_LEASE: &str = "plndr-cp-lock";
 
 /// Up to so many definitions are asked for one by one: a list tells of every definition of the cluster.
 const SINGLY: usize = 8;
@@ -221,7 +220,7 @@ impl Reading<'_> {
             .filter(|pod| objects::is_of_application(pod, KUBE_VIP))
             .map(|pod| objects::pod(pod, KUBE_VIP))
             .collect();
-        let lease = connection.get(&LEASE.resource("v1"), Some(KUBE_SYSTEM), KUBE_VIP_LEASE).await;
+        let lease = connection.get(&LEASE.resource("v1"), Some(KUBE_SYSTEM), KubeVipExpectation::LEASE).await;
         self.observation.virtual_address = self.took(LEASE.kind, lease).as_ref().map(objects::virtual_address);
     }
 }
