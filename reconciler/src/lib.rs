@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod controller;
 pub mod demo;
 mod difference;
+mod disk;
 pub mod fetch;
 pub mod forge;
 pub mod git;

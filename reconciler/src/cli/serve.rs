@@ -16,6 +16,7 @@ use super::run::Arguments;
 use crate::cluster::kubernetes::{Connection, Holder, Lease, Projection, RolloutView, end_expired};
 use crate::controller::clock::{Clock as _, SystemClock};
 use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
+use crate::disk;
 use crate::telemetry::{Health, Metrics, router};
 use crate::watch::{Watch, WatchSettings, WebhookSecret, WebhookSettings, webhook};
 
@@ -318,12 +319,15 @@ fn report_changes(last: &Pass, pass: &Pass) {
     }
 }
 
+/// The longest secret of webhooks that is read, in bytes.
+const LONGEST_SECRET: u64 = 64 << 10;
+
 async fn start_webhooks(arguments: &Arguments, watch: &Watch) -> Result<Option<JoinHandle<()>>, CommandError> {
     let Some(address) = arguments.webhook_address else { return Ok(None) };
     let Some(file) = &arguments.webhook_secret_file else {
         return Err(CommandError::new("webhooks need a secret").hint("name its file with --webhook-secret-file"));
     };
-    let secret = std::fs::read_to_string(file)
+    let secret = disk::read_text(file, LONGEST_SECRET)
         .map_err(|error| CommandError::from(error).context(format!("reading {}", file.display())))?;
     let settings = WebhookSettings::new(WebhookSecret::new(secret.trim())?);
     let router = webhook(&settings, watch.nudge())?;

@@ -12,6 +12,7 @@ use super::app::App;
 use super::error::ForgeError;
 use super::wire::{Credential, Wire};
 use super::{Forge, GitHub, GitLab, Gitea};
+use crate::disk;
 use crate::git::RepositoryLocation;
 
 /// Longest token or key that is read, in bytes.
@@ -60,12 +61,8 @@ pub(super) fn read_token(file: &Path) -> Result<SecretString, ForgeError> {
 /// # Errors
 /// [`ForgeError::Token`].
 pub(super) fn read_secret(file: &Path) -> Result<SecretString, ForgeError> {
-    let failed = |reason: String| ForgeError::Token { file: file.to_owned(), reason };
-    let length = std::fs::metadata(file).map_err(|error| failed(error.to_string()))?.len();
-    if length > LONGEST {
-        return Err(failed(format!("it has more than {LONGEST} bytes")));
-    }
-    std::fs::read_to_string(file).map(SecretString::from).map_err(|error| failed(error.to_string()))
+    let failed = |error: std::io::Error| ForgeError::Token { file: file.to_owned(), reason: error.to_string() };
+    disk::read_text(file, LONGEST).map(SecretString::from).map_err(failed)
 }
 
 impl ForgeAccess {

@@ -5,14 +5,13 @@ mod fetch;
 mod show;
 mod verify;
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use bundles::{Bundles, Lock};
 use clap::{Args, Subcommand};
 
 use crate::cli::{CommandError, Exit};
+use crate::disk;
 
 /// Arguments of `stepgate bundle`.
 #[derive(Debug, Args)]
@@ -62,13 +61,13 @@ fn read_file(path: &Path) -> Result<Vec<u8>, CommandError> {
     let failed = |error: std::io::Error| {
         CommandError::from(error).context(format!("cannot read {place}")).hint("give the path of a manifest file")
     };
-    let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(MAXIMUM_BYTES + 1).read_to_end(&mut bytes)).map_err(failed)?;
-    if bytes.len() as u64 > MAXIMUM_BYTES {
-        let error = CommandError::new(format!("{place}:1:1: the file has more than {MAXIMUM_BYTES} bytes"));
-        return Err(error.hint("Bundles manifests have less than 1 MB; take the file anew from its release"));
+    match disk::read(path, MAXIMUM_BYTES) {
+        Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+            let error = CommandError::new(format!("{place}:1:1: the file has more than {MAXIMUM_BYTES} bytes"));
+            Err(error.hint("Bundles manifests have less than 1 MB; take the file anew from its release"))
+        }
+        read => read.map_err(failed),
     }
-    Ok(bytes)
 }
 
 fn read_bundles(path: &Path) -> Result<Bundles, CommandError> {

@@ -12,6 +12,7 @@ use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::SECRET;
 use super::request::Selection;
+use crate::disk;
 
 /// The file that is written last: a folder without it is no backup.
 const REPORT: &str = "backup.json";
@@ -151,7 +152,7 @@ fn write_file<T: serde::Serialize>(path: &Path, value: &T) -> Result<(), BackupE
 }
 
 fn read_file<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, BackupError> {
-    let bytes = fs::read(path).map_err(|source| BackupError::File { path: path.to_owned(), source })?;
+    let bytes = disk::read(path, u64::MAX).map_err(|source| BackupError::File { path: path.to_owned(), source })?;
     // The parser quotes values, and a backup holds credentials.
     serde_json::from_slice(&bytes).map_err(|error| BackupError::ReadBack {
         path: path.to_owned(),

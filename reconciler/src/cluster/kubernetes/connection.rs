@@ -1,6 +1,6 @@
 //! Connections to API servers: by kubeconfig, from inside a cluster, and to workload clusters through their Secrets.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use kube::{Client, Config};
 use super::client::client;
 use super::known::Known;
 use super::limit::RateLimit;
+use crate::disk;
 
 /// How long a single request may take, connecting included.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -83,6 +84,17 @@ impl std::fmt::Debug for Connection {
     }
 }
 
+/// The files that a kubeconfig is read from: the one named, else those of `KUBECONFIG`, else `~/.kube/config`.
+fn kubeconfigs(named: Option<&Path>) -> Vec<PathBuf> {
+    if let Some(named) = named {
+        return vec![named.to_owned()];
+    }
+    match std::env::var_os("KUBECONFIG") {
+        Some(paths) => std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect(),
+        None => std::env::home_dir().map(|home| home.join(".kube").join("config")).into_iter().collect(),
+    }
+}
+
 impl Connection {
     /// Reads the credentials. No request is made yet: whether the server answers shows at the first read.
     ///
@@ -98,6 +110,13 @@ impl Connection {
                     .as_ref()
                     .map_or_else(|| String::from("$KUBECONFIG or ~/.kube/config"), |path| path.display().to_string());
                 let failed = |reason: String| ConnectionError::Kubeconfig { place: place.clone(), reason };
+                for path in kubeconfigs(path.as_deref()) {
+                    if let Err(error) = disk::open(&path)
+                        && error.kind() != std::io::ErrorKind::NotFound
+                    {
+                        return Err(failed(format!("{}: {error}", path.display())));
+                    }
+                }
                 let kubeconfig = path.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
                 let kubeconfig = kubeconfig.map_err(|error| failed(error.to_string()))?;
                 let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };

@@ -12,6 +12,10 @@ use rollout::Observation;
 use serde_json::Value;
 
 use crate::cluster::objects::{self, Contract, OwnedPod};
+use crate::disk;
+
+/// The largest file that is read, in bytes.
+const LARGEST_FILE: u64 = 256 << 20;
 
 /// Folders deeper than this are not entered.
 const DEEPEST: usize = 16;
@@ -105,7 +109,7 @@ fn find_files(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(),
 }
 
 fn documents(path: &Path) -> Result<Vec<(usize, Value)>, DumpError> {
-    let bytes = fs::read(path).map_err(|source| DumpError::Read { path: path.to_owned(), source })?;
+    let bytes = disk::read(path, LARGEST_FILE).map_err(|source| DumpError::Read { path: path.to_owned(), source })?;
     if path.extension().is_some_and(|extension| extension == "json") {
         return json_documents(path, &bytes);
     }

@@ -8,6 +8,7 @@ use liblzma::bufread::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
 
 use super::sample::Sample;
+use crate::disk;
 
 /// First bytes of every xz stream (the xz file format, 2.1.1.1).
 const XZ_MAGIC: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0x00];
@@ -105,7 +106,7 @@ impl Samples {
     /// # Errors
     /// [`RecordingError::Open`] when the file cannot be opened, [`RecordingError::Read`] when its first bytes cannot be read.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
-        let file = File::open(path).map_err(|source| RecordingError::Open { path: path.to_owned(), source })?;
+        let file = disk::open(path).map_err(|source| RecordingError::Open { path: path.to_owned(), source })?;
         let lines =
             decompressed(file).map_err(|source| RecordingError::Read { path: path.to_owned(), line: 1, source })?;
         Ok(Self { path: path.to_owned(), lines, line: 0, samples: 0, finished: false })

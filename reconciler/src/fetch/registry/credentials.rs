@@ -1,11 +1,15 @@
 //! Credentials for registries: those of the Docker configuration.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
 use docker_credential::{CredentialRetrievalError, DockerCredential};
+
+use crate::disk;
+
+/// The largest configuration that is read, in bytes.
+const MAXIMUM_BYTES: u64 = 4 << 20;
 
 /// A Docker configuration file, read anew for every chart: people log in and out.
 #[derive(Clone, Debug)]
@@ -48,12 +52,12 @@ impl Credentials {
     /// The credential for `host`, if there is one. A helper program that the file names is asked, as Docker does.
     pub fn of(&self, host: &str) -> Result<Option<Credential>, String> {
         let Some(path) = &self.0 else { return Ok(None) };
-        let file = match File::open(path) {
-            Ok(file) => file,
+        let config = match disk::read(path, MAXIMUM_BYTES) {
+            Ok(config) => config,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
         };
-        match docker_credential::get_credential_from_reader(io::BufReader::new(file), host) {
+        match docker_credential::get_credential_from_reader(config.as_slice(), host) {
             Ok(DockerCredential::UsernamePassword(name, password)) => Ok(Some(Credential::Password { name, password })),
             Ok(DockerCredential::IdentityToken(token)) => Ok(Some(Credential::IdentityToken(token))),
             Err(CredentialRetrievalError::NoCredentialConfigured) => Ok(None),
