@@ -44,7 +44,8 @@ pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary
 pub use path::{RepoPath, RepoPathError};
 pub use policy::{
     Apply, Approval, ApproverRules, BundleSelection, DataPattern, ForgeKind, ForgePolicy, OnFailure, Policy,
-    SigningFormat, StagePolicy, Wave, Week, Window, WindowDay, commented_policy, parse_duration, read_policy,
+    SigningFormat, StagePolicy, Wave, Week, Window, WindowDay, commented_policy, is_mirror_name, parse_duration,
+    read_policy,
 };
 pub use problem::{Problem, ProblemCode, Scope, Severity};
 pub use remembered::Remembered;

@@ -23,6 +23,7 @@ pub use data::{DataPattern, DataPatternError};
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use forge::{ForgeKind, ForgePolicy};
 pub use read::read_policy;
+pub use sources::is_mirror_name;
 pub use stage::{Approval, OnFailure, StagePolicy, StageSettings};
 pub use template::commented_policy;
 pub use types::{

@@ -298,7 +298,7 @@ impl Reader<'_> {
                     policy.clusters = self.clusters(node, &environments);
                     policy.environments = environments;
                 }
-                "mirrors" => policy.mirrors = self.texts(node, "mirrors"),
+                "mirrors" => policy.mirrors = self.mirrors(node),
                 "fetch" => policy.fetch_allow = self.fetch(node),
                 "variables" => policy.variables = self.variables(node, "variables"),
                 "providerSecrets" => {

@@ -27,28 +27,49 @@ impl Reader<'_> {
     }
 
     pub(super) fn signing(&mut self, node: &Node) -> Option<Signing> {
-        let (mut format, mut key) = (SigningFormat::Ssh, None);
+        let mut format = SigningFormat::Ssh;
         for entry in self.mapping(node, "signing")? {
             match entry.key.as_str() {
                 "format" => {
                     let choices = [("ssh", SigningFormat::Ssh), ("gpg", SigningFormat::Gpg)];
                     format = self.choice(&entry.value, "signing.format", &choices).unwrap_or(format);
                 }
+                // The repository says that commits are signed; which key of a machine does that, its operator says.
                 "key" => {
-                    key = self.text(&entry.value, "signing.key");
-                    if key.as_deref().is_some_and(|key| key.contains("PRIVATE KEY")) {
-                        let hint = "name the path of the key on the machine of Stepgate".to_owned();
-                        self.problem(entry.value.span, "signing.key must not be a key itself", Some(hint));
-                        key = None;
-                    }
+                    let hint = "remove it and give Stepgate --signing-key FILE or gpg:ID (STEPGATE_SIGNING_KEY); a key itself is never in git";
+                    let message =
+                        "signing.key names a key of Stepgate's machine, and the repository does not choose that";
+                    self.problem(entry.key_span, message, Some(hint.to_owned()));
                 }
-                _ => self.unknown(entry, "signing", &["format", "key"]),
+                _ => self.unknown(entry, "signing", &["format"]),
             }
         }
-        if key.is_none() {
-            self.problem(node.span, "signing needs a key", None);
+        Some(Signing { format })
+    }
+
+    /// Names of mirrors. Which folder of a machine has that name, its operator says.
+    pub(super) fn mirrors(&mut self, node: &Node) -> Vec<String> {
+        let mut names = Vec::new();
+        for item in node.as_sequence().into_iter().flatten() {
+            let Some(text) = self.text(item, "mirrors") else { continue };
+            if is_mirror_name(&text) {
+                names.push(text);
+                continue;
+            }
+            let name = text.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_lowercase();
+            let name = if is_mirror_name(&name) { name } else { "NAME".to_owned() };
+            let hint = format!(
+                "write {name} here and give Stepgate --mirror {name}={text} (STEPGATE_MIRROR); a folder given without a name needs no entry here"
+            );
+            let message = format!(
+                "mirrors: {text:?} is no name of a mirror, and the repository does not choose folders of Stepgate's machine"
+            );
+            self.problem(item.span, message, Some(hint));
         }
-        Some(Signing { format, key: key? })
+        if node.as_sequence().is_none() && !node.is_null() {
+            self.problem(node.span, "mirrors must be a list", None);
+        }
+        names
     }
 
     pub(super) fn flux(&mut self, node: &Node, flux: &mut FluxPolicy) {
@@ -103,4 +124,10 @@ impl Reader<'_> {
         }
         allow
     }
+}
+
+/// Whether a text is the name of a mirror: small letters, digits and `-`, at most 63 of them. A path never is.
+pub fn is_mirror_name(text: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&text.len()) && text.bytes().all(inside) && !text.starts_with('-')
 }

@@ -109,10 +109,10 @@ deploy:
 #     workerOrder: [md-1, md-0]
 #     paused: true
 
-# Folders on Stepgate's machine to look manifests and charts up in by host and path of their address, and hosts (or
-# host/path) that may be asked for the others: registries of charts too, and the hosts that these send on to. Whatever comes
-# is checked against bundles.lock.
-# mirrors: [/var/lib/stepgate/mirror]
+# Mirrors to look manifests and charts up in by host and path of their address, after those that Stepgate was given without
+# a name, and hosts (or host/path) that may be asked for the others: registries of charts too, and the hosts that these send
+# on to. Whatever comes is checked against bundles.lock. Where a mirror is, Stepgate is told: --mirror central=DIR.
+# mirrors: [central]
 # fetch:
 #   allow: [anywhere-assets.eks.amazonaws.com, distro.eks.amazonaws.com, github.com/fluxcd, public.ecr.aws/eks]
 
@@ -130,13 +130,13 @@ deploy:
 #     hubble:
 #       enabled: false
 
-# Who the commits are by, and how they are signed (ssh or gpg; key is a path or a key id, never a key).
+# Who the commits are by, and by which kind of key they are signed (ssh or gpg). The key is given to Stepgate itself
+# (--signing-key), never to git.
 # author:
 #   name: Stepgate
 #   email: stepgate@localhost
 # signing:
 #   format: ssh
-#   key: /etc/stepgate/signing-key
 
 # The Flux source that watches the deploy branch.
 # flux:

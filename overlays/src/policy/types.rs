@@ -78,10 +78,8 @@ pub enum SigningFormat {
 /// How commits are signed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Signing {
-    /// The kind of key.
+    /// The kind of key. Which key it is, the operator of Stepgate says, never the repository.
     pub format: SigningFormat,
-    /// Path of an SSH key on the machine of Stepgate, or id of a GPG key. Never the key itself.
-    pub key: String,
 }
 
 /// The Flux source object that watches the deploy branch.
@@ -181,7 +179,7 @@ pub struct Policy {
     pub environments: BTreeMap<String, EnvironmentPolicy>,
     /// Single clusters by name.
     pub clusters: BTreeMap<String, ClusterPolicy>,
-    /// Folders on Stepgate's machine to look manifests and charts up in, first hit wins.
+    /// Names of mirrors to look manifests and charts up in, first hit wins. Where they are, the operator of Stepgate says.
     pub mirrors: Vec<String>,
     /// Hosts (or `host/path` prefixes) that manifests and charts may be fetched from over HTTPS: registries too, and the hosts
     /// that these send on to for tokens and blobs.

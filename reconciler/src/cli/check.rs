@@ -1,13 +1,14 @@
 //! `stepgate check`: every problem of a fleet repository, with file, line, column and what to do.
 
 use clap::Args;
-use overlays::{Problem, Scope, Severity};
+use overlays::{Problem, ProblemCode, Scope, Severity};
 use serde::Serialize;
 
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
 use super::{FleetArguments, fleet};
+use crate::controller::sources::undefined;
 
 /// Arguments of `stepgate check`.
 #[derive(Debug, Args)]
@@ -120,11 +121,17 @@ impl Report for CheckReport {
 /// Reads the repository and prints what is wrong with it.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let opened = fleet::open(&arguments.fleet)?;
+    let mirrors = &arguments.fleet.mirrors;
+    let is_defined = |name: &&String| mirrors.iter().any(|mirror| mirror.name.as_ref() == Some(*name));
+    let undefined_mirrors = opened.fleet().policy.mirrors.iter().filter(|name| !is_defined(name)).map(|name| {
+        let problem = Problem::new(ProblemCode::MissingReference, undefined(name)).severity(Severity::Warning);
+        ProblemReport::from(&problem.shown_path("stepgate.yaml"))
+    });
     let report = CheckReport {
         source: opened.source().snapshot().commit().to_string(),
         clusters: opened.fleet().clusters.iter().map(|cluster| cluster.name.clone()).collect(),
         bundles: opened.fleet().bundles.iter().map(|file| file.bundles.name.clone()).collect(),
-        problems: opened.fleet().problems.iter().map(ProblemReport::from).collect(),
+        problems: opened.fleet().problems.iter().map(ProblemReport::from).chain(undefined_mirrors).collect(),
     };
     output::print(arguments.output, &report)?;
     Ok(if opened.fleet().problems.iter().any(Problem::is_error) { Exit::Error } else { Exit::Success })

@@ -97,7 +97,8 @@ pub fn planner(arguments: &FleetArguments) -> Result<Planner, CommandError> {
     let branch = arguments.source_branch.parse()?;
     let sources = FetchSources::new(arguments.mirrors.clone()).with_private_hosts(arguments.private_hosts.clone());
     let access = ForgeAccess { credential: credential(arguments), hosts: arguments.forge_hosts.clone() };
-    Ok(Planner::new(repository, branch, Arc::new(sources)).with_forge(access))
+    let signing = arguments.signing_key.clone().unwrap_or_default();
+    Ok(Planner::new(repository, branch, Arc::new(sources)).with_forge(access).with_signing(signing))
 }
 
 fn credential(arguments: &FleetArguments) -> Option<ForgeCredential> {

@@ -45,6 +45,8 @@ pub use output::{Format, Report, Table};
 
 use crate::cluster::kubernetes::{Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT, REQUESTS_PER_SECOND};
 use crate::controller::access::{Clusters, KubernetesClusters, NoAccess};
+use crate::fetch::MirrorFolder;
+use crate::git::Signing;
 use crate::telemetry::{self, LogFormat};
 
 /// Carries Kubernetes clusters from one version to the next, stage by stage, through git.
@@ -81,9 +83,14 @@ pub struct FleetArguments {
     /// them. Without it git's own configuration, credential helpers and keys count.
     #[arg(long, env = "STEPGATE_GIT_SECRET", value_name = "DIR")]
     git_secret: Option<PathBuf>,
-    /// A folder of manifests, addressed by host and path of their URI. May be given several times: the first hit wins.
-    #[arg(long = "mirror", env = "STEPGATE_MIRROR", value_delimiter = ':', value_name = "DIR")]
-    mirrors: Vec<PathBuf>,
+    /// A folder of manifests, addressed by host and path of their URI. With a name it counts where `stepgate.yaml` has that name under
+    /// `mirrors`. May be given several times: the first hit wins.
+    #[arg(long = "mirror", env = "STEPGATE_MIRROR", value_delimiter = ':', value_name = "[NAME=]DIR")]
+    mirrors: Vec<MirrorFolder>,
+    /// The key that signs commits: the file of an SSH key, or `gpg:` and the id of a GPG key. With it every commit is signed; without it
+    /// Stepgate commits nothing where `stepgate.yaml` asks for signatures.
+    #[arg(long, env = "STEPGATE_SIGNING_KEY", value_name = "FILE|gpg:ID")]
+    signing_key: Option<Signing>,
     /// A host under `fetch.allow` that may have a loopback, link-local or private address. May be given several times.
     #[arg(long = "private-host", env = "STEPGATE_PRIVATE_HOSTS", value_delimiter = ',', value_name = "HOST")]
     private_hosts: Vec<String>,

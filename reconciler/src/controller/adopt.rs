@@ -87,7 +87,7 @@ pub fn adopt(
     if dry {
         return Ok(Adoption::Recorded { commit: None, files: tree.files.len() });
     }
-    let signature = Signature::of(&reading.fleet.policy)?;
+    let signature = Signature::of(&reading.fleet.policy, planner.signing())?;
     let files = tree.files.len();
     let mut edits: BTreeMap<_, _> = tree.files.into_iter().map(|(path, bytes)| (path, Some(bytes))).collect();
     edits.insert(ledger_path(&view.name)?, Some(Arc::clone(&ledger_text(&ledger)?)));

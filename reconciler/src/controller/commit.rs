@@ -10,7 +10,7 @@ use rollout::{ClusterName, Ledger, LedgerCommit, StageCommit, StageName};
 use super::directory::{ClusterDirectory, ledger_path, tree_digest};
 use super::parts::Part;
 use super::proposal::body_path;
-use crate::git::{CommitDraft, CommitMessage, GitError, Identity, Signing, StageTrailers};
+use crate::git::{CommitDraft, CommitMessage, GitError, Identity, IdentityError, Signing, StageTrailers};
 
 /// Why a decided commit is not made: the world is not the one it was decided on. It is planned again.
 #[derive(Debug, thiserror::Error)]
@@ -40,21 +40,47 @@ pub struct Signature {
     pub prefix: Option<RepoPath>,
 }
 
+/// Why nothing can be committed under a policy.
+#[derive(Debug, thiserror::Error)]
+pub enum SignatureError {
+    /// Name or address cannot be written into a commit.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The policy asks for signatures that the operator's key does not give.
+    #[error(
+        "stepgate.yaml asks for commits that are signed by a key of the format {wanted}, and {given}; give --signing-key {example} (STEPGATE_SIGNING_KEY)"
+    )]
+    Key {
+        /// The format that is wanted.
+        wanted: &'static str,
+        /// What is given instead.
+        given: &'static str,
+        /// How such a key is given.
+        example: &'static str,
+    },
+}
+
 impl Signature {
-    /// As the policy says.
+    /// Who the policy says, signed by the key of whoever runs the program, where there is one.
     ///
     /// # Errors
-    /// [`crate::git::IdentityError`] when name or address cannot be written into a commit.
-    pub fn of(policy: &Policy) -> Result<Self, crate::git::IdentityError> {
+    /// [`SignatureError`] when name or address cannot be written into a commit, or the policy asks for another signature.
+    pub fn of(policy: &Policy, signing: &Signing) -> Result<Self, SignatureError> {
         let author: Identity = format!("{} <{}>", policy.author.name, policy.author.email).parse()?;
-        let signing = match &policy.signing {
-            None => Signing::None,
-            Some(signing) => match signing.format {
-                SigningFormat::Ssh => Signing::Ssh { key: signing.key.clone().into(), program: "ssh-keygen".into() },
-                SigningFormat::Gpg => Signing::OpenPgp { key: signing.key.clone(), program: "gpg".into() },
-            },
+        let given = match signing {
+            Signing::None => None,
+            Signing::Ssh { .. } => Some(SigningFormat::Ssh),
+            Signing::OpenPgp { .. } => Some(SigningFormat::Gpg),
         };
-        Ok(Self { author, signing, prefix: policy.deploy.path.clone() })
+        if let Some(wanted) = policy.signing.as_ref().map(|signing| signing.format).filter(|it| Some(*it) != given) {
+            let (wanted, example) = match wanted {
+                SigningFormat::Ssh => ("ssh", "FILE"),
+                SigningFormat::Gpg => ("gpg", "gpg:ID"),
+            };
+            let given = if given.is_none() { "Stepgate has no key" } else { "Stepgate's key has the other one" };
+            return Err(SignatureError::Key { wanted, given, example });
+        }
+        Ok(Self { author, signing: signing.clone(), prefix: policy.deploy.path.clone() })
     }
 }
 

@@ -70,7 +70,7 @@ impl Controller {
             Effect::Commit(commit) => self.commit_stage(reading, view, &commit, false, pass),
             Effect::Revert(commit) => self.commit_stage(reading, view, &commit, true, pass),
             Effect::Close(close) => {
-                let signature = Signature::of(&reading.fleet.policy)?;
+                let signature = Signature::of(&reading.fleet.policy, self.planner.signing())?;
                 let draft = commit::close_draft(&close, &view.directory, &signature, now)?;
                 let evidence = close.ledger.verified.as_ref().map(evidence_lines).unwrap_or_default();
                 let stage = StageName::Verify.into();
@@ -108,7 +108,7 @@ impl Controller {
         revert: bool,
         pass: &mut ClusterPass,
     ) -> Result<Performed, anyhow::Error> {
-        let signature = Signature::of(&reading.fleet.policy)?;
+        let signature = Signature::of(&reading.fleet.policy, self.planner.signing())?;
         let now = self.clock.now();
         let draft = if revert {
             let (restored, current) = self.restored(reading, view, commit)?;

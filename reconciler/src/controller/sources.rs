@@ -1,4 +1,7 @@
-//! Manifests and charts for a fleet: the mirrors given and those of its policy, then the network for what the policy allows.
+//! Manifests and charts for a fleet: the mirrors given, as far as its policy names those that have a name, then the network for
+//! what the policy allows.
+//!
+//! Architecture Invariant: folders of the machine come from whoever runs the program; the repository knows them by names alone.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,30 +9,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 use overlays::{Charts, FetchError, Fleet, Manifests};
 
 use super::planner::Sources;
-use crate::fetch::{AllowList, Cache, Chain, FetchOptions, Helm, HelmCharts, Mirror, Remote};
+use crate::fetch::{AllowList, Cache, Chain, FetchOptions, Helm, HelmCharts, Mirror, MirrorFolder, Remote};
 
 /// How much of what was fetched is kept in memory, in bytes.
 const REMEMBERED_BYTES: usize = 256 << 20;
 
 /// Sources made from folders and a policy. The same policy gives the same sources, with what they have cached.
 pub struct FetchSources {
-    mirrors: Vec<PathBuf>,
+    mirrors: Vec<MirrorFolder>,
     private_hosts: Vec<String>,
     made: Mutex<Option<Made>>,
 }
 
 #[derive(Clone)]
 struct Made {
-    mirrors: Vec<PathBuf>,
+    named: Vec<String>,
     allow: Vec<String>,
     manifests: Arc<dyn Manifests>,
     charts: Arc<dyn Charts>,
 }
 
 impl FetchSources {
-    /// Sources that look into these folders first.
-    pub fn new(mirrors: Vec<PathBuf>) -> Self {
-        Self { mirrors, private_hosts: Vec::new(), made: Mutex::default() }
+    /// Sources that look first into these folders: those without a name, and those whose names the policy gives.
+    pub fn new<M: Into<MirrorFolder>>(mirrors: Vec<M>) -> Self {
+        Self {
+            mirrors: mirrors.into_iter().map(Into::into).collect(),
+            private_hosts: Vec::new(),
+            made: Mutex::default(),
+        }
     }
 
     /// Lets these hosts have loopback, link-local and private addresses. Whoever runs the program says so and never the
@@ -40,36 +47,54 @@ impl FetchSources {
     }
 
     fn of(&self, fleet: &Fleet) -> Made {
-        let mirrors: Vec<PathBuf> =
-            self.mirrors.iter().cloned().chain(fleet.policy.mirrors.iter().map(PathBuf::from)).collect();
-        let allow = fleet.policy.fetch_allow.clone();
+        let (named, allow) = (&fleet.policy.mirrors, &fleet.policy.fetch_allow);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = made.as_ref().filter(|made| made.mirrors == mirrors && made.allow == allow) {
+        if let Some(made) = made.as_ref().filter(|made| made.named == *named && made.allow == *allow) {
             return made.clone();
         }
-        let new = make(mirrors, allow, self.private_hosts.clone());
+        let new = self.make(named.clone(), allow.clone());
         *made = Some(new.clone());
         new
     }
+
+    fn make(&self, named: Vec<String>, allow: Vec<String>) -> Made {
+        let unnamed = self.mirrors.iter().filter(|mirror| mirror.name.is_none());
+        let mut sources = vec![mirror(unnamed.map(|mirror| mirror.path.clone()))];
+        for name in &named {
+            let found = self.mirrors.iter().filter(|mirror| mirror.name.as_ref() == Some(name));
+            let folders: Vec<PathBuf> = found.map(|mirror| mirror.path.clone()).collect();
+            sources.push(if folders.is_empty() { unusable(undefined(name)) } else { mirror(folders) });
+        }
+        if !allow.is_empty() {
+            let allow = AllowList::new(allow.iter().cloned());
+            let options = FetchOptions { allow, private_hosts: self.private_hosts.clone(), ..FetchOptions::default() };
+            sources.push(match Remote::new(options) {
+                Ok(remote) => Box::new(remote),
+                Err(error) => unusable(error.to_string()),
+            });
+        }
+        let manifests: Arc<dyn Manifests> = Arc::new(Cache::new(Chain::new(sources), REMEMBERED_BYTES));
+        let charts: Arc<dyn Charts> = Arc::new(HelmCharts::new(Helm::find(), Arc::clone(&manifests)));
+        Made { named, allow, manifests, charts }
+    }
 }
 
-fn make(mirrors: Vec<PathBuf>, allow: Vec<String>, private_hosts: Vec<String>) -> Made {
-    let unusable = |error: String| -> Box<dyn Manifests> { Box::new(Unusable(error)) };
-    let mut sources: Vec<Box<dyn Manifests>> = vec![match Mirror::open(mirrors.iter().cloned()) {
+fn mirror(folders: impl IntoIterator<Item = PathBuf>) -> Box<dyn Manifests> {
+    match Mirror::open(folders) {
         Ok(mirror) => Box::new(mirror),
         Err(error) => unusable(error.to_string()),
-    }];
-    if !allow.is_empty() {
-        let allow = AllowList::new(allow.iter().cloned());
-        let options = FetchOptions { allow, private_hosts, ..FetchOptions::default() };
-        sources.push(match Remote::new(options) {
-            Ok(remote) => Box::new(remote),
-            Err(error) => unusable(error.to_string()),
-        });
     }
-    let manifests: Arc<dyn Manifests> = Arc::new(Cache::new(Chain::new(sources), REMEMBERED_BYTES));
-    let charts: Arc<dyn Charts> = Arc::new(HelmCharts::new(Helm::find(), Arc::clone(&manifests)));
-    Made { mirrors, allow, manifests, charts }
+}
+
+fn unusable(error: String) -> Box<dyn Manifests> {
+    Box::new(Unusable(error))
+}
+
+/// That the policy names a mirror which whoever runs the program has not defined.
+pub fn undefined(name: &str) -> String {
+    format!(
+        "stepgate.yaml names the mirror {name}, which is not defined here: give --mirror {name}=DIR (STEPGATE_MIRROR)"
+    )
 }
 
 /// A source that could not be set up: says so for whatever is asked of it.
@@ -88,5 +113,36 @@ impl Sources for FetchSources {
 
     fn charts(&self, fleet: &Fleet) -> Arc<dyn Charts> {
         self.of(fleet).charts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &std::path::Path, path: &str, text: &str) {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn a_named_mirror_is_looked_in_where_the_policy_names_it() {
+        let (plain, named) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        write(plain.path(), "example.org/a.yaml", "plain");
+        write(named.path(), "example.org/a.yaml", "named");
+        write(named.path(), "example.org/b.yaml", "named");
+        let central = MirrorFolder { name: Some("central".to_owned()), path: named.path().to_owned() };
+        let sources = FetchSources::new(vec![plain.path().to_owned().into(), central]);
+        let get = |mirrors: &[&str], file: &str| {
+            let mut fleet = Fleet::default();
+            fleet.policy.mirrors = mirrors.iter().map(|name| (*name).to_owned()).collect();
+            sources.manifests(&fleet).get(&format!("https://example.org/{file}"))
+        };
+        assert_eq!(&*get(&["central"], "a.yaml").unwrap(), b"plain");
+        assert_eq!(&*get(&["central"], "b.yaml").unwrap(), b"named");
+        assert!(matches!(get(&[], "b.yaml"), Err(FetchError::NotFound { .. })));
+        let error = get(&["other", "central"], "b.yaml").unwrap_err().to_string();
+        assert!(error.contains("--mirror other=DIR"), "{error}");
     }
 }

@@ -1,16 +1,46 @@
 //! Mirror folders: manifests and charts addressed by host and path.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::convert::Infallible;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 
-use overlays::{FetchError, Manifests};
+use overlays::{FetchError, Manifests, is_mirror_name};
 
 use super::address::MirrorPath;
+use crate::disk;
 
 /// The largest file that is read from a mirror: several times the largest manifest or chart there is.
 pub(super) const MAXIMUM_BYTES: u64 = 64 << 20;
+
+/// A mirror folder as the operator gives it: `NAME=DIR`, or `DIR` alone.
+///
+/// A folder without a name is always looked in; one with a name where `stepgate.yaml` names it under `mirrors`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorFolder {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// The folder.
+    pub path: PathBuf,
+}
+
+impl FromStr for MirrorFolder {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text.split_once('=') {
+            Some((name, path)) if is_mirror_name(name) => Self { name: Some(name.to_owned()), path: path.into() },
+            _ => Self { name: None, path: text.into() },
+        })
+    }
+}
+
+impl From<PathBuf> for MirrorFolder {
+    fn from(path: PathBuf) -> Self {
+        Self { name: None, path }
+    }
+}
 
 /// One or more folders, looked through in order; the first that has the file wins.
 ///
@@ -74,19 +104,7 @@ fn read_below(root: &Path, relative: &Path) -> io::Result<Vec<u8>> {
     if !path.starts_with(root) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "a symbolic link leads out of the mirror"));
     }
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
-    }
-    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {MAXIMUM_BYTES} bytes"));
-    if metadata.len() > MAXIMUM_BYTES {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::new();
-    // It may grow while it is read.
-    file.take(MAXIMUM_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAXIMUM_BYTES { Err(too_large()) } else { Ok(bytes) }
+    disk::read(&path, MAXIMUM_BYTES)
 }
 
 #[cfg(test)]
@@ -133,6 +151,33 @@ mod tests {
             assert!(error.to_string().contains("leads out of the mirror"), "{error}");
         }
         assert_eq!(&*mirror.get("https://example.org/b.yaml").unwrap(), b"a");
+    }
+
+    #[test]
+    fn only_what_stands_before_the_first_equals_sign_is_a_name() {
+        for (text, name, path) in [
+            ("/srv/mirror", None, "/srv/mirror"),
+            ("central=/srv/mirror", Some("central"), "/srv/mirror"),
+            ("central=a=b", Some("central"), "a=b"),
+            ("./a=b", None, "./a=b"),
+            ("/x/a=b", None, "/x/a=b"),
+            ("A=b", None, "A=b"),
+        ] {
+            let Ok(folder) = text.parse::<MirrorFolder>();
+            assert_eq!((folder.name.as_deref(), folder.path.as_path()), (name, Path::new(path)), "{text}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_plain_file_is_refused_without_waiting() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "example.org/a.yaml", "a");
+        let pipe = root.path().join("example.org/pipe.yaml");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let mirror = Mirror::open([root.path().to_owned()]).unwrap();
+        let error = mirror.get("https://example.org/pipe.yaml").unwrap_err();
+        assert!(error.to_string().contains("no plain file"), "{error}");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use helm::{HELM_VARIABLE, Helm, HelmError};
 pub use http::FetchOptions;
 pub use https::Https;
 pub use inflation::ChartInflation;
-pub use mirror::Mirror;
+pub use mirror::{Mirror, MirrorFolder};
 pub use network::{AllowList, is_public};
 pub use registry::Registry;
 pub use remote::Remote;

@@ -1,11 +1,14 @@
 //! Signatures of commits, made by the programs that people verify them with.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::process::Command;
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::error::GitError;
 use super::program::run;
+use crate::disk;
 
 /// How commits are signed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,12 +32,29 @@ pub enum Signing {
     },
 }
 
+impl FromStr for Signing {
+    type Err = Infallible;
+
+    /// `gpg:` and the id of a key, or the file of an SSH key.
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text.strip_prefix("gpg:") {
+            Some(key) => Self::OpenPgp { key: key.to_owned(), program: "gpg".into() },
+            None => Self::Ssh { key: text.into(), program: "ssh-keygen".into() },
+        })
+    }
+}
+
 impl Signing {
     /// The armoured signature of `content`; none when commits are not signed.
     pub(super) fn sign(&self, content: &[u8], timeout: Duration) -> Result<Option<String>, GitError> {
         let (mut command, shown) = match self {
             Self::None => return Ok(None),
             Self::Ssh { key, program } => {
+                // A pipe in its place would hold the program up.
+                disk::open(key).map_err(|error| GitError::Signing {
+                    program: program.display().to_string(),
+                    message: format!("cannot read the key {}: {error}", key.display()),
+                })?;
                 let mut command = Command::new(program);
                 command.args(["-Y", "sign", "-n", "git", "-f"]).arg(key);
                 (command, program.display().to_string())

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{lock_beside, read_bundles, read_file, read_lock};
 use crate::cli::{CommandError, Exit, Format, Report, Table, output};
-use crate::fetch::{AllowList, Chain, FetchOptions, Mirror, MirrorPath, Remote};
+use crate::fetch::{AllowList, Chain, FetchOptions, Mirror, MirrorFolder, MirrorPath, Remote};
 
 /// Arguments of `stepgate bundle fetch`.
 #[derive(Debug, Args)]
@@ -22,9 +22,9 @@ pub struct FetchArguments {
     /// The mirror folder to fill; made where it is missing. What lies there already is not fetched again.
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// A mirror folder to look in before the network. May be given several times: the first hit wins.
-    #[arg(long = "mirror", env = "STEPGATE_MIRROR", value_delimiter = ':', value_name = "DIR")]
-    mirrors: Vec<PathBuf>,
+    /// A mirror folder to look in before the network, whatever its name. May be given several times: the first hit wins.
+    #[arg(long = "mirror", env = "STEPGATE_MIRROR", value_delimiter = ':', value_name = "[NAME=]DIR")]
+    mirrors: Vec<MirrorFolder>,
     /// A host, or `host/path`, to fetch from over HTTPS, besides those under `fetch.allow` in the policy: hosts of manifests,
     /// registries of charts, and the hosts that these registries send on to for tokens and blobs.
     #[arg(long = "allow", value_name = "HOST")]
@@ -147,7 +147,8 @@ impl Sources {
         })?;
         let mut allow = arguments.allow.clone();
         allow.extend(allowed_by_policy(&arguments.policy)?);
-        let mut others: Vec<Box<dyn Manifests>> = vec![Box::new(Mirror::open(arguments.mirrors.iter().cloned())?)];
+        let mirrors = arguments.mirrors.iter().map(|mirror| mirror.path.clone());
+        let mut others: Vec<Box<dyn Manifests>> = vec![Box::new(Mirror::open(mirrors)?)];
         let is_offline = allow.is_empty();
         if !is_offline {
             let private_hosts = arguments.private_hosts.clone();

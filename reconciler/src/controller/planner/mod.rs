@@ -20,7 +20,7 @@ use super::inputs::SourceReading;
 use super::{deploy, people};
 use crate::cluster::DeployedObjects;
 use crate::forge::{Forge, ForgeAccess, ForgeError, Forges};
-use crate::git::{BranchName, GitError, GitSnapshot, Heads, HistoryEntry, Repository};
+use crate::git::{BranchName, GitError, GitSnapshot, Heads, HistoryEntry, Repository, Signing};
 
 /// Where manifests and charts come from, given what the policy allows.
 pub trait Sources: Send + Sync {
@@ -37,6 +37,7 @@ pub struct Planner {
     source_branch: BranchName,
     sources: Arc<dyn Sources>,
     forges: Arc<Forges>,
+    signing: Arc<Signing>,
     known: Arc<Known>,
 }
 
@@ -64,13 +65,31 @@ impl Default for Known {
 impl Planner {
     /// A planner for the fleet repository, whose intent is on `source_branch`.
     pub fn new(repository: Repository, source_branch: BranchName, sources: Arc<dyn Sources>) -> Self {
-        Self { repository, source_branch, sources, forges: Arc::default(), known: Arc::default() }
+        Self {
+            repository,
+            source_branch,
+            sources,
+            forges: Arc::default(),
+            signing: Arc::default(),
+            known: Arc::default(),
+        }
     }
 
     /// The same planner, which may ask a forge.
     #[must_use]
     pub fn with_forge(self, access: ForgeAccess) -> Self {
         Self { forges: Arc::new(Forges::new(access)), ..self }
+    }
+
+    /// The same planner, whose operator has given a key that signs commits.
+    #[must_use]
+    pub fn with_signing(self, signing: Signing) -> Self {
+        Self { signing: Arc::new(signing), ..self }
+    }
+
+    /// How commits are signed.
+    pub fn signing(&self) -> &Signing {
+        &self.signing
     }
 
     /// The forge that the policy of a reading names; none where it names none.

@@ -63,7 +63,7 @@ pub(super) fn merge(
     now: Timestamp,
 ) -> Result<CommitId, AnswerError> {
     let repository = planner.repository();
-    let signature = Signature::of(&reading.fleet.policy)?;
+    let signature = Signature::of(&reading.fleet.policy, planner.signing())?;
     let is_whole = stack.parts.len() == pieces.len();
     let merges = if is_whole {
         stack.head.clone()

@@ -84,7 +84,7 @@ impl Controller {
             Some((running, parts)) if running.digest == plan.digest => parts.as_ref(),
             _ => view.parts.as_ref(),
         };
-        let signature = Signature::of(&reading.fleet.policy)?;
+        let signature = Signature::of(&reading.fleet.policy, self.planner.signing())?;
         let mut draft = match stage_draft(&request.commit, &view.directory, parts, &signature, self.clock.now()) {
             Ok(draft) => draft,
             Err(StaleDecision::Git(error)) => return Err(error.into()),
@@ -116,7 +116,7 @@ impl Controller {
         let words: Vec<_> = stack.into_iter().flat_map(|stack| stack.words.iter().rev().filter(about)).collect();
         let words: Vec<_> = words.into_iter().map(|word| word.commit.clone()).collect();
         let clusters = layers.len();
-        let signature = Signature::of(&reading.fleet.policy)?;
+        let signature = Signature::of(&reading.fleet.policy, self.planner.signing())?;
         // What lies there already need not be made again, unless the deploy branch has moved.
         let top = build(repository, reading, &signature, reading.deploy_head(), layers, &words)?;
         let Some(top) = top.filter(|top| Some(top) != reading.deploy_head()) else { return Ok(None) };

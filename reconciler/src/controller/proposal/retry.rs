@@ -59,7 +59,7 @@ pub fn retry(
     let (_, plan, _, stage, attempt) = waiting(view).ok_or_else(|| AnswerError::NothingReverted(view.name.clone()))?;
     let done = |commit| Retried { stage: stage.clone(), attempt, commit };
     let Some(by) = by else { return Ok(done(None)) };
-    let signature = Signature::of(&reading.fleet.policy)?;
+    let signature = Signature::of(&reading.fleet.policy, planner.signing())?;
     let paragraph = retry_paragraph(&subject(view, plan, &stage), attempt, &by.to_string(), place);
     let title = format!("{}: retry {stage}", view.name);
     let body = format!("Attempt {attempt}.\n\n{paragraph}");

@@ -2,6 +2,7 @@
 
 use rollout::{ClusterName, CommitId};
 
+use crate::controller::commit::SignatureError;
 use crate::controller::planner::PlanError;
 use crate::git::{BranchName, GitError, IdentityError};
 
@@ -47,6 +48,9 @@ pub enum AnswerError {
     /// Name or address cannot be written into a commit.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// Nothing can be committed under this policy.
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
 }
 
 impl AnswerError {
@@ -68,7 +72,7 @@ impl AnswerError {
                  rules aside"
             )),
             Self::Git(error) | Self::Plan(PlanError::Git(error)) => error.hint(),
-            Self::Plan(_) | Self::Identity(_) => None,
+            Self::Plan(_) | Self::Identity(_) | Self::Signature(_) => None,
         }
     }
 }

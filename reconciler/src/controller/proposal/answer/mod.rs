@@ -106,7 +106,7 @@ pub fn answer(
         None => None,
     };
     let Some(by) = by else { return Ok(done(None, missing)) };
-    let signature = Signature::of(&reading.fleet.policy)?;
+    let signature = Signature::of(&reading.fleet.policy, planner.signing())?;
     let Some(piece) = piece.filter(|_| missing.is_empty() || overriding) else {
         let draft = word(Some(stack.head.clone()), view, &stage, &subject, by, None, now);
         let commit = write(planner, &stack.branch, &draft, &signature)?;
@@ -146,7 +146,7 @@ fn late(
     let missing = if landed.rules.take_anybody() { Vec::new() } else { verdict.lines() };
     let branch = reading.layout.branch.clone();
     let Some(by) = by else { return Ok(Approval { branch, stage, commit: None, missing }) };
-    let signature = Signature::of(&reading.fleet.policy)?;
+    let signature = Signature::of(&reading.fleet.policy, planner.signing())?;
     let reason = overriding.map(|reason| (reason, missing.as_slice()));
     let draft = word(reading.deploy_head().cloned(), view, &stage, &subject, by, reason, now);
     let commit = write(planner, &branch, &draft, &signature)?;
@@ -195,7 +195,7 @@ pub fn reject(
     let (stack, stage) = (&open.stack, open.stage());
     let done = |commit| Approval { branch: stack.branch.clone(), stage: stage.clone(), commit, missing: Vec::new() };
     let Some(by) = by else { return Ok(done(None)) };
-    let signature = Signature::of(&reading.fleet.policy)?;
+    let signature = Signature::of(&reading.fleet.policy, planner.signing())?;
     let subject = Subject { cluster: view.name.clone(), scope: open.scope.clone(), plan: open.plan.digest.clone() };
     let said = reason.replace('\n', " ");
     let title = format!("{}: reject {stage}", view.name);
