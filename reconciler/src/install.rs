@@ -3,7 +3,7 @@
 use crate::cluster::kubernetes::rollout_definition;
 
 /// The manifests, in the order in which they are applied. `${…}` stands for what differs from one installation to another.
-const MANIFESTS: [(&str, &str); 8] = [
+const MANIFESTS: [(&str, &str); 7] = [
     ("namespace.yaml", include_str!("../install/namespace.yaml")),
     ("service-account.yaml", include_str!("../install/service-account.yaml")),
     ("cluster-role.yaml", include_str!("../install/cluster-role.yaml")),
@@ -11,7 +11,6 @@ const MANIFESTS: [(&str, &str); 8] = [
     ("role.yaml", include_str!("../install/role.yaml")),
     ("bindings.yaml", include_str!("../install/bindings.yaml")),
     ("deployment.yaml", include_str!("../install/deployment.yaml")),
-    ("service.yaml", include_str!("../install/service.yaml")),
 ];
 
 /// The file of the definition of `Rollout`.
@@ -165,10 +164,10 @@ mod tests {
         let base: Vec<_> = kustomize_base(&settings()).unwrap().into_iter().map(|(_, text)| text).collect();
         let chart: Vec<_> = helm_chart(&settings()).unwrap();
         let kinds = |text: &str| text.lines().filter(|line| line.starts_with("kind: ")).count();
-        assert_eq!(kinds(&text), 12);
+        assert_eq!(kinds(&text), 11);
         // The kustomization itself; Helm makes the namespace.
-        assert_eq!(base.iter().map(|text| kinds(text)).sum::<usize>(), 12 + 1);
-        assert_eq!(chart.iter().map(|(_, text)| kinds(text)).sum::<usize>(), 12 - 1);
+        assert_eq!(base.iter().map(|text| kinds(text)).sum::<usize>(), 11 + 1);
+        assert_eq!(chart.iter().map(|(_, text)| kinds(text)).sum::<usize>(), 11 - 1);
         assert!(!text.contains("${") && base.iter().all(|text| !text.contains("${")));
         assert!(chart.iter().all(|(_, text)| !text.contains("${") && !text.contains("namespace: stepgate-system")));
         assert!(text.contains("image: \"registry.example/stepgate:v1\""));

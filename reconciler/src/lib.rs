@@ -7,6 +7,7 @@ pub mod controller;
 pub mod demo;
 mod difference;
 mod disk;
+pub mod endpoint;
 pub mod fetch;
 pub mod forge;
 pub mod git;

@@ -4,12 +4,14 @@
 //! `--yes` is given.
 
 mod adopt;
+mod announce;
 mod approve;
 mod bundle;
 mod check;
 mod completion;
 mod demo;
 mod diff;
+mod endpoints;
 mod error;
 mod exit;
 mod fleet;
@@ -62,9 +64,10 @@ pub struct Cli {
 /// Flags of every verb.
 #[derive(Clone, Debug, Args)]
 struct Global {
-    /// Which log lines are written to standard error: `error`, `warn`, `info`, `debug`, or a `tracing` filter.
-    #[arg(long, global = true, env = "STEPGATE_LOG_LEVEL", default_value = "warn", value_name = "LEVEL")]
-    log_level: String,
+    /// Which log lines are written to standard error: `error`, `warn`, `info`, `debug`, or a `tracing` filter. Left out, it is `info` for
+    /// `run`, and `warn` for all else.
+    #[arg(long, global = true, env = "STEPGATE_LOG_LEVEL", value_name = "LEVEL")]
+    log_level: Option<String>,
     /// How log lines are written.
     #[arg(long, global = true, env = "STEPGATE_LOG_FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
@@ -250,7 +253,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return if error.use_stderr() { Exit::Error.into() } else { Exit::Success.into() };
         }
     };
-    telemetry::install(&cli.global.log_level, cli.global.log_format);
+    let usual = if matches!(&cli.verb, Verb::Run(arguments) if arguments.goes_on()) { "info" } else { "warn" };
+    telemetry::install(cli.global.log_level.as_deref().unwrap_or(usual), cli.global.log_format);
     match run_verb(cli.verb) {
         Ok(exit) => exit.into(),
         Err(error) => {

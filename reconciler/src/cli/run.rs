@@ -1,19 +1,18 @@
 //! `stepgate run`: the controller.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::Args;
 use tokio::runtime::Runtime;
 
+use super::endpoints::{EndpointArguments, REVIEW_REQUESTS_PER_SECOND};
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
-use super::serve::serve;
+use super::serve::{Management, serve};
 use super::{ClusterArguments, FleetArguments, fleet};
-use crate::cluster::kubernetes::{Lease, Projection, SYSTEM_NAMESPACE};
+use crate::cluster::kubernetes::{Connection, Lease, Projection, SYSTEM_NAMESPACE};
 use crate::controller::clock::SystemClock;
 use crate::controller::{ClusterPass, Controller, Pass};
 
@@ -35,7 +34,7 @@ pub struct Arguments {
     concurrent: usize,
     /// The longest time between two passes, even if nothing moves, in seconds.
     #[arg(long, env = "STEPGATE_INTERVAL", default_value_t = 30, value_name = "SECONDS")]
-    pub(super) interval: u64,
+    interval: u64,
     /// Work only while holding a Lease in the management cluster; several processes then take turns. It saves work: without it they would do
     /// each other no harm.
     #[arg(long, env = "STEPGATE_LEADER_ELECTION")]
@@ -49,21 +48,19 @@ pub struct Arguments {
     /// What this process is called in the Lease; without it the name of the machine or pod, and the process' number.
     #[arg(long, env = "STEPGATE_IDENTITY", value_name = "NAME")]
     identity: Option<String>,
-    /// Address for push webhooks of GitHub, GitLab and Gitea, such as `127.0.0.1:9292`; none, when left out.
-    #[arg(long, env = "STEPGATE_WEBHOOK_ADDRESS", value_name = "ADDRESS")]
-    pub(super) webhook_address: Option<SocketAddr>,
-    /// File with the secret that webhooks are signed with.
-    #[arg(long, env = "STEPGATE_WEBHOOK_SECRET_FILE", value_name = "FILE", requires = "webhook_address")]
-    pub(super) webhook_secret_file: Option<PathBuf>,
-    /// Address of `/metrics`, `/healthz` and `/readyz`, or `off`. Left out, it is 127.0.0.1:8080 where nobody else has that.
-    #[arg(long, env = "STEPGATE_LISTEN", value_name = "ADDRESS|off")]
-    pub(super) listen: Option<Listen>,
+    #[command(flatten)]
+    endpoints: EndpointArguments,
     /// The form of the output of `--once`.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
 impl Arguments {
+    /// Whether the process goes on until it is told to stop.
+    pub(super) fn goes_on(&self) -> bool {
+        !self.once
+    }
+
     /// The Lease to compete for, where that is wanted. Its connection is its own: queued behind a long reading it would be lost.
     fn lease(&self) -> Result<Option<Lease>, CommandError> {
         if !self.leader_election {
@@ -75,42 +72,16 @@ impl Arguments {
         let duration = Duration::from_secs(self.lease_duration.max(1));
         Ok(Some(Lease::new(connection, &self.namespace, LEASE, &identity, duration)))
     }
-}
 
-/// Where metrics and health can be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listen {
-    /// Nowhere.
-    Off,
-    /// At this address.
-    At(SocketAddr),
-}
-
-impl Default for Listen {
-    fn default() -> Self {
-        Self::At(SocketAddr::from(([127, 0, 0, 1], 8080)))
-    }
-}
-
-impl Listen {
-    pub(super) fn address(self) -> Option<SocketAddr> {
-        match self {
-            Self::Off => None,
-            Self::At(address) => Some(address),
+    /// The connection by which tokens are reviewed, where they are: strangers' tokens must not queue before the controller's requests.
+    fn review(&self) -> Result<Option<Connection>, CommandError> {
+        if !self.endpoints.reviews_tokens() {
+            return Ok(None);
         }
-    }
-}
-
-impl std::str::FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "off" {
-            return Ok(Self::Off);
-        }
-        text.parse()
-            .map(Self::At)
-            .map_err(|_| format!("expected an address such as 127.0.0.1:8080, or off, not {text}"))
+        let connection = self.access.connect()?.map_err(|error| {
+            CommandError::from(error).context("tokens for the metrics are reviewed by the management cluster")
+        })?;
+        Ok(Some(connection.with_requests_per_second(REVIEW_REQUESTS_PER_SECOND)))
     }
 }
 
@@ -190,10 +161,11 @@ pub fn runtime() -> Result<&'static Runtime, CommandError> {
 
 /// Runs the controller until it is told to stop.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    let endpoints = arguments.endpoints.read()?;
     let planner = fleet::planner(&arguments.fleet)?;
     // One connection for all that reads and writes, so that one limit holds for all of it.
     let connection = arguments.access.connect()?;
-    let management = connection.as_ref().ok().cloned();
+    let management = connection.as_ref().map(Connection::clone).map_err(ToString::to_string);
     let clusters = arguments.access.clusters(connection)?;
     let controller = Controller::new(planner, clusters, Arc::new(SystemClock), arguments.concurrent);
     let runtime = runtime()?;
@@ -202,9 +174,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         output::print(arguments.output, &PassReport::from(pass.as_ref()))?;
         return Ok(exit(&pass));
     }
-    let lease = arguments.lease()?;
-    let projection = management.clone().map(|connection| Projection::new(connection, &arguments.namespace));
-    runtime.block_on(serve(arguments, &controller, lease, projection, management))
+    let project = |connection: &Connection| Projection::new(connection.clone(), &arguments.namespace);
+    let management = Management {
+        lease: arguments.lease()?,
+        projection: management.as_ref().ok().map(project),
+        review: arguments.review()?,
+        connection: management,
+    };
+    runtime.block_on(serve(&controller, arguments.interval, endpoints, management))
 }
 
 fn exit(pass: &Pass) -> Exit {

@@ -1,6 +1,5 @@
 //! The controller's loop: passes over the fleet, woken by git, by clusters and by time, in the process that leads.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,20 +7,24 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
+use super::announce::{Announcements, tell_server};
+use super::endpoints::Endpoints;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::pace::{Pace, processor_time};
-use super::run::Arguments;
 use crate::cluster::kubernetes::{Connection, Holder, Lease, Projection, RolloutView, end_expired};
 use crate::controller::clock::{Clock as _, SystemClock};
-use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
-use crate::disk;
-use crate::telemetry::{Health, Metrics, router};
-use crate::watch::{Watch, WatchSettings, WebhookSecret, WebhookSettings, webhook};
+use crate::controller::{ClusterPass, Controller, Pass};
+use crate::telemetry::{Health, Metrics};
+use crate::watch::{Watch, WatchSettings};
 
 /// The longest time between two looks at pauses of Flux.
 const LOOK_AT_PAUSES: SignedDuration = SignedDuration::from_secs(10);
+
+/// The longest time between two looks at what is shown.
+const SHOW_AGAIN: Duration = Duration::from_secs(20);
 
 /// How long a pass may take, beyond the interval, before the process counts as dead.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
@@ -29,26 +32,40 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// How soon after a pass the next one may come that no change asks for, whatever the pass says.
 const SOONEST: SignedDuration = SignedDuration::from_millis(250);
 
-/// Runs until a signal comes.
+/// What the controller has of the management cluster besides the clusters themselves.
+pub struct Management {
+    /// The connection to it, or why there is none.
+    pub connection: Result<Connection, String>,
+    /// What is competed for, where several processes take turns.
+    pub lease: Option<Lease>,
+    /// Where `Rollout` objects are written.
+    pub projection: Option<Projection>,
+    /// The connection by which tokens are reviewed, where they are.
+    pub review: Option<Connection>,
+}
+
+/// Runs until a signal comes; looks at everything after `interval` seconds, even if nothing moves.
 pub async fn serve(
-    arguments: &Arguments,
     controller: &Controller,
-    lease: Option<Lease>,
-    projection: Option<Projection>,
-    pauses: Option<Connection>,
+    interval: u64,
+    endpoints: Endpoints,
+    management: Management,
 ) -> Result<Exit, CommandError> {
+    let Management { connection, lease, projection, review } = management;
     let planner = controller.planner();
     let mut watch = Watch::start(planner.repository().clone(), WatchSettings::new(controller.branches()));
-    let webhooks = start_webhooks(arguments, &watch).await?;
     let told = watch.told();
     let metrics = Arc::new(Metrics::default());
-    let health = Arc::new(Health::new(Duration::from_secs(arguments.interval).saturating_add(PATIENCE)));
-    let telemetry = start_telemetry(arguments, &metrics, &health).await?;
+    let health = Arc::new(Health::new(Duration::from_secs(interval).saturating_add(PATIENCE)));
+    let mut tasks = endpoints.serve(watch.nudge(), Arc::clone(&metrics), Arc::clone(&health), review).await?;
     let (election, mut turn) = elect(lease);
     let (shown, showing) = show(projection);
-    let pausing = pauses.map(|connection| tokio::spawn(end_pauses(connection)));
+    tasks.extend(showing);
+    tasks.extend(connection.as_ref().ok().cloned().map(|connection| tokio::spawn(end_pauses(connection))));
+    tasks.push(tokio::spawn(tell_server(connection)));
     let mut stop = Stop { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? };
-    tracing::info!(git.branch = %planner.source_branch(), "watching {:?}", planner.repository());
+    tracing::info!(git.branch = %planner.source_branch(), "watching {}", planner.repository().location());
+    let mut announcements = Announcements::default();
     let mut last = Arc::new(Pass::default());
     let mut pace = Pace::default();
     let mut passes = controller.passes();
@@ -59,13 +76,16 @@ pub async fn serve(
         if now != Turn::Ours {
             // What is under way is another's now.
             passes = controller.passes();
+            shown.send_if_modified(|shown| shown.take().is_some());
+            // What was said before is not what is seen when it is our turn again.
+            last = Arc::new(Pass::default());
             // Whoever stands by is as ready as can be.
             if now == Turn::Theirs {
                 health.ready();
             }
             tokio::select! {
                 () = passed_on(&mut turn) => {}
-                () = tokio::time::sleep(Duration::from_secs(arguments.interval)) => {}
+                () = tokio::time::sleep(Duration::from_secs(interval)) => {}
                 () = stop.requested() => break,
             }
             continue;
@@ -89,18 +109,18 @@ pub async fn serve(
                 health.ready();
                 if !Arc::ptr_eq(&last, &pass) {
                     metrics.committed(&pass);
-                    report_changes(&last, &pass);
+                    announcements.tell(controller, &pass);
                     // Nobody looks, where there is no management cluster.
-                    let _ = shown.send(Arc::clone(&pass));
+                    let _ = shown.send(Some(Arc::clone(&pass)));
                 }
-                let wake = next_wake(&pass, arguments.interval);
+                let wake = next_wake(&pass, interval);
                 last = pass;
                 wake
             }
             Err(error) => {
                 // The repository may be away for a while: nothing is lost by waiting for it.
                 tracing::error!(%error, hint = error.hint(), "the fleet could not be read");
-                later(arguments.interval)
+                later(interval)
             }
         };
         tokio::select! {
@@ -122,9 +142,7 @@ pub async fn serve(
     }
     // A commit is pushed or not: there is nothing to be finished.
     tracing::info!("stopped");
-    for task in webhooks.into_iter().chain(telemetry).chain(showing).chain(pausing) {
-        task.abort();
-    }
+    tasks.iter().for_each(JoinHandle::abort);
     if let Some(election) = election {
         election.end().await;
     }
@@ -227,16 +245,26 @@ async fn compete(lease: Arc<Lease>, turn: Sender<Turn>) {
     }
 }
 
-/// Shows the newest pass as `Rollout` objects, beside the passes: a slow server holds up nothing, and passes in between are left out.
-fn show(projection: Option<Projection>) -> (Sender<Arc<Pass>>, Option<JoinHandle<()>>) {
-    let (sender, mut passes) = tokio::sync::watch::channel(Arc::new(Pass::default()));
-    let task = projection.map(|projection| {
+/// Shows the newest pass as `Rollout` objects, beside the passes: a slow server holds up nothing, and passes in between are left out. It is shown
+/// again now and then: the definition may have come since, or somebody may have changed the objects. While another process leads, none is shown.
+fn show(projection: Option<Projection>) -> (Sender<Option<Arc<Pass>>>, Option<JoinHandle<()>>) {
+    let (sender, mut passes) = tokio::sync::watch::channel(None::<Arc<Pass>>);
+    let task = projection.map(|mut projection| {
         tokio::spawn(async move {
-            while passes.changed().await.is_ok() {
-                let pass = Arc::clone(&passes.borrow_and_update());
+            let mut told = false;
+            loop {
+                match timeout(SHOW_AGAIN, passes.changed()).await {
+                    Ok(Ok(())) | Err(_) => {}
+                    Ok(Err(_)) => return,
+                }
+                let Some(pass) = passes.borrow_and_update().clone() else { continue };
                 let views: Vec<RolloutView> = pass.clusters.iter().map(view).collect();
-                if let Err(error) = projection.show(&views, SystemClock.now()).await {
-                    tracing::warn!(%error, "Rollouts could not be shown in the management cluster");
+                match projection.show(&views, SystemClock.now()).await {
+                    Ok(()) => told = false,
+                    Err(error) if !std::mem::replace(&mut told, true) => {
+                        tracing::warn!(%error, "Rollouts could not be shown in the management cluster");
+                    }
+                    Err(error) => tracing::debug!(%error, "Rollouts could still not be shown"),
                 }
             }
         })
@@ -289,78 +317,4 @@ fn next_wake(pass: &Pass, interval: u64) -> Timestamp {
     let soon = SystemClock.now().checked_add(SOONEST).unwrap_or_else(|_| SystemClock.now());
     let next = pass.clusters.iter().filter_map(|cluster| cluster.next).min();
     next.map_or_else(|| later(interval), |next| next.max(soon).min(later(interval)))
-}
-
-/// Transitions only: a wait that goes on is not told again, and what it waits for only to whoever looks closely.
-fn report_changes(last: &Pass, pass: &Pass) {
-    let known: HashMap<&str, &ClusterPass> =
-        last.clusters.iter().map(|cluster| (cluster.cluster.as_str(), cluster)).collect();
-    for cluster in &pass.clusters {
-        let before = known.get(cluster.cluster.as_str());
-        let told = before.is_some_and(|known| {
-            known.outcome.word() == cluster.outcome.word() && known.outcome.stage() == cluster.outcome.stage()
-        });
-        let (name, state) = (&cluster.cluster, cluster.outcome.word());
-        let message = cluster.outcome.message();
-        if told {
-            if before.is_some_and(|known| known.outcome.message() != message) {
-                tracing::debug!(cluster.name = %name, cluster.state = state, reason = %message, "cluster `{name}` is still {state}");
-            }
-            continue;
-        }
-        match cluster.outcome {
-            ClusterOutcome::Held { .. } | ClusterOutcome::Blocked { .. } | ClusterOutcome::Failed { .. } => {
-                tracing::warn!(cluster.name = %name, cluster.state = state, reason = %message, "cluster `{name}` is {state}");
-            }
-            ClusterOutcome::Done | ClusterOutcome::Waiting { .. } => {
-                tracing::info!(cluster.name = %name, cluster.state = state, reason = %message, "cluster `{name}` is {state}");
-            }
-        }
-    }
-}
-
-/// The longest secret of webhooks that is read, in bytes.
-const LONGEST_SECRET: u64 = 64 << 10;
-
-async fn start_webhooks(arguments: &Arguments, watch: &Watch) -> Result<Option<JoinHandle<()>>, CommandError> {
-    let Some(address) = arguments.webhook_address else { return Ok(None) };
-    let Some(file) = &arguments.webhook_secret_file else {
-        return Err(CommandError::new("webhooks need a secret").hint("name its file with --webhook-secret-file"));
-    };
-    let secret = disk::read_text(file, LONGEST_SECRET)
-        .map_err(|error| CommandError::from(error).context(format!("reading {}", file.display())))?;
-    let settings = WebhookSettings::new(WebhookSecret::new(secret.trim())?);
-    let router = webhook(&settings, watch.nudge())?;
-    let listener = tokio::net::TcpListener::bind(address)
-        .await
-        .map_err(|error| CommandError::from(error).context(format!("listening on {address}")))?;
-    Ok(Some(tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "the webhook endpoint ended; polling goes on");
-        }
-    })))
-}
-
-/// Metrics and health. Without `--listen` the usual address is tried, and somebody else who has it is no error.
-async fn start_telemetry(
-    arguments: &Arguments,
-    metrics: &Arc<Metrics>,
-    health: &Arc<Health>,
-) -> Result<Option<JoinHandle<()>>, CommandError> {
-    let Some(address) = arguments.listen.unwrap_or_default().address() else { return Ok(None) };
-    let listener = match tokio::net::TcpListener::bind(address).await {
-        Ok(listener) => listener,
-        Err(error) if arguments.listen.is_none() => {
-            tracing::warn!(%error, "no metrics and health at {address}; --listen names another address, or `off`");
-            return Ok(None);
-        }
-        Err(error) => return Err(CommandError::from(error).context(format!("listening on {address}"))),
-    };
-    tracing::info!("metrics and health at http://{address}");
-    let router = router(Arc::clone(metrics), Arc::clone(health));
-    Ok(Some(tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "the endpoint of metrics and health ended");
-        }
-    })))
 }

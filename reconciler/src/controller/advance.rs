@@ -47,8 +47,10 @@ impl Controller {
                 drop(turn.take());
             } else if turn.is_none() {
                 turn = Some(self.writing.lock().await);
-                // Somebody may have written while we waited for our turn: then everything is decided anew from there.
+                // Somebody may have written while we waited for our turn: then everything is decided anew from there, and others have theirs
+                // meanwhile, since that may ask a forge.
                 if self.planner.repository().head(&reading.layout.branch)?.as_ref() != reading.deploy_head() {
+                    drop(turn.take());
                     reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
                     continue;
                 }

@@ -44,7 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use rollout::{ClusterName, CommitId, GateHistory, PlanDigest};
+use rollout::{ClusterName, CommitId, GateHistory, PlanDigest, Reachability};
 
 pub use passes::Passes;
 pub use report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
@@ -71,6 +71,8 @@ struct Memory {
     glances: Option<Timestamp>,
     /// Whether the last pass has left the cluster held.
     held: bool,
+    /// Whether it could be reached when it was read last.
+    reachable: Option<Reachability>,
     view: Option<(ViewKey, Arc<ClusterView>)>,
     /// What the cluster was done at, with nothing left to do.
     done: Option<StateKey>,
@@ -190,6 +192,19 @@ impl Controller {
                 Extent::More => memory.forget_reading(None),
             }
         });
+    }
+
+    /// Why none of the clusters that are at work can be reached; none where one can, or nothing is to be read of any.
+    pub fn unreachable(&self) -> Option<String> {
+        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut why = None;
+        for reachable in memory.values().filter_map(|memory| memory.reachable.as_ref()) {
+            match reachable {
+                Reachability::Unreachable { reason } => why = why.or_else(|| Some(reason.clone())),
+                Reachability::Reachable => return None,
+            }
+        }
+        why
     }
 
     /// The planner that it reads the fleet with.

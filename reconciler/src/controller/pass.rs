@@ -69,7 +69,7 @@ impl Controller {
         undecided.extend(names.filter(|name| !known.contains(name)).filter_map(|name| name.parse().ok()));
         undecided.extend(reading.fleet.unreadable_clusters().into_iter().filter_map(|name| name.parse().ok()));
         let asked = self.ask(reading, &board, &positions, &undecided).await?;
-        let open = board.open_ones().await;
+        let open = board.open_ones();
         *self.open_pulls.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = open;
         let (reading, board) = if asked.landed {
             (self.planner.read_deploy(Arc::clone(&reading.source))?, Arc::default())
@@ -142,7 +142,7 @@ impl Controller {
                 memory.done = done.filter(|_| !reaches_far);
                 memory.resting = resting;
                 if memory.done.is_some() {
-                    (memory.view, memory.readings) = (None, Readings::Nothing);
+                    (memory.view, memory.readings, memory.reachable) = (None, Readings::Nothing, None);
                 }
             });
             if pass.outcome == ClusterOutcome::Done {

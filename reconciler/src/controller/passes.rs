@@ -78,6 +78,7 @@ impl<'a> Passes<'a> {
     /// [`GitError`] when the repository or the source branch cannot be read at all.
     pub async fn next(&mut self) -> Result<Arc<Pass>, GitError> {
         let controller = self.controller;
+        controller.planner.begin_pass();
         self.leave_off();
         self.forget_changed();
         let mut heads = controller.heads()?;

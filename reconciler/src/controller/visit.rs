@@ -48,10 +48,13 @@ impl Controller {
             Glance::First(readings) => return Visit::Read(readings),
             Glance::Nothing => {}
         }
-        Visit::Read(match self.confirm(view, world, cluster.as_ref(), &request).await {
+        let readings = match self.confirm(view, world, cluster.as_ref(), &request).await {
             Some(readings) => readings,
             None => Readings::whole(cluster.observe(&request).await),
-        })
+        };
+        let reachable = readings.observation().map(|observation| observation.reachable.clone());
+        self.remember(&view.name, |memory| memory.reachable = reachable);
+        Visit::Read(readings)
     }
 
     /// Flux is told of a commit before its effect is looked for, whoever brought it onto the branch: it would find it at its own interval, which

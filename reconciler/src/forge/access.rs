@@ -10,6 +10,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::app::App;
 use super::error::ForgeError;
+use super::patience::Patience;
 use super::wire::{Credential, Wire};
 use super::{Forge, GitHub, GitLab, Gitea};
 use crate::disk;
@@ -80,12 +81,18 @@ impl ForgeAccess {
 pub struct Forges {
     access: ForgeAccess,
     known: Mutex<BTreeMap<String, Arc<Forge>>>,
+    patience: Arc<Patience>,
 }
 
 impl Forges {
     /// Forges that are given this.
     pub fn new(access: ForgeAccess) -> Self {
-        Self { access, known: Mutex::default() }
+        Self { access, ..Self::default() }
+    }
+
+    /// A pass begins. A forge that did not answer in the one before is asked again, until it has kept this one waiting too long as well.
+    pub fn begin_pass(&self) {
+        self.patience.renew();
     }
 
     /// The forge of a policy, for the fleet repository at `repository`. No request is made.
@@ -118,7 +125,7 @@ impl Forges {
                 return Err(setup("only GitHub has Apps: give a token instead".to_owned()));
             }
         };
-        let wire = Wire::new(url, credential, accept).map_err(setup)?;
+        let wire = Wire::new(url, credential, accept, Arc::clone(&self.patience)).map_err(setup)?;
         let name = &policy.repository;
         let forge = Arc::new(match policy.kind {
             ForgeKind::Gitea => Forge::Gitea(Gitea::new(wire, name)),

@@ -1,6 +1,7 @@
 //! GitHub Apps: a key that is exchanged for tokens of an hour.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -14,7 +15,7 @@ use rustls::pki_types::pem::PemObject as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::Mutex;
+use tokio::sync::OnceCell;
 
 use super::access::read_secret;
 use super::error::ForgeError;
@@ -36,7 +37,7 @@ pub(super) struct App {
     root: &'static [&'static str],
     owner: String,
     name: String,
-    current: Mutex<Option<InstallationToken>>,
+    current: Mutex<Arc<OnceCell<InstallationToken>>>,
 }
 
 #[derive(Deserialize)]
@@ -69,12 +70,23 @@ impl App {
 
     /// A token for the fleet repository alone; the last one as long as it lasts.
     pub(super) async fn token(&self, wire: &Wire) -> Result<SecretString, ForgeError> {
-        // Whoever comes meanwhile waits for the same token.
-        let mut current = self.current.lock().await;
         let now = Timestamp::now();
-        if let Some(known) = current.as_ref().filter(|known| known.expires_at.duration_since(now) > LEAST) {
-            return Ok(known.token.clone());
-        }
+        let current = {
+            let mut current = self.current();
+            if current.get().is_some_and(|known| known.expires_at.duration_since(now) <= LEAST) {
+                *current = Arc::default();
+            }
+            Arc::clone(&current)
+        };
+        // Whoever comes meanwhile waits for the same token.
+        Ok(current.get_or_try_init(|| self.ask(wire, now)).await?.token.clone())
+    }
+
+    fn current(&self) -> MutexGuard<'_, Arc<OnceCell<InstallationToken>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, wire: &Wire, now: Timestamp) -> Result<InstallationToken, ForgeError> {
         let claim = self.claim(now)?;
         let action = format!("find the installation of App {} on {}/{}", self.id, self.owner, self.name);
         let path = [self.root, &["repos", &self.owner, &self.name, "installation"]].concat();
@@ -91,14 +103,12 @@ impl App {
         let action = format!("get a token for the installation {number} of App {}", self.id);
         let call = Call::send(Method::POST, &path, json!({"repositories": [self.name]}), action);
         let made: Made = wire.send_with(&call, &claim).await.map_err(absent)?;
-        let token = SecretString::from(made.token);
-        *current = Some(InstallationToken { token: token.clone(), expires_at: made.expires_at });
-        Ok(token)
+        Ok(InstallationToken { token: SecretString::from(made.token), expires_at: made.expires_at })
     }
 
     /// The last token is not accepted any more.
-    pub(super) async fn forget(&self) {
-        *self.current.lock().await = None;
+    pub(super) fn forget(&self) {
+        *self.current() = Arc::default();
     }
 
     /// The JSON Web Token (RFC 7519, RS256) by which the App says who it is.

@@ -12,6 +12,7 @@ mod gitea;
 mod github;
 mod gitlab;
 mod hub;
+mod patience;
 mod seal;
 mod wire;
 

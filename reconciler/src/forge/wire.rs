@@ -2,7 +2,7 @@
 //! token.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -18,13 +18,12 @@ use serde_json::Value;
 use super::access::read_token;
 use super::app::App;
 use super::error::ForgeError;
+use super::patience::{Patience, TIMEOUT};
 use super::seal::Seal;
 use crate::answer::{body, chain};
 
 /// The largest answer, in bytes.
 const LARGEST: u64 = 8 << 20;
-/// For one answer as a whole.
-const TIMEOUT: Duration = Duration::from_secs(20);
 /// The most pages that are read of one list.
 const PAGES: usize = 20;
 /// How long a forge is left alone that says "too many" and not for how long, and at most.
@@ -75,6 +74,7 @@ pub(super) struct Wire {
     credential: Credential,
     answers: Mutex<Remembered<String, Known>>,
     rests_until: Mutex<Option<Instant>>,
+    patience: Arc<Patience>,
 }
 
 /// What was answered before, and the tag to ask with whether it has changed.
@@ -86,8 +86,13 @@ struct Known {
 }
 
 impl Wire {
-    /// A connection to `base`, where the interface takes `accept` for its answers.
-    pub fn new(base: Url, credential: Credential, accept: &'static str) -> Result<Self, String> {
+    /// A connection to `base`, where the interface takes `accept` for its answers, for as long as there is patience.
+    pub fn new(
+        base: Url,
+        credential: Credential,
+        accept: &'static str,
+        patience: Arc<Patience>,
+    ) -> Result<Self, String> {
         // Another part of the program may have installed it; either way there is one now.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
@@ -106,6 +111,7 @@ impl Wire {
             credential,
             answers: Mutex::new(Remembered::new(16 << 20)),
             rests_until: Mutex::default(),
+            patience,
         })
     }
 
@@ -161,7 +167,7 @@ impl Wire {
         };
         let answer = self.exchange(call, query, &token).await;
         if let (Err(ForgeError::Unauthorized { .. }), Credential::App(app)) = (&answer, &self.credential) {
-            app.forget().await;
+            app.forget();
         }
         answer
     }
@@ -172,6 +178,22 @@ impl Wire {
         query: &[(&str, &str)],
         token: &SecretString,
     ) -> Result<Answer, ForgeError> {
+        let asked = Instant::now();
+        let answer = self.ask(call, query, token).await;
+        self.patience.waited(asked.elapsed());
+        answer
+    }
+
+    async fn ask(
+        &self,
+        call: &Call<'_>,
+        query: &[(&str, &str)],
+        token: &SecretString,
+    ) -> Result<Answer, ForgeError> {
+        if self.patience.is_spent() {
+            let reason = "it has kept this pass waiting too long, so nothing more is asked before the next";
+            return Err(ForgeError::Unavailable { action: call.action.clone(), reason: reason.to_owned() });
+        }
         if let Some(left) = self.rest() {
             return Err(ForgeError::Limited { action: call.action.clone(), seconds: left.as_secs().max(1) });
         }

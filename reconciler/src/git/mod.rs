@@ -21,6 +21,7 @@ mod bases;
 mod chain;
 mod commit;
 mod commit_fields;
+mod copies;
 mod deflate;
 mod difference;
 mod durable;

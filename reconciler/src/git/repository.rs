@@ -1,7 +1,7 @@
 //! An open repository.
 
 use std::fmt;
-use std::fs;
+use std::fs::File;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -10,9 +10,9 @@ use std::time::Duration;
 use git2::{ErrorCode, Oid};
 use rollout::CommitId;
 
-use super::durable::storage;
+use super::copies::{self, Claimed};
 use super::error::GitError;
-use super::location::{RepositoryLocation, RepositoryUrl};
+use super::location::RepositoryLocation;
 use super::loose::LooseObjects;
 use super::name::{BranchName, Identity};
 use super::object::{KnownObjects, Objects, library};
@@ -68,6 +68,8 @@ pub(super) struct Inner {
     pub(super) handle: Mutex<Handle>,
     pub(super) program: GitProgram,
     pub(super) largest_file: u64,
+    /// What keeps other processes away from our copy of a remote repository.
+    _claim: Option<File>,
 }
 
 /// The library's handle, and our own knowledge of the same store.
@@ -108,9 +110,12 @@ impl Repository {
         // Once: it is a setting of the whole library. Packs carry checksums, and loose objects are verified by our own code.
         static PACKS_ARE_CHECKED: Once = Once::new();
         PACKS_ARE_CHECKED.call_once(|| git2::opts::strict_hash_verification(false));
-        let handle = match location {
-            RepositoryLocation::Local(path) => open_local(path, location)?,
-            RepositoryLocation::Remote(url) => open_copy(url, settings)?,
+        let (handle, claim) = match location {
+            RepositoryLocation::Local(path) => (open_local(path, location)?, None),
+            RepositoryLocation::Remote(url) => {
+                let Claimed { library, claim } = copies::open(url, &settings.cache)?;
+                (library, claim)
+            }
         };
         let program = GitProgram {
             program: settings.program.clone(),
@@ -130,6 +135,7 @@ impl Repository {
                 }),
                 program,
                 largest_file: settings.largest_file,
+                _claim: claim,
             }),
         })
     }
@@ -271,20 +277,5 @@ fn open_local(path: &Path, location: &RepositoryLocation) -> Result<git2::Reposi
         ErrorCode::NotFound => GitError::NotARepository { location },
         ErrorCode::Owner => GitError::Unusable { location, message: "it is owned by another user".to_owned() },
         _ => GitError::Unusable { location, message: error.message().to_owned() },
-    })
-}
-
-/// Our bare copy of a remote repository, made empty on first use. Two URLs never share one.
-fn open_copy(url: &RepositoryUrl, settings: &GitSettings) -> Result<git2::Repository, GitError> {
-    let digest = ring::digest::digest(&ring::digest::SHA256, url.with_secrets().as_bytes());
-    let name: String = digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    let folder = settings.cache.join(format!("{name}.git"));
-    fs::create_dir_all(&folder).map_err(storage("create", &folder))?;
-    let mut options = git2::RepositoryInitOptions::new();
-    // A head that no branch of a team has, so that an absent branch is never taken for an unborn one.
-    options.bare(true).external_template(false).initial_head("stepgate/none");
-    git2::Repository::init_opts(&folder, &options).map_err(|error| GitError::Unusable {
-        location: folder.display().to_string(),
-        message: error.message().to_owned(),
     })
 }

@@ -1,26 +1,38 @@
-//! The HTTP endpoint of metrics and health.
+//! What is answered about this process: health to everybody, metrics to those who may see them.
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use super::access::MetricsAccess;
 use super::health::{Health, Unhealthy};
 use super::metrics::Metrics;
 
-/// Answers `GET /metrics`, `/healthz` and `/readyz`. Nothing behind it is secret, and nothing can be changed through it.
-pub fn router(metrics: Arc<Metrics>, health: Arc<Health>) -> Router {
+/// Answers `GET /healthz` and `/readyz`. Nothing behind it is secret, and nothing can be changed through it.
+pub fn health_router(health: Arc<Health>) -> Router {
     Router::new()
-        .route("/metrics", get(async |State((metrics, _)): State<(Arc<Metrics>, Arc<Health>)>| text(metrics.text())))
-        .route("/healthz", get(async |State((_, health)): State<(Arc<Metrics>, Arc<Health>)>| answer(health.live())))
-        .route(
-            "/readyz",
-            get(async |State((_, health)): State<(Arc<Metrics>, Arc<Health>)>| answer(health.readiness())),
-        )
-        .with_state((metrics, health))
+        .route("/healthz", get(async |State(health): State<Arc<Health>>| answer(health.live())))
+        .route("/readyz", get(async |State(health): State<Arc<Health>>| answer(health.readiness())))
+        .with_state(health)
+}
+
+/// Answers `GET /metrics`: they name the clusters of the fleet, so not everybody may see them.
+pub fn metrics_router(metrics: Arc<Metrics>, access: MetricsAccess) -> Router {
+    Router::new().route("/metrics", get(tell_metrics)).with_state((metrics, Arc::new(access)))
+}
+
+async fn tell_metrics(
+    State((metrics, access)): State<(Arc<Metrics>, Arc<MetricsAccess>)>,
+    headers: HeaderMap,
+) -> Response {
+    match access.admit(&headers).await {
+        Ok(()) => text(metrics.text()),
+        Err(refusal) => refusal.into_response(),
+    }
 }
 
 fn text(metrics: String) -> Response {

@@ -17,6 +17,7 @@ mod demo;
 mod forge;
 mod install;
 mod kustomize;
+mod listening;
 mod registry;
 mod run;
 mod support;

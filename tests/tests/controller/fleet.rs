@@ -129,6 +129,12 @@ impl Fleet {
         self.controller_of(Arc::clone(&self.simulated) as Arc<_>)
     }
 
+    /// One that works on so many clusters at once.
+    pub fn controller_working_on(&self, concurrency: usize) -> Controller {
+        let clusters = Arc::clone(&self.simulated) as Arc<_>;
+        Controller::new(self.planner(), clusters, Arc::new(self.clock.clone()), concurrency)
+    }
+
     pub fn controller_of(&self, clusters: Arc<dyn Clusters>) -> Controller {
         Controller::new(self.planner(), clusters, Arc::new(self.clock.clone()), 4)
     }

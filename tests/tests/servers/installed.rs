@@ -111,7 +111,7 @@ fn rollouts_are_shown_by_the_installed_identity_and_nothing_is_written_when_noth
         let client = server.client().await?;
         let connection = install(&server, &client).await?;
         let now = Timestamp::now();
-        let projection = Projection::new(connection.clone(), SYSTEM);
+        let mut projection = Projection::new(connection.clone(), SYSTEM);
         projection.show(&[view("one", "waiting", "1 of 3 ready"), view("two", "done", "nothing to do")], now).await?;
         let one = rollouts(&client).get("one").await?;
         assert_eq!(one.data["status"]["conditions"][1]["type"], "Reconciling");
@@ -147,7 +147,7 @@ fn rollouts_are_shown_by_the_installed_identity_and_nothing_is_written_when_noth
 
         // What somebody deleted comes back with the next process, and what left the fleet goes.
         rollouts(&client).delete("one", &kube::api::DeleteParams::default()).await?;
-        let again = Projection::new(connection, SYSTEM);
+        let mut again = Projection::new(connection, SYSTEM);
         again.show(&held[..1], now).await?;
         let left = rollouts(&client).list(&ListParams::default()).await?.items;
         let left: Vec<_> = left.iter().filter_map(|rollout| rollout.metadata.name.as_deref()).collect();

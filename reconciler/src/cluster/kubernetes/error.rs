@@ -33,11 +33,8 @@ pub enum RequestError {
         /// The server's words.
         message: String,
     },
-    /// Another writer owns fields that an apply would change, or the object changed in between (409).
-    #[error(
-        "could not {attempt} on {server}: conflict ({}); stop the other writer or hand its fields over, stepgate does not force",
-        in_conflict(message, fields)
-    )]
+    /// Another writer owns fields that an apply would change, or the object came, changed or went in between (409).
+    #[error("could not {attempt} on {server}: {}", in_conflict(message, fields))]
     Conflict {
         /// What was attempted.
         attempt: String,
@@ -141,9 +138,10 @@ impl FieldConflict {
 
 fn in_conflict(message: &str, fields: &[FieldConflict]) -> String {
     if fields.is_empty() {
-        return message.to_owned();
+        return format!("conflict ({message}); somebody was faster, perhaps another process of stepgate: try again");
     }
-    fields.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    let owned = fields.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    format!("conflict ({owned}); stop the other writer or hand its fields over, stepgate does not force")
 }
 
 impl RequestError {
@@ -151,6 +149,12 @@ impl RequestError {
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { code: 404, .. } | Self::NotServed { .. })
+    }
+
+    /// Whether the object came, changed or went in between.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict { .. })
     }
 
     /// Whether nothing at all can be learned from this server now: it does not answer, or not to us.
@@ -248,6 +252,12 @@ mod tests {
             let text = answered(code, "why");
             assert!(text.contains(expected) && text.contains("why") && text.contains("list nodes"), "{code}: {text}");
         }
+    }
+
+    #[test]
+    fn nobody_is_told_to_stop_a_writer_where_somebody_was_only_faster() {
+        let text = answered(409, "events \"prod.17\" already exists");
+        assert!(text.contains("already exists") && text.contains("try again") && !text.contains("stop"), "{text}");
     }
 
     #[test]

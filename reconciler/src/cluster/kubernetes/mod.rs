@@ -13,6 +13,7 @@ mod observe;
 mod pause;
 mod probe;
 mod request;
+mod review;
 mod rollout_resource;
 mod specimen;
 mod watch;
@@ -39,6 +40,7 @@ pub use connection::{Connection, ConnectionError, ConnectionSource, REQUEST_TIME
 pub use error::{FieldConflict, RequestError};
 pub use lease::{Holder, Lease};
 pub use pause::{Paused, end_expired, pause, resume};
+pub use review::{Permit, review};
 pub use rollout_resource::{Projection, RolloutView, rollout_definition};
 pub use watch::{Changes, Extent};
 pub use watched::ManagementWatches;

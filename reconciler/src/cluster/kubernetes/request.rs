@@ -113,7 +113,23 @@ struct ResourceEntry {
     verbs: Vec<String>,
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ServerVersion {
+    git_version: String,
+}
+
 impl Connection {
+    /// The server's version, such as `v1.34.1`: the cheapest answer that it gives.
+    ///
+    /// # Errors
+    /// [`RequestError`] when it does not answer, or not to us.
+    pub async fn version(&self) -> Result<String, RequestError> {
+        let request = Request::new("/version").list(&ListParams::default());
+        let version: ServerVersion = self.send("ask for the version", request).await?;
+        Ok(version.git_version)
+    }
+
     /// Which versions are served.
     pub(super) async fn served_versions(&self) -> Result<ServedVersions, RequestError> {
         let groups: Groups = self.send("list API groups", Request::new("/apis").list(&ListParams::default())).await?;

@@ -101,6 +101,11 @@ impl Planner {
         policy.map(|policy| self.forges.get(policy, self.repository.location())).transpose()
     }
 
+    /// A pass begins: forges are asked again that kept the one before waiting too long.
+    pub fn begin_pass(&self) {
+        self.forges.begin_pass();
+    }
+
     /// The fleet repository.
     pub fn repository(&self) -> &Repository {
         &self.repository

@@ -146,7 +146,7 @@ impl Controller {
             is_new = match self.rebuild(reading, branch, stack, layers, positions)? {
                 Some(rebuilt) => {
                     let is_new = stack.is_none_or(|stack| stack.head != rebuilt.head);
-                    board.holds(branch, Some(rebuilt)).await;
+                    board.holds(branch, Some(rebuilt));
                     is_new
                 }
                 // Somebody else wrote to the branch meanwhile: the next pass looks at it again.

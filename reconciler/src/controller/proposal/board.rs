@@ -2,10 +2,10 @@
 //! are about many of them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::lock::Mutex;
 use rollout::{ApprovalScope, ClusterName, CommitId, PlanDigest};
+use tokio::sync::OnceCell;
 
 use super::PREFIX;
 use super::marks::Marks;
@@ -18,21 +18,26 @@ use crate::git::{BranchName, GitError, Repository, StageTrailers};
 /// How far below the head of a merged branch its commits are looked for.
 const LONGEST: usize = 1000;
 
-/// What has been read so far.
+/// What has been read so far. While something is asked for, whoever wants the very same waits for that answer, and nobody else does.
 #[derive(Debug, Default)]
 pub struct Board {
     known: Mutex<Known>,
+    permissions: Permissions,
 }
 
 type Asked<T> = Result<T, ForgeError>;
 
+/// The place of an answer: whoever comes first asks.
+type Place<T> = Arc<OnceCell<T>>;
+
+type Stacks = BTreeMap<BranchName, Arc<Stack>>;
+
 #[derive(Debug, Default)]
 struct Known {
-    stacks: Option<BTreeMap<BranchName, Arc<Stack>>>,
-    pulls: BTreeMap<BranchName, Asked<Vec<PullRequest>>>,
-    recent: Option<Asked<Vec<PullRequest>>>,
-    threads: BTreeMap<(u64, bool), Asked<Arc<Thread>>>,
-    permissions: Permissions,
+    stacks: Place<Stacks>,
+    pulls: BTreeMap<BranchName, Place<Asked<Vec<PullRequest>>>>,
+    recent: Place<Asked<Vec<PullRequest>>>,
+    threads: BTreeMap<(u64, bool), Place<Asked<Arc<Thread>>>>,
     /// The open pull request of a branch, as an earlier pass found it.
     open: OpenOnes,
     /// By the number of a pull request, that of the one before it of the same branch; 0 where it is the first.
@@ -74,15 +79,20 @@ impl Board {
     /// A board for which these were open before.
     pub fn knowing(open: OpenOnes) -> Self {
         let before = open.values().map(|open| (open.number, open.before)).collect();
-        Self { known: Mutex::new(Known { open, before, ..Known::default() }) }
+        Self { known: Mutex::new(Known { open, before, ..Known::default() }), permissions: Permissions::default() }
+    }
+
+    /// Never held while anything is asked for.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The open ones, where nothing else of their branches matters: one that somebody closed goes on counting beside the next.
-    pub async fn open_ones(&self) -> OpenOnes {
-        let known = self.known.lock().await;
+    pub fn open_ones(&self) -> OpenOnes {
+        let known = self.known();
         let mut open = known.open.clone();
         for (branch, pulls) in &known.pulls {
-            let pulls = pulls.as_deref().unwrap_or_default();
+            let pulls = pulls.get().and_then(|pulls| pulls.as_deref().ok()).unwrap_or_default();
             let closed = pulls.iter().any(|pull| matches!(pull.state, PullRequestState::Closed { .. }));
             match pulls.iter().find(|pull| pull.state == PullRequestState::Open).filter(|_| !closed) {
                 Some(pull) => {
@@ -98,36 +108,27 @@ impl Board {
     ///
     /// # Errors
     /// [`GitError`] when branches cannot be read.
-    pub(super) async fn stacks(
-        &self,
-        planner: &Planner,
-        reading: &FleetReading,
-    ) -> Result<BTreeMap<BranchName, Arc<Stack>>, GitError> {
-        let mut known = self.known.lock().await;
-        if let Some(stacks) = &known.stacks {
-            return Ok(stacks.clone());
-        }
-        let repository = planner.repository();
-        let mut stacks = BTreeMap::new();
-        for branch in repository.refresh_below(PREFIX)? {
-            if let Some(stack) = Stack::read(repository, reading, &branch)? {
-                stacks.insert(branch, Arc::new(stack));
+    pub(super) async fn stacks(&self, planner: &Planner, reading: &FleetReading) -> Result<Stacks, GitError> {
+        let place = Arc::clone(&self.known().stacks);
+        let read = async || {
+            let repository = planner.repository();
+            let mut stacks = Stacks::new();
+            for branch in repository.refresh_below(PREFIX)? {
+                if let Some(stack) = Stack::read(repository, reading, &branch)? {
+                    stacks.insert(branch, Arc::new(stack));
+                }
             }
-        }
-        known.stacks = Some(stacks.clone());
-        Ok(stacks)
+            Ok(stacks)
+        };
+        place.get_or_try_init(read).await.cloned()
     }
 
     /// Every proposed branch, as it is now.
     ///
     /// # Errors
     /// As [`Board::stacks`].
-    pub(super) async fn stacks_again(
-        &self,
-        planner: &Planner,
-        reading: &FleetReading,
-    ) -> Result<BTreeMap<BranchName, Arc<Stack>>, GitError> {
-        self.known.lock().await.stacks = None;
+    pub(super) async fn stacks_again(&self, planner: &Planner, reading: &FleetReading) -> Result<Stacks, GitError> {
+        self.known().stacks = Place::default();
         self.stacks(planner, reading).await
     }
 
@@ -145,13 +146,18 @@ impl Board {
     }
 
     /// From now on a branch holds this; none where it is gone.
-    pub(super) async fn holds(&self, branch: &BranchName, stack: Option<Stack>) {
-        if let Some(stacks) = &mut self.known.lock().await.stacks {
-            match stack {
-                Some(stack) => drop(stacks.insert(branch.clone(), Arc::new(stack))),
-                None => drop(stacks.remove(branch)),
-            }
+    pub(super) fn holds(&self, branch: &BranchName, stack: Option<Stack>) {
+        let mut known = self.known();
+        // What is being read now may be from before.
+        let Some(mut stacks) = known.stacks.get().cloned() else {
+            known.stacks = Place::default();
+            return;
+        };
+        match stack {
+            Some(stack) => drop(stacks.insert(branch.clone(), Arc::new(stack))),
+            None => drop(stacks.remove(branch)),
         }
+        known.stacks = answered(stacks);
     }
 
     /// The newest pull requests of a branch, the newest first.
@@ -161,24 +167,27 @@ impl Board {
         reading: &FleetReading,
         branch: &BranchName,
     ) -> Asked<Vec<PullRequest>> {
-        let mut known = self.known.lock().await;
-        if let Some(pulls) = known.pulls.get(branch) {
-            return pulls.clone();
-        }
-        let newest = || forge.of_branch(reading.layout.branch.as_str(), branch.as_str());
-        let pulls = match known.open.get(branch).map(|open| open.number) {
-            None => newest().await,
-            Some(number) => match forge.pull(number).await {
-                Ok(Some(pull)) if is_alone(&pull, branch) => Ok(vec![pull]),
-                Ok(_) => newest().await,
-                Err(error) => Err(error),
-            },
+        let (place, open) = {
+            let mut known = self.known();
+            let place = Arc::clone(known.pulls.entry(branch.clone()).or_default());
+            (place, known.open.get(branch).map(|open| open.number))
         };
-        if let Ok(pulls) = &pulls {
-            known.order(pulls);
-        }
-        known.pulls.insert(branch.clone(), pulls.clone());
-        pulls
+        let newest = || forge.of_branch(reading.layout.branch.as_str(), branch.as_str());
+        let ask = async || {
+            let pulls = match open {
+                None => newest().await,
+                Some(number) => match forge.pull(number).await {
+                    Ok(Some(pull)) if is_alone(&pull, branch) => Ok(vec![pull]),
+                    Ok(_) => newest().await,
+                    Err(error) => Err(error),
+                },
+            };
+            if let Ok(pulls) = &pulls {
+                self.known().order(pulls);
+            }
+            pulls
+        };
+        place.get_or_init(ask).await.clone()
     }
 
     /// The same as they are now: what was read when the pass began may be another process' work by now.
@@ -189,7 +198,7 @@ impl Board {
         branch: &BranchName,
     ) -> Asked<Vec<PullRequest>> {
         {
-            let mut known = self.known.lock().await;
+            let mut known = self.known();
             known.pulls.remove(branch);
             known.open.remove(branch);
         }
@@ -197,30 +206,32 @@ impl Board {
     }
 
     /// Keeps what became of a pull request that was opened or changed just now.
-    pub(super) async fn keep(&self, branch: &BranchName, pull: PullRequest) {
-        let mut known = self.known.lock().await;
+    pub(super) fn keep(&self, branch: &BranchName, pull: PullRequest) {
+        let mut known = self.known();
         known.threads.retain(|(number, _), _| *number != pull.number);
-        if let Some(Ok(pulls)) = known.pulls.get_mut(branch) {
+        if let Some(Ok(mut pulls)) = known.pulls.get(branch).and_then(|pulls| pulls.get()).cloned() {
             pulls.retain(|it| it.number != pull.number);
             pulls.push(pull);
             pulls.sort_by_key(|pull| std::cmp::Reverse(pull.number));
+            known.pulls.insert(branch.clone(), answered(Ok(pulls)));
         }
     }
 
     /// What was said below a pull request has changed just now.
-    pub(super) async fn forget(&self, number: u64) {
-        self.known.lock().await.threads.retain(|(known, _), _| *known != number);
+    pub(super) fn forget(&self, number: u64) {
+        self.known().threads.retain(|(known, _), _| *known != number);
     }
 
     /// A pull request that was opened just now, with these marks: nobody has said anything below it.
-    pub(super) async fn begin(&self, branch: &BranchName, pull: PullRequest, marks: &Marks) {
-        self.keep(branch, pull.clone()).await;
-        let mut known = self.known.lock().await;
-        if let Some(Ok(pulls)) = known.pulls.get(branch).cloned() {
+    pub(super) fn begin(&self, branch: &BranchName, pull: PullRequest, marks: &Marks) {
+        self.keep(branch, pull.clone());
+        let mut known = self.known();
+        if let Some(Ok(pulls)) = known.pulls.get(branch).and_then(|pulls| pulls.get()).cloned() {
             known.order(&pulls);
         }
         for reviews in [true, false] {
-            known.threads.insert((pull.number, reviews), Ok(Arc::new(Thread::silent(pull.clone(), marks.clone()))));
+            let thread = Arc::new(Thread::silent(pull.clone(), marks.clone()));
+            known.threads.insert((pull.number, reviews), answered(Ok(thread)));
         }
     }
 
@@ -232,15 +243,20 @@ impl Board {
         pull: &PullRequest,
         reviews: bool,
     ) -> Asked<Arc<Thread>> {
-        let mut known = self.known.lock().await;
-        let more = known.threads.get(&(pull.number, true)).filter(|thread| thread.is_ok());
-        if let Some(thread) = more.or_else(|| known.threads.get(&(pull.number, reviews))) {
-            return thread.clone();
-        }
-        let pull = (pull, known.before(pull.number));
-        let thread = Thread::read(forge, reading, pull, reviews, &mut known.permissions).await.map(Arc::new);
-        known.threads.insert((pull.0.number, reviews), thread.clone());
-        thread
+        let (place, before) = {
+            let mut known = self.known();
+            let more = known.threads.get(&(pull.number, true)).and_then(|thread| thread.get());
+            if let Some(thread) = more.filter(|thread| thread.is_ok()) {
+                return thread.clone();
+            }
+            let place = Arc::clone(known.threads.entry((pull.number, reviews)).or_default());
+            (place, known.before(pull.number))
+        };
+        let ask = async || {
+            let thread = Thread::read(forge, reading, (pull, before), reviews, &self.permissions).await;
+            thread.map(Arc::new)
+        };
+        place.get_or_init(ask).await.clone()
     }
 
     /// The pull request by which this plan of a cluster came onto the deploy branch. One stands for several clusters, and its branch
@@ -255,7 +271,7 @@ impl Board {
         let Some(forge) = planner.forge(reading)? else { return Ok(None) };
         let seal = forge.seal()?;
         let of_branch = self.pulls(&forge, reading, branch).await?;
-        let before = self.known.lock().await.before.clone();
+        let before = self.known().before.clone();
         // What Stepgate merged itself, on the word of people, a forge takes for closed.
         let showed = |pull: &&PullRequest| {
             let before = before.get(&pull.number).copied().unwrap_or(NOT_KNOWN);
@@ -278,14 +294,14 @@ impl Board {
     }
 
     async fn recent(&self, forge: &Forge, reading: &FleetReading) -> Asked<Vec<PullRequest>> {
-        let mut known = self.known.lock().await;
-        if let Some(recent) = &known.recent {
-            return recent.clone();
-        }
-        let recent = forge.recent_ones(reading.layout.branch.as_str()).await;
-        known.recent = Some(recent.clone());
-        recent
+        let place = Arc::clone(&self.known().recent);
+        place.get_or_init(async || forge.recent_ones(reading.layout.branch.as_str()).await).await.clone()
     }
+}
+
+/// The place of an answer that is there.
+fn answered<T>(answer: T) -> Place<T> {
+    Arc::new(OnceCell::new_with(Some(answer)))
 }
 
 /// Whether nothing but this pull request matters of a branch: one that was closed counts on beside others.

@@ -99,7 +99,7 @@ impl Controller {
             }
         }
         self.planner.repository().withdraw(&stack.branch, &stack.head)?;
-        board.holds(&stack.branch, None).await;
+        board.holds(&stack.branch, None);
         tracing::info!(git.branch = %stack.branch, "withdrew `{}`: it proposes nothing that could be committed now", stack.branch);
         Ok(())
     }

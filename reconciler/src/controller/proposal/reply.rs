@@ -104,7 +104,7 @@ impl Controller {
                 format!("**Rejected**: {by} closed this. {clusters} Please say here why. Opening it again asks again.");
             if let Some((id, text)) = thread.conversation.comment(Some(&event)) {
                 match forge.comment(thread.pull.number, id, &text).await {
-                    Ok(()) => board.forget(thread.pull.number).await,
+                    Ok(()) => board.forget(thread.pull.number),
                     Err(error) => {
                         tracing::warn!(%error, hint = error.hint(), "could not ask why {} was closed", thread.pull.url);
                     }

@@ -185,7 +185,7 @@ impl Controller {
         // What was said while this pass went on was said of what was shown until now, so it is heard before that is another.
         let open = match open {
             Some(thread) if Self::shows_another(showing, &thread) => {
-                board.forget(thread.pull.number).await;
+                board.forget(thread.pull.number);
                 // How many comments there were then says nothing of now.
                 let pull = PullRequest { comments: None, ..thread.pull.clone() };
                 Some(board.thread(forge, reading, &pull, !showing.group.rules.take_anybody()).await?)
@@ -205,12 +205,12 @@ impl Controller {
             if edit.title.is_some() || edit.body.is_some() {
                 forge.edit(pull.number, &edit).await?;
                 let head = showing.stack.head.to_string();
-                board.keep(showing.branch, PullRequest { title, body, head, ..pull.clone() }).await;
+                board.keep(showing.branch, PullRequest { title, body, head, ..pull.clone() });
             }
         } else {
             let new = NewPullRequest { base, head, title: &title, body: &body };
             if let Some(pull) = open_new(forge, &new).await? {
-                board.begin(showing.branch, pull, &marks).await;
+                board.begin(showing.branch, pull, &marks);
             }
         }
         self.show_status(forge, showing, shown, open.is_none()).await?;

@@ -1,8 +1,10 @@
 //! A pull request with what was said below it, and what that comes to for each cluster that it asks for.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rollout::{ClusterName, GivenApproval, Means, Person, PlanDigest, Roster};
+use tokio::sync::OnceCell;
 
 use super::command::speakers;
 use super::conversation::{Conversation, Said};
@@ -11,8 +13,26 @@ use crate::controller::people::roster;
 use crate::controller::planner::FleetReading;
 use crate::forge::{Comment, Forge, ForgeError, Permission, PullRequest, PullRequestState, Review};
 
-/// What people may do, as far as they were asked after; none where that may not be looked up.
-pub(super) type Permissions = BTreeMap<String, Option<Permission>>;
+/// What people may do, as far as they were asked after. Each is asked after once.
+#[derive(Debug, Default)]
+pub(super) struct Permissions(Mutex<BTreeMap<String, Arc<OnceCell<Option<Permission>>>>>);
+
+impl Permissions {
+    /// What somebody may do; none where that may not be looked up.
+    async fn of(&self, forge: &Forge, login: &str) -> Result<Option<Permission>, ForgeError> {
+        let place = {
+            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(known.entry(login.to_owned()).or_default())
+        };
+        let ask = async || match forge.permission(login).await {
+            Ok(permission) => Ok(Some(permission)),
+            // Whose permission cannot be looked up commands nothing, and is told so.
+            Err(ForgeError::Forbidden { .. }) => Ok(None),
+            Err(error) => Err(error),
+        };
+        place.get_or_try_init(ask).await.copied()
+    }
+}
 
 /// A pull request with what was said below it. It is asked for once, whatever it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +61,7 @@ impl Thread {
         reading: &FleetReading,
         (pull, before): (&PullRequest, u64),
         reviews: bool,
-        known: &mut Permissions,
+        known: &Permissions,
     ) -> Result<Self, ForgeError> {
         let unknown =
             matches!(pull.state, PullRequestState::Merged { by: None, .. } | PullRequestState::Closed { by: None });
@@ -57,16 +77,7 @@ impl Thread {
             if permissions.contains_key(login) {
                 continue;
             }
-            let permission = match known.get(login) {
-                Some(known) => *known,
-                None => match forge.permission(login).await {
-                    Ok(permission) => Some(permission),
-                    // Whose permission cannot be looked up commands nothing, and is told so.
-                    Err(ForgeError::Forbidden { .. }) => None,
-                    Err(error) => return Err(error),
-                },
-            };
-            known.insert(login.to_owned(), permission);
+            let permission = known.of(forge, login).await?;
             permissions.extend(permission.map(|permission| (login.to_owned(), permission)));
         }
         // Whoever was held by name has left what is shown, and is held by that name all the same.

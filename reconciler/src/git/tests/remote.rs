@@ -53,6 +53,27 @@ fn copies_are_kept_apart_and_found_again() {
 }
 
 #[test]
+fn two_at_once_have_copies_of_their_own_and_leave_them_to_the_next() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let cache = sandbox.folder.path().join("shared");
+    let location = format!("file://{}", sandbox.path().display()).parse().unwrap();
+    let open = || Repository::open_with(&location, &GitSettings { cache: cache.clone(), ..GitSettings::default() });
+    let main = [branch("main")];
+    for _ in 0..3 {
+        // A controller that is about to write the references of its copy.
+        let controller = open().unwrap();
+        controller.refresh(&main).unwrap();
+        std::fs::write(controller.folder().join("refs/heads/main.lock"), "").unwrap();
+        let verb = open().unwrap();
+        sandbox.import("main", Some(&sandbox.git(&["rev-parse", "main"])), &[("a", "2")], "change");
+        verb.refresh(&main).unwrap();
+        assert_eq!(&*verb.snapshot(&branch("main")).unwrap().read(&path("a")).unwrap(), b"2");
+        std::fs::remove_file(controller.folder().join("refs/heads/main.lock")).unwrap();
+    }
+    assert_eq!(std::fs::read_dir(cache).unwrap().count(), 2);
+}
+
+#[test]
 fn a_remote_that_is_gone_or_deaf_is_named_without_its_password() {
     let sandbox = Sandbox::empty();
     for (url, codes) in [

@@ -216,3 +216,19 @@ async fn a_conflict_with_what_somebody_wrote_is_named_and_nothing_is_merged() {
     fleet.run_until(&scene.controller, |_| fleet.stages("mgmt").contains(&"verify".to_owned()));
     assert_no_stage_twice(fleet);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forge_that_does_not_answer_costs_one_time_out_a_pass() {
+    let scene = Scene::start().await;
+    let (fleet, server) = (&scene.fleet, &scene.server);
+    let controller = fleet.controller_working_on(1);
+    // Each cluster asks for something, on two branches.
+    let edit = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\ncommonAnnotations: {a.example.com/b: c}\n";
+    fleet.edit("overlays/cilium/kustomization.yaml", |_| edit.to_owned());
+    server.fates(|_, _| Fate::Hangs);
+    let pass = fleet.pass(&controller);
+    assert_eq!(server.hub().asked(""), 1, "{}", told(&pass));
+    // Nor has it to be started anew to be asked again.
+    server.fates(|_, _| Fate::Answered);
+    fleet.run_until(&controller, |_| !server.hub().pulls.is_empty());
+}

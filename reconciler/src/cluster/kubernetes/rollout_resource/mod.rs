@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kube::core::{ApiResource, DynamicObject};
 use kube::{CustomResource, CustomResourceExt as _, Resource as _};
+use ring::digest::{SHA256, digest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
 
 use super::connection::Connection;
 use super::error::RequestError;
@@ -21,6 +21,9 @@ pub use status::RolloutView;
 
 /// How long what was written is believed to be still there, in seconds.
 const BELIEVED: i64 = 600;
+
+/// How long it is believed that there is no definition, in seconds.
+const UNDEFINED: i64 = 20;
 
 /// Where one cluster stands. Written by Stepgate for people and tools to look at; what is written into it by others changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, CustomResource, Serialize, Deserialize, JsonSchema)]
@@ -106,7 +109,7 @@ pub fn rollout_definition() -> Result<Value, serde_json::Error> {
 pub struct Projection {
     connection: Connection,
     namespace: String,
-    known: Mutex<Known>,
+    known: Known,
 }
 
 #[derive(Debug, Default)]
@@ -122,16 +125,27 @@ impl Projection {
     /// A projection into this namespace.
     #[must_use]
     pub fn new(connection: Connection, namespace: &str) -> Self {
-        Self { connection, namespace: namespace.to_owned(), known: Mutex::default() }
+        Self { connection, namespace: namespace.to_owned(), known: Known::default() }
     }
 
     /// Shows these clusters. Those that the fleet has no longer lose their object.
     ///
     /// # Errors
     /// The first request that failed; what could be written is. A server without the definition is none.
-    pub async fn show(&self, views: &[RolloutView], now: Timestamp) -> Result<(), RequestError> {
-        let mut known = self.known.lock().await;
-        self.refresh(&mut known, now).await?;
+    pub async fn show(&mut self, views: &[RolloutView], now: Timestamp) -> Result<(), RequestError> {
+        let mut known = std::mem::take(&mut self.known);
+        let shown = self.show_all(&mut known, views, now).await;
+        self.known = known;
+        shown
+    }
+
+    async fn show_all(
+        &self,
+        known: &mut Known,
+        views: &[RolloutView],
+        now: Timestamp,
+    ) -> Result<(), RequestError> {
+        self.refresh(known, now).await?;
         if !known.served {
             return Ok(());
         }
@@ -146,7 +160,10 @@ impl Projection {
                 Err(error) => {
                     // What is there now is not known.
                     known.listed = None;
-                    failed.get_or_insert(error);
+                    // The definition has gone: it may come back.
+                    if !error.is_not_found() {
+                        failed.get_or_insert(error);
+                    }
                 }
             }
         }
@@ -155,11 +172,11 @@ impl Projection {
         for name in gone {
             if let Some(rollout) = known.rollouts.remove(&name) {
                 let object = DynamicObject { types: None, metadata: rollout.metadata, data: Value::Null };
-                let deleted = self.connection.delete(&resource(), Some(&self.namespace), &object).await;
-                if let Err(error) = deleted
-                    && !error.is_not_found()
-                {
-                    failed.get_or_insert(error);
+                match self.connection.delete(&resource(), Some(&self.namespace), &object).await {
+                    // Somebody has written it since it was read: it is read again, and deleted then.
+                    Err(error) if error.is_conflict() => known.listed = None,
+                    Err(error) if !error.is_not_found() => drop(failed.get_or_insert(error)),
+                    Ok(()) | Err(_) => {}
                 }
             }
         }
@@ -168,7 +185,8 @@ impl Projection {
 
     /// What is there is read by a new process, and now and then: somebody may have deleted or changed it.
     async fn refresh(&self, known: &mut Known, now: Timestamp) -> Result<(), RequestError> {
-        if known.listed.is_some_and(|at| now.duration_since(at).as_secs() < BELIEVED) {
+        let believed = if known.served { BELIEVED } else { UNDEFINED };
+        if known.listed.is_some_and(|at| now.duration_since(at).as_secs() < believed) {
             return Ok(());
         }
         known.served = self.connection.address(&resource().api_version, "Rollout").await?.is_some();
@@ -224,16 +242,22 @@ impl Projection {
     async fn tell(&self, view: &RolloutView, object: &DynamicObject, now: Timestamp) -> Result<(), RequestError> {
         let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Event>(&());
         let at = format!("{now:.0}");
-        // Named after what was written: told twice it is one event.
+        // Named after what was written and what is told of it: told twice, by this process or another one, it is one event.
         let version = object.metadata.resource_version.as_deref().unwrap_or_default();
+        let uid = object.metadata.uid.as_deref().unwrap_or_default();
+        let told = [uid, version, view.reason(), &view.event_message()].join("\n");
+        let told: String = digest(&SHA256, told.as_bytes()).as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let event = json!({"apiVersion": "v1", "kind": "Event",
-            "metadata": {"name": format!("{}.{version}", view.cluster)},
+            "metadata": {"name": format!("{}.{told}", view.cluster)},
             "involvedObject": {"apiVersion": Rollout::api_version(&()), "kind": "Rollout", "name": view.cluster,
                 "namespace": self.namespace, "uid": object.metadata.uid},
             "type": view.event_type(), "reason": view.reason(), "message": view.event_message(),
             "firstTimestamp": at, "lastTimestamp": at, "count": 1,
             "source": {"component": FIELD_MANAGER}});
-        self.connection.create(&resource, Some(&self.namespace), &event).await.map(drop)
+        match self.connection.create(&resource, Some(&self.namespace), &event).await {
+            Err(error) if !error.is_conflict() => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 }
 

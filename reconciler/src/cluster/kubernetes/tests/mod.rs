@@ -3,6 +3,7 @@
 mod acting;
 mod objects;
 mod reading;
+mod showing;
 mod telling;
 mod workload;
 mod writers;
