@@ -27,7 +27,9 @@ impl Announcements {
         let reason = controller.unreachable();
         if std::mem::replace(&mut self.unreachable, reason.is_some()) != reason.is_some() {
             match reason {
-                Some(reason) => tracing::warn!(%reason, "no cluster that is at work can be reached: gates wait until one can"),
+                Some(reason) => {
+                    tracing::warn!(%reason, "no cluster that is at work can be reached: gates wait until one can");
+                }
                 None => tracing::info!("clusters can be reached again"),
             }
         }

@@ -52,7 +52,7 @@ pub struct EndpointArguments {
 pub(super) enum MetricsAuthentication {
     /// Whoever reaches them.
     None,
-    /// Whose bearer token the management cluster knows (TokenReview) and lets `get` the path `/metrics` (SubjectAccessReview).
+    /// Whose bearer token the management cluster knows (`TokenReview`) and lets `get` the path `/metrics` (`SubjectAccessReview`).
     Kubernetes,
 }
 
@@ -95,7 +95,9 @@ impl EndpointArguments {
         let webhooks = match (self.webhook_address, &self.webhook_secret_file) {
             (None, _) => None,
             (Some(_), None) => {
-                let error = CommandError::new("webhooks need a secret: without one, whoever reaches --webhook-address could send them");
+                let error = CommandError::new(
+                    "webhooks need a secret: without one, whoever reaches --webhook-address could send them",
+                );
                 return Err(error.hint("name its file with --webhook-secret-file (STEPGATE_WEBHOOK_SECRET_FILE)"));
             }
             (Some(address), Some(file)) => Some((address, secret(file)?, tls(&self.webhook_tls_dir)?)),
@@ -111,7 +113,8 @@ impl EndpointArguments {
 }
 
 fn secret(file: &Path) -> Result<WebhookSecret, CommandError> {
-    let text = disk::read_text(file, LARGEST_SECRET).map_err(|error| CommandError::from(error).context(format!("reading {}", file.display())))?;
+    let text = disk::read_text(file, LARGEST_SECRET)
+        .map_err(|error| CommandError::from(error).context(format!("reading {}", file.display())))?;
     Ok(WebhookSecret::new(text.trim())?)
 }
 
@@ -136,7 +139,7 @@ impl Endpoints {
         let on_loopback = !matches!(listen, Some(Listen::At(address)) if !address.ip().is_loopback());
         let access = match (authentication, review) {
             (Some(MetricsAuthentication::Kubernetes), Some(connection)) => {
-                MetricsAccess::Reviewed(Reviewer::new(connection))
+                MetricsAccess::Reviewed(Box::new(Reviewer::new(connection)))
             }
             (Some(MetricsAuthentication::Kubernetes), None) => MetricsAccess::Nobody,
             (Some(MetricsAuthentication::None), _) => MetricsAccess::Everybody,

@@ -56,7 +56,8 @@ impl Limits {
     /// The bounds for a process that may open so many files; none where there is no limit.
     #[must_use]
     pub fn within(descriptors: Option<u64>) -> Self {
-        let share = descriptors.map_or(MOST_CONNECTIONS, |all| usize::try_from(all / SHARE_OF_DESCRIPTORS).unwrap_or(MOST_CONNECTIONS));
+        let share = descriptors
+            .map_or(MOST_CONNECTIONS, |all| usize::try_from(all / SHARE_OF_DESCRIPTORS).unwrap_or(MOST_CONNECTIONS));
         Self {
             connections: share.clamp(4, MOST_CONNECTIONS),
             header: Duration::from_secs(5),

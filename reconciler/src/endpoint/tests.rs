@@ -63,7 +63,9 @@ async fn said(mut stream: impl AsyncRead + Unpin) -> String {
 async fn half_requests_are_ended_to_make_room_for_whole_ones() {
     let served = Served::with(PATIENT, None).await;
     let mut half = Vec::new();
-    for text in ["", "GET /hea", "GET / HTTP/1.1\r\nHost: a\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nfour"] {
+    for text in
+        ["", "GET /hea", "GET / HTTP/1.1\r\nHost: a\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nfour"]
+    {
         for _ in 0..3 * PATIENT.connections {
             half.push(served.send(text).await);
         }

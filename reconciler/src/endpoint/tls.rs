@@ -114,8 +114,7 @@ fn stamps(folder: &Path) -> Option<[Stamp; 2]> {
 fn read(folder: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     let [chain_file, key_file] = FILES.map(|name| folder.join(name));
     let bytes = |file: &Path| {
-        disk::read(file, LARGEST)
-            .map_err(|error| TlsError::File { file: file.to_owned(), reason: error.to_string() })
+        disk::read(file, LARGEST).map_err(|error| TlsError::File { file: file.to_owned(), reason: error.to_string() })
     };
     let (chain, key) = (bytes(&chain_file)?, bytes(&key_file)?);
     let failed = |reason: String| TlsError::Certificate { file: chain_file.clone(), reason };
@@ -126,7 +125,8 @@ fn read(folder: &Path) -> Result<Arc<ServerConfig>, TlsError> {
         return Err(failed("it holds no certificate".to_owned()));
     }
     // What a parser says of a key may show some of it.
-    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| failed(format!("{} holds no key in PEM form", key_file.display())))?;
+    let key = PrivateKeyDer::from_pem_slice(&key)
+        .map_err(|_| failed(format!("{} holds no key in PEM form", key_file.display())))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

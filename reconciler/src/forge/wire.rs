@@ -184,12 +184,7 @@ impl Wire {
         answer
     }
 
-    async fn ask(
-        &self,
-        call: &Call<'_>,
-        query: &[(&str, &str)],
-        token: &SecretString,
-    ) -> Result<Answer, ForgeError> {
+    async fn ask(&self, call: &Call<'_>, query: &[(&str, &str)], token: &SecretString) -> Result<Answer, ForgeError> {
         if self.patience.is_spent() {
             let reason = "it has kept this pass waiting too long, so nothing more is asked before the next";
             return Err(ForgeError::Unavailable { action: call.action.clone(), reason: reason.to_owned() });

@@ -25,7 +25,7 @@ pub enum MetricsAccess {
     /// Nobody: others than this machine reach the endpoint, and nobody has said who may see them.
     Nobody,
     /// Whose token the management cluster knows, and lets `get` the path `/metrics`.
-    Reviewed(Reviewer),
+    Reviewed(Box<Reviewer>),
 }
 
 /// Why the metrics are not shown.
@@ -113,10 +113,11 @@ impl Reviewer {
         let permit = match known.filter(|(at, _)| at.elapsed() < BELIEVED) {
             Some((_, permit)) => permit,
             None => {
-                let permit = review(&self.connection, &SecretString::from(token), "/metrics").await.map_err(|error| {
-                    tracing::warn!(%error, "a token for the metrics could not be reviewed");
-                    Refusal::Unreviewed
-                })?;
+                let permit =
+                    review(&self.connection, &SecretString::from(token), "/metrics").await.map_err(|error| {
+                        tracing::warn!(%error, "a token for the metrics could not be reviewed");
+                        Refusal::Unreviewed
+                    })?;
                 let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
                 known.insert(key, (Instant::now(), permit), 1);
                 permit

@@ -81,13 +81,13 @@ fn half_open_requests_leave_health_and_loop_alive() {
     std::fs::write(&secret, "s3cret\n").unwrap();
     let free = "127.0.0.1:0";
     let secret = secret.to_str().unwrap();
-    let named = ["--health-address", free, "--listen", free, "--webhook-address", free, "--webhook-secret-file", secret];
+    let named =
+        ["--health-address", free, "--listen", free, "--webhook-address", free, "--webhook-secret-file", secret];
     let running = Running::start(&fleet, &named);
     let [health, metrics, webhook] = ["health", "metrics", "webhook"].map(|name| running.address(name));
     running.says("`team-b` is done");
     // Nothing, half a header, half a body.
-    let halves =
-        ["", "GET /healthz HTTP/1.1\r\nHost:", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nfour"];
+    let halves = ["", "GET /healthz HTTP/1.1\r\nHost:", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nfour"];
     for address in [webhook, metrics, health] {
         let half: Vec<TcpStream> = (0..300).map(|number| send(address, halves[number % halves.len()])).collect();
         assert!(get(health, "/healthz").starts_with("HTTP/1.1 200"));

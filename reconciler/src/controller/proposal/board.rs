@@ -223,7 +223,7 @@ impl Board {
     }
 
     /// A pull request that was opened just now, with these marks: nobody has said anything below it.
-    pub(super) fn begin(&self, branch: &BranchName, pull: PullRequest, marks: &Marks) {
+    pub(super) fn begin(&self, branch: &BranchName, pull: &PullRequest, marks: &Marks) {
         self.keep(branch, pull.clone());
         let mut known = self.known();
         if let Some(Ok(pulls)) = known.pulls.get(branch).and_then(|pulls| pulls.get()).cloned() {

@@ -210,7 +210,7 @@ impl Controller {
         } else {
             let new = NewPullRequest { base, head, title: &title, body: &body };
             if let Some(pull) = open_new(forge, &new).await? {
-                board.begin(showing.branch, pull, &marks);
+                board.begin(showing.branch, &pull, &marks);
             }
         }
         self.show_status(forge, showing, shown, open.is_none()).await?;

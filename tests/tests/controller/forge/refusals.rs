@@ -223,7 +223,8 @@ async fn a_forge_that_does_not_answer_costs_one_time_out_a_pass() {
     let (fleet, server) = (&scene.fleet, &scene.server);
     let controller = fleet.controller_working_on(1);
     // Each cluster asks for something, on two branches.
-    let edit = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\ncommonAnnotations: {a.example.com/b: c}\n";
+    let edit =
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\ncommonAnnotations: {a.example.com/b: c}\n";
     fleet.edit("overlays/cilium/kustomization.yaml", |_| edit.to_owned());
     server.fates(|_, _| Fate::Hangs);
     let pass = fleet.pass(&controller);

@@ -139,12 +139,7 @@ impl Projection {
         shown
     }
 
-    async fn show_all(
-        &self,
-        known: &mut Known,
-        views: &[RolloutView],
-        now: Timestamp,
-    ) -> Result<(), RequestError> {
+    async fn show_all(&self, known: &mut Known, views: &[RolloutView], now: Timestamp) -> Result<(), RequestError> {
         self.refresh(known, now).await?;
         if !known.served {
             return Ok(());
@@ -246,7 +241,8 @@ impl Projection {
         let version = object.metadata.resource_version.as_deref().unwrap_or_default();
         let uid = object.metadata.uid.as_deref().unwrap_or_default();
         let told = [uid, version, view.reason(), &view.event_message()].join("\n");
-        let told: String = digest(&SHA256, told.as_bytes()).as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let told: String =
+            digest(&SHA256, told.as_bytes()).as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let event = json!({"apiVersion": "v1", "kind": "Event",
             "metadata": {"name": format!("{}.{told}", view.cluster)},
             "involvedObject": {"apiVersion": Rollout::api_version(&()), "kind": "Rollout", "name": view.cluster,

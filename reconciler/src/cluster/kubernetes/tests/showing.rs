@@ -66,7 +66,11 @@ async fn tokens_are_permitted_as_the_server_says() {
         (known(prometheus.clone()), allowed(false), Permit::Denied),
         (known(json!({})), allowed(true), Permit::Unknown),
         (Answer::Json(json!({"status": {"error": "expired"}})), allowed(true), Permit::Unknown),
-        (Answer::Json(json!({"status": {"authenticated": "true", "user": prometheus}})), allowed(true), Permit::Unknown),
+        (
+            Answer::Json(json!({"status": {"authenticated": "true", "user": prometheus}})),
+            allowed(true),
+            Permit::Unknown,
+        ),
         (known(prometheus.clone()), Answer::Json(json!({"status": {"allowed": true, "denied": true}})), Permit::Denied),
     ] {
         let server = ApiServer::start(Script::default().on(reviews, answer).on(accesses, access)).await;
@@ -80,7 +84,8 @@ async fn tokens_are_permitted_as_the_server_says() {
             assert_eq!(access.body["spec"], wanted);
         }
     }
-    let server = ApiServer::start(Script::default().on(reviews, Answer::Error(403, "may not create tokenreviews"))).await;
+    let server =
+        ApiServer::start(Script::default().on(reviews, Answer::Error(403, "may not create tokenreviews"))).await;
     let error = review(&server.connection(), &SecretString::from("CANARY"), "/metrics").await.unwrap_err();
     assert!(matches!(error, RequestError::Forbidden { .. }) && !format!("{error:?}").contains("CANARY"), "{error:?}");
 }
