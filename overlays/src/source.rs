@@ -19,6 +19,14 @@ pub enum FetchError {
         /// The address asked for.
         uri: String,
     },
+    /// Its host sends on to another one, which the allow-list does not name.
+    #[error("the host of {uri} sends on to {host}, which is not on the allow-list")]
+    SentOn {
+        /// The address asked for.
+        uri: String,
+        /// Where its host sends on to.
+        host: String,
+    },
     /// Reading or fetching it failed.
     #[error("cannot fetch {uri}: {message}")]
     Failed {
@@ -37,6 +45,9 @@ impl FetchError {
                 "get what bundles name with `stepgate bundle fetch BUNDLES --to DIR`, and give it with --mirror DIR (STEPGATE_MIRROR)"
             }
             Self::NotAllowed { .. } => "name its host under fetch.allow in stepgate.yaml, or give it with --mirror",
+            Self::SentOn { .. } => {
+                "name that host too under fetch.allow in stepgate.yaml, if it is right, or give the manifest with --mirror"
+            }
             Self::Failed { .. } => "it is tried again; where this machine cannot reach it, give it with --mirror",
         }
     }

@@ -25,7 +25,7 @@ impl Manifests for Chain {
         for source in &self.0 {
             match source.get(uri) {
                 Err(FetchError::NotFound { searched: place, .. }) => searched.push(place),
-                Err(error @ FetchError::NotAllowed { .. }) => refused = Some(error),
+                Err(error @ (FetchError::NotAllowed { .. } | FetchError::SentOn { .. })) => refused = Some(error),
                 other => return other,
             }
         }

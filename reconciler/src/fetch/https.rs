@@ -1,14 +1,14 @@
 //! Manifests over HTTPS, from the hosts that `stepgate.yaml` allows and from nowhere else.
 //!
-//! Redirects stay on the host and on the allow-list.
+//! A host may send on to others that the allow-list names, as GitHub does: each hop is judged as the first address is.
 
 use std::sync::Arc;
 
 use overlays::{FetchError, Manifests};
-use reqwest::{StatusCode, Url, redirect};
+use reqwest::header::LOCATION;
+use reqwest::{Response, StatusCode, Url, redirect};
 
 use super::http::{FetchOptions, Http, MAXIMUM_REDIRECTS, authority, wait_for};
-use super::network::AllowList;
 use crate::answer::{body, chain};
 
 /// Fetches manifests over HTTPS.
@@ -25,8 +25,7 @@ impl Https {
     }
 
     fn with_scheme(options: FetchOptions, scheme: &'static str) -> Result<Self, reqwest::Error> {
-        let redirects = redirect_policy(options.allow.clone());
-        Ok(Self(Http::new(options, scheme, redirects)?))
+        Ok(Self(Http::new(options, scheme, redirect::Policy::none())?))
     }
 
     /// The address, if it may be fetched.
@@ -45,7 +44,9 @@ impl Https {
 
     async fn fetch(&self, uri: &str, url: Url) -> Result<Arc<[u8]>, FetchError> {
         let failed = |message: String| FetchError::Failed { uri: uri.to_owned(), message };
-        let response = self.0.client.get(url).send().await.map_err(|error| failed(chain(error)))?;
+        // Each hop has a time-out of its own; together they have no more time than one of them.
+        let answer = tokio::time::timeout(self.0.options.timeout, self.follow(uri, url)).await;
+        let response = answer.map_err(|_| failed("timed out on the way through redirects".to_owned()))??;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND | StatusCode::GONE => {
@@ -56,6 +57,29 @@ impl Https {
         }
         body(response, self.0.options.maximum_bytes).await.map(Arc::from).map_err(failed)
     }
+
+    /// The answer at the end of the redirects from `url`. Each hop is judged as the first address is: scheme, address, allow-list.
+    async fn follow(&self, uri: &str, mut url: Url) -> Result<Response, FetchError> {
+        let failed = |message: String| FetchError::Failed { uri: uri.to_owned(), message };
+        for _ in 0..=MAXIMUM_REDIRECTS {
+            let response = self.0.client.get(url.clone()).send().await.map_err(|error| failed(chain(error)))?;
+            // That is every answer of 3xx; one without an address, such as 304, is no answer either.
+            if !response.status().is_redirection() {
+                return Ok(response);
+            }
+            let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+            let next = location.and_then(|location| url.join(location).ok());
+            url = next.ok_or_else(|| failed("it redirects to no address".to_owned()))?;
+            let host = authority(&url);
+            if let Some(message) = self.0.refusal(&url) {
+                return Err(failed(format!("it is sent on to {host}: {message}")));
+            }
+            if !self.0.options.allow.allows(&host, url.path()) {
+                return Err(FetchError::SentOn { uri: uri.to_owned(), host });
+            }
+        }
+        Err(failed(format!("more than {MAXIMUM_REDIRECTS} redirects")))
+    }
 }
 
 impl Manifests for Https {
@@ -63,24 +87,6 @@ impl Manifests for Https {
         let url = self.check(uri)?;
         wait_for(uri, self.fetch(uri, url))
     }
-}
-
-fn redirect_policy(allow: AllowList) -> redirect::Policy {
-    redirect::Policy::custom(move |attempt| {
-        let first = attempt.previous().first();
-        let same = first.is_some_and(|first| {
-            first.scheme() == attempt.url().scheme() && authority(first) == authority(attempt.url())
-        });
-        let allowed = allow.allows(&authority(attempt.url()), attempt.url().path());
-        let to = format!("{}{}", authority(attempt.url()), attempt.url().path());
-        if attempt.previous().len() > MAXIMUM_REDIRECTS {
-            attempt.error(format!("more than {MAXIMUM_REDIRECTS} redirects"))
-        } else if !same || !allowed {
-            attempt.error(format!("it redirects to {to}, which is another host or not on the allow-list"))
-        } else {
-            attempt.follow()
-        }
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::fetch::AllowList;
 use crate::fetch::loopback::{ok, redirect, serve};
 
 fn fetcher(port: u16, private_hosts: &[&str]) -> Https {
@@ -37,13 +38,57 @@ fn answers_of_allowed_hosts_are_fetched() {
         let error = get(path).unwrap_err().to_string();
         assert!(error.contains(part), "{path}: {error}");
     };
-    check("/a/elsewhere", "another host");
+    check("/a/elsewhere", "loopback, link-local or private");
     check("/a/out", "not on the allow-list");
     check("/a/loop", "more than 5 redirects");
     check("/a/large", "more than 100 bytes");
     check("/a/endless", "more than 100 bytes");
     check("/a/silent", "timed out");
     check("/a/broken", "500");
+}
+
+#[test]
+fn a_host_may_send_on_to_others_that_the_allow_list_names() {
+    let store = serve(|request, port| match request.path.as_str() {
+        "/store/manifest.yaml?signature=secret" => ok("kind: X"),
+        "/store/again" => redirect(&format!("http://127.0.0.1:{port}/store/manifest.yaml?signature=secret")),
+        _ => redirect("https://169.254.169.254/latest/meta-data"),
+    });
+    let port = serve(move |request, _| match request.path.as_str() {
+        "/plain" => redirect(&format!("http://127.0.0.1:{store}/store/manifest.yaml?signature=secret")),
+        "/twice" => redirect(&format!("http://127.0.0.1:{store}/store/again")),
+        "/metadata" => redirect(&format!("http://127.0.0.1:{store}/store/metadata")),
+        "/user" => redirect(&format!("http://user:word@127.0.0.1:{store}/store/manifest.yaml")),
+        "/scheme" => redirect("ftp://127.0.0.1/store/manifest.yaml"),
+        "/nowhere" => redirect(""),
+        _ => redirect(&format!("http://127.0.0.1:{store}/other/manifest.yaml?signature=secret")),
+    });
+    let get = |path: &str, allow: &[String]| {
+        let private_hosts = vec!["127.0.0.1".to_owned()];
+        let options = FetchOptions { allow: AllowList::new(allow), private_hosts, ..FetchOptions::default() };
+        let https = Https::with_scheme(options, "http").unwrap();
+        https.get(&format!("http://127.0.0.1:{port}{path}"))
+    };
+    let (first, both) = (format!("127.0.0.1:{port}"), format!("127.0.0.1:{store}/store"));
+    let both = [first.clone(), both];
+    for path in ["/plain", "/twice"] {
+        assert_eq!(&*get(path, &both).unwrap(), b"kind: X", "{path}");
+        // Without the second host, or outside of its path: named, and without what its address holds.
+        let error = get(path, std::slice::from_ref(&first)).unwrap_err();
+        let FetchError::SentOn { host, .. } = &error else { panic!("{error}") };
+        assert_eq!(*host, format!("127.0.0.1:{store}"));
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+    assert!(matches!(get("/outside", &both), Err(FetchError::SentOn { .. })));
+    for (path, part) in [
+        ("/metadata", "only http:// is fetched"),
+        ("/user", "user information"),
+        ("/scheme", "only http:// is fetched"),
+        ("/nowhere", "more than 5 redirects"),
+    ] {
+        let error = get(path, &both).unwrap_err().to_string();
+        assert!(error.contains(part), "{path}: {error}");
+    }
 }
 
 #[test]

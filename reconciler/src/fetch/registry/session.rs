@@ -88,9 +88,7 @@ impl<'a> Session<'a> {
         if host == self.host || self.http.options.allow.allows(&host, url.path()) {
             return Ok(());
         }
-        Err(self.failed(format!(
-            "the registry sends on to {host}, which is not on the allow-list; add it if that is right"
-        )))
+        Err(FetchError::SentOn { uri: self.uri.to_owned(), host })
     }
 
     /// What to show the registry after it has asked.
