@@ -270,3 +270,36 @@ fn the_published_mirror_serves_what_release_0_26_needs() {
     assert!(to.join("public.ecr.aws/eks/cilium/cilium/1.19.4-1.tgz").is_file());
     assert!(to.join("github.com/fluxcd/flux2/releases/download/v2.8.8/install.yaml").is_file());
 }
+
+#[test]
+fn fetch_takes_what_the_providers_of_the_fleet_need_and_sums_up_by_host() {
+    let Some(bundles) = data("eks-anywhere/bundles/release-0.26.yaml") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::create_dir_all(at("clusters/a")).unwrap();
+    let cluster = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec:\n  kubernetesVersion: \"1.33\"\n  \
+                   managementCluster: {name: a}\n  controlPlaneConfiguration: {count: 1}\n  datacenterRef: {kind: NutanixDatacenterConfig, name: a}\n";
+    std::fs::write(at("clusters/a/cluster.yaml"), cluster).unwrap();
+    std::fs::write(at("stepgate.yaml"), "apiVersion: stepgate.dev/v1alpha1\nkind: Policy\n").unwrap();
+    let fetch = |extra: &[&str]| {
+        let (policy, to, lock) = (at("stepgate.yaml"), at("mirror"), at("bundles.lock"));
+        let file = bundles.to_str().unwrap();
+        let run = stepgate(&[&["fetch", file, "--to", &to, "--policy", &policy, "--lock", &lock][..], extra].concat());
+        assert_eq!(run.code, 2, "{}", run.stderr);
+        run.stdout
+    };
+    let told = fetch(&[]);
+    assert!(told.contains("nutanix.components") && !told.contains("vSphere.components"), "{told}");
+    let left_out = "no cluster of the fleet needs docker, snow, tinkerbell, vSphere: left out; --all fetches these too";
+    assert!(told.contains(left_out), "{told}");
+    let summary = "`--allow distro.eks.amazonaws.com --allow github.com/fluxcd --allow public.ecr.aws/eks --allow release-bucket`";
+    assert!(told.contains("4 hosts not allowed, for ") && told.contains(summary), "{told}");
+    let addresses: Vec<&str> = told.split_whitespace().filter(|word| word.contains("://")).collect();
+    let distinct: std::collections::BTreeSet<&str> = addresses.iter().copied().collect();
+    assert!(addresses.len() > 20 && addresses.len() == distinct.len(), "{told}");
+    let all = fetch(&["--all"]);
+    assert!(all.contains("vSphere.components") && !all.contains("left out"), "{all}");
+    // Without a cluster there is nothing to go by.
+    std::fs::remove_dir_all(at("clusters")).unwrap();
+    assert_eq!(fetch(&[]), all);
+}

@@ -113,8 +113,15 @@ deploy:
 # a name, and hosts (or host/path) that may be asked for the others: registries of charts too, and the hosts that these send
 # on to. Whatever comes is checked against bundles.lock. Where a mirror is, Stepgate is told: --mirror central=DIR.
 # mirrors: [central]
-# fetch:
-#   allow: [anywhere-assets.eks.amazonaws.com, distro.eks.amazonaws.com, github.com/fluxcd, public.ecr.aws/eks]
+# These are the hosts of EKS Anywhere's releases, and those that GitHub and the registry send on to.
+fetch:
+  allow:
+    - anywhere-assets.eks.amazonaws.com
+    - distro.eks.amazonaws.com
+    - github.com/fluxcd
+    - release-assets.githubusercontent.com
+    - public.ecr.aws/eks
+    - d2glxqk2uabbnd.cloudfront.net
 
 # Values for ${VAR} in provider manifests. No secrets here: this file is in git.
 # variables:

@@ -1,6 +1,6 @@
 //! `stepgate bundle fetch`: a mirror folder and a lock for a place without network.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,8 @@ use clap::Args;
 use overlays::{FetchError, Manifests, RepoPath, read_policy};
 use serde::Serialize;
 
+use super::hosts::Hosts;
+use super::needed::Needed;
 use super::{lock_beside, read_bundles, read_file, read_lock};
 use crate::cli::{CommandError, Exit, Format, Report, Table, output};
 use crate::fetch::{AllowList, Chain, FetchOptions, Mirror, MirrorFolder, MirrorPath, Remote};
@@ -38,6 +40,9 @@ pub struct FetchArguments {
     /// The lock to check against and to complete. Without it: `bundles.lock` beside the first FILE, or above its folder `bundles`.
     #[arg(long, value_name = "FILE")]
     lock: Option<PathBuf>,
+    /// Fetch what every provider needs. Without it, what only providers need that no cluster of the fleet has is left out.
+    #[arg(long)]
+    all: bool,
     /// Fetch for this Kubernetes version alone. May be given several times.
     #[arg(long = "kubernetes-version", value_name = "VERSION")]
     kubernetes_versions: Vec<KubernetesVersion>,
@@ -72,6 +77,9 @@ struct FetchedReport {
     digest: Option<String>,
     /// Why it is missing or refused.
     message: Option<String>,
+    /// The same for people, without the address.
+    #[serde(skip)]
+    reason: Option<String>,
 }
 
 /// Something to have in the mirror.
@@ -101,24 +109,43 @@ pub fn run(arguments: &FetchArguments) -> Result<Exit, CommandError> {
     let mut lock = if lock_path.is_file() { read_lock(&lock_path)? } else { Lock::default() };
     let before = lock.clone();
     let sources = Sources::open(arguments)?;
-    let mut manifests = Vec::new();
-    for (wanted, used_by) in wanted(&bundles, &arguments.kubernetes_versions) {
-        manifests.push(fetch(&wanted, used_by, &sources, &mut lock, arguments.update)?);
+    let needed = if arguments.all { Needed::default() } else { needed(arguments, &lock_path)? };
+    let (wanted, left_out) = wanted(&bundles, &arguments.kubernetes_versions, &needed);
+    let (mut manifests, mut hosts) = (Vec::new(), Hosts::default());
+    for (wanted, used_by) in wanted {
+        manifests.push(fetch(&wanted, used_by, &sources, &mut lock, arguments.update, &mut hosts)?);
     }
     if lock != before {
         write(&lock_path, lock.to_text().as_bytes())?;
     }
     let failed = manifests.iter().filter(|it| it.message.is_some()).count();
     let had = manifests.len() - failed;
-    let notes = vec![format!(
+    let mut notes: Vec<String> = hosts.summary().into_iter().collect();
+    if !left_out.is_empty() {
+        let sections = left_out.into_iter().collect::<Vec<_>>().join(", ");
+        notes.push(format!("no cluster of the fleet needs {sections}: left out; --all fetches these too"));
+    }
+    notes.push(format!(
         "{had} of {} in {}, {} digests in {}",
         manifests.len(),
         arguments.to.display(),
         lock.len(),
         lock_path.display()
-    )];
+    ));
     output::print(arguments.output, &BundleFetchReport { manifests, notes })?;
     Ok(if failed == 0 { Exit::Success } else { Exit::Error })
+}
+
+/// What the clusters need that lie where the policy does, or else the lock.
+fn needed(arguments: &FetchArguments, lock: &Path) -> Result<Needed, CommandError> {
+    let beside = if arguments.policy.is_file() { &arguments.policy } else { lock };
+    let folder = beside.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Ok(Needed::default());
+    }
+    let mirrors: Vec<PathBuf> =
+        arguments.mirrors.iter().map(|mirror| &mirror.path).chain([&arguments.to]).cloned().collect();
+    Needed::of(folder, &mirrors)
 }
 
 fn default_lock(files: &[PathBuf]) -> PathBuf {
@@ -178,13 +205,21 @@ fn allowed_by_policy(path: &Path) -> Result<Vec<String>, CommandError> {
     }
 }
 
-/// Every manifest, and the charts that Stepgate renders, with who names it first.
-fn wanted(bundles: &[Bundles], only: &[KubernetesVersion]) -> BTreeMap<Wanted, String> {
-    let mut wanted = BTreeMap::new();
+/// The manifests that are needed, and the charts that Stepgate renders, with who names each first; and the sections left out.
+fn wanted(
+    bundles: &[Bundles],
+    only: &[KubernetesVersion],
+    needed: &Needed,
+) -> (BTreeMap<Wanted, String>, BTreeSet<String>) {
+    let (mut wanted, mut left_out) = (BTreeMap::new(), BTreeSet::new());
     let versions_bundles = bundles.iter().flat_map(|bundles| &bundles.versions_bundles);
     let chosen = |version: &KubernetesVersion| only.is_empty() || only.iter().any(|it| it.minor() == version.minor());
     for versions_bundle in versions_bundles.filter(|it| chosen(&it.kubernetes_version)) {
         for manifest in versions_bundle.manifests().filter(|it| it.uri.starts_with("http")) {
+            if needed.leaves_out(manifest.component) {
+                left_out.insert(manifest.component.to_owned());
+                continue;
+            }
             let used_by = format!("{}.{}", manifest.component, manifest.artifact);
             wanted.entry(Wanted::manifest(manifest.uri.to_owned())).or_insert(used_by);
         }
@@ -193,16 +228,11 @@ fn wanted(bundles: &[Bundles], only: &[KubernetesVersion]) -> BTreeMap<Wanted, S
             wanted.entry(Wanted::chart(chart)).or_insert_with(|| "cilium.helmChart".to_owned());
         }
         if let Some(version) = versions_bundle.component("flux").and_then(|flux| flux.version.as_ref()) {
-            let uri = flux_install(version.without_build_metadata());
+            let uri = overlays::render::install_address(version.as_str());
             wanted.entry(Wanted::manifest(uri)).or_insert_with(|| "flux".to_owned());
         }
     }
-    wanted
-}
-
-/// Flux has no address in a bundle: its manifest is the one of its release.
-fn flux_install(version: &str) -> String {
-    format!("https://github.com/fluxcd/flux2/releases/download/{version}/install.yaml")
+    (wanted, left_out)
 }
 
 fn fetch(
@@ -211,18 +241,20 @@ fn fetch(
     sources: &Sources,
     lock: &mut Lock,
     update: bool,
+    hosts: &mut Hosts,
 ) -> Result<FetchedReport, CommandError> {
     let uri = wanted.uri.clone();
-    let report = |state, digest: Option<Digest>, message: Option<String>| FetchedReport {
+    let report = |state, digest: Option<Digest>, message: Option<String>, reason: Option<String>| FetchedReport {
         uri: uri.clone(),
         used_by,
         state,
         digest: digest.map(|digest| digest.to_string()),
         message,
+        reason,
     };
     let place = match sources.place(wanted) {
         Ok(place) => place,
-        Err(message) => return Ok(report("refused", None, Some(message))),
+        Err(message) => return Ok(report("refused", None, Some(message.clone()), Some(message))),
     };
     let own = sources.own.get(&wanted.address).ok();
     // An update asks the sources first; without them, what lies in the mirror is what there is.
@@ -232,23 +264,35 @@ fn fetch(
     };
     let bytes = match found {
         Ok(bytes) => bytes,
-        Err(error @ FetchError::NotFound { .. }) => {
-            let hint = if sources.is_offline { "; no host may be asked for it: name hosts by --allow" } else { "" };
-            return Ok(report("missing", None, Some(format!("{error}{hint}"))));
+        Err(error) => {
+            let (state, hint) = match &error {
+                FetchError::NotFound { .. } if sources.is_offline => {
+                    ("missing", "; no host may be asked for it: name hosts by --allow")
+                }
+                FetchError::NotFound { .. } => ("missing", ""),
+                _ => ("refused", ""),
+            };
+            let reason = match &error {
+                FetchError::NotFound { .. } if sources.is_offline => hosts.add_address(&uri),
+                FetchError::NotAllowed { .. } => hosts.add_address(&uri),
+                FetchError::SentOn { host, .. } => hosts.add(host),
+                FetchError::NotFound { searched, .. } => Some(searched.clone()),
+                FetchError::Failed { message, .. } => Some(message.clone()),
+            };
+            return Ok(report(state, None, Some(format!("{error}{hint}")), reason));
         }
-        Err(error) => return Ok(report("refused", None, Some(error.to_string()))),
     };
     let digest = Digest::of(&bytes);
     if let Some(locked) = lock.get(&uri).filter(|locked| *locked != digest && !update) {
         let message = format!("its digest is not {locked}, which the lock names; --update takes the new content");
-        return Ok(report("refused", Some(digest), Some(message)));
+        return Ok(report("refused", Some(digest), Some(message.clone()), Some(message)));
     }
     let present = own.as_deref() == Some(&bytes);
     if !present {
         write(&place, &bytes)?;
     }
     lock.insert(uri.clone(), digest);
-    Ok(report(if present { "present" } else { "fetched" }, Some(digest), None))
+    Ok(report(if present { "present" } else { "fetched" }, Some(digest), None, None))
 }
 
 /// Writes a file whole or not at all.
@@ -280,8 +324,19 @@ impl Report for BundleFetchReport {
     fn tables(&self) -> Vec<(Option<String>, Table)> {
         let row = |it: &FetchedReport| vec![it.state.to_owned(), it.used_by.clone(), it.uri.clone()];
         let rows = self.manifests.iter().map(row).collect();
-        let problems = self.manifests.iter().filter_map(|it| Some(format!("{}: {}", it.state, it.message.as_ref()?)));
-        let notes = problems.chain(self.notes.iter().cloned()).collect();
+        // One line for all that one host is asked for in vain.
+        let mut problems: BTreeMap<(&str, &str, &str), Vec<&str>> = BTreeMap::new();
+        for it in &self.manifests {
+            let Some(reason) = &it.reason else { continue };
+            let rest = it.uri.split_once("://").map_or(it.uri.as_str(), |(_, rest)| rest);
+            let host = rest.split('/').next().unwrap_or_default();
+            problems.entry((it.state, host, reason)).or_default().push(&it.used_by);
+        }
+        let problem = |((state, host, reason), used_by): ((&str, &str, &str), Vec<&str>)| match used_by.as_slice() {
+            [one] => format!("{state}: {one}: {reason}"),
+            several => format!("{state}: {} addresses of {host}: {reason}", several.len()),
+        };
+        let notes = problems.into_iter().map(problem).chain(self.notes.iter().cloned()).collect();
         vec![(None, Table { headers: vec!["STATE", "USED BY", "ADDRESS"], rows, notes })]
     }
 }

@@ -2,6 +2,8 @@
 
 mod diff;
 mod fetch;
+mod hosts;
+mod needed;
 mod show;
 mod verify;
 
