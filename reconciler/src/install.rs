@@ -27,6 +27,8 @@ pub struct Settings {
     pub repository: String,
     /// The branch that people write.
     pub source_branch: String,
+    /// The image that the `helm` program is taken from.
+    pub helm_image: String,
 }
 
 impl Settings {
@@ -36,6 +38,7 @@ impl Settings {
             ("${IMAGE}", &self.image),
             ("${REPOSITORY}", &self.repository),
             ("${SOURCE_BRANCH}", &self.source_branch),
+            ("${HELM_IMAGE}", &self.helm_image),
         ]
         .into_iter()
         .fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
@@ -51,6 +54,7 @@ impl Settings {
             ("image", &self.image),
             ("repository", &self.repository),
             ("source branch", &self.source_branch),
+            ("image with helm", &self.helm_image),
         ];
         let refused = |value: &str| {
             value.is_empty() || value.chars().any(|character| character.is_control() || "\"'\\{}$".contains(character))
@@ -125,14 +129,16 @@ pub fn helm_chart(settings: &Settings) -> Result<Vec<(String, String)>, InstallE
     );
     let values = format!(
         "# The container image.\nimage: \"{}\"\n# The fleet repository: https:// or ssh://.\nrepository: \"{}\"\n\
-         # The branch that people write.\nsourceBranch: \"{}\"\n",
-        settings.image, settings.repository, settings.source_branch
+         # The branch that people write.\nsourceBranch: \"{}\"\n\
+         # The image that the helm program is taken from.\nhelmImage: \"{}\"\n",
+        settings.image, settings.repository, settings.source_branch, settings.helm_image
     );
     let templated = Settings {
         namespace: "{{ .Release.Namespace }}".to_owned(),
         image: "{{ .Values.image }}".to_owned(),
         repository: "{{ .Values.repository }}".to_owned(),
         source_branch: "{{ .Values.sourceBranch }}".to_owned(),
+        helm_image: "{{ .Values.helmImage }}".to_owned(),
     };
     let mut files = vec![
         ("Chart.yaml".to_owned(), chart),
@@ -155,6 +161,7 @@ mod tests {
             image: "registry.example/stepgate:v1".to_owned(),
             repository: "https://git.example/fleet.git".to_owned(),
             source_branch: "main".to_owned(),
+            helm_image: "registry.example/helm:v4".to_owned(),
         }
     }
 
@@ -164,13 +171,23 @@ mod tests {
         let base: Vec<_> = kustomize_base(&settings()).unwrap().into_iter().map(|(_, text)| text).collect();
         let chart: Vec<_> = helm_chart(&settings()).unwrap();
         let kinds = |text: &str| text.lines().filter(|line| line.starts_with("kind: ")).count();
-        assert_eq!(kinds(&text), 11);
+        assert_eq!(kinds(&text), 12);
         // The kustomization itself; Helm makes the namespace.
-        assert_eq!(base.iter().map(|text| kinds(text)).sum::<usize>(), 11 + 1);
-        assert_eq!(chart.iter().map(|(_, text)| kinds(text)).sum::<usize>(), 11 - 1);
+        assert_eq!(base.iter().map(|text| kinds(text)).sum::<usize>(), 12 + 1);
+        assert_eq!(chart.iter().map(|(_, text)| kinds(text)).sum::<usize>(), 12 - 1);
         assert!(!text.contains("${") && base.iter().all(|text| !text.contains("${")));
         assert!(chart.iter().all(|(_, text)| !text.contains("${") && !text.contains("namespace: stepgate-system")));
         assert!(text.contains("image: \"registry.example/stepgate:v1\""));
+        for (name, value) in [
+            ("STEPGATE_MIRROR", "/var/lib/stepgate/files/mirror"),
+            ("STEPGATE_HELM", "/opt/stepgate/helm"),
+            ("XDG_CACHE_HOME", "/var/lib/stepgate/files/cache"),
+        ] {
+            let variable = format!("- name: {name}\n          value: {value}\n");
+            let written = |text: &str| text.contains(&variable);
+            assert!(written(&text) && base.iter().any(|text| written(text)), "{name}");
+            assert!(chart.iter().any(|(_, text)| written(text)), "{name}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output;
+use crate::git::{RepositoryLocation, Transport};
 use crate::install::{self, Settings};
 
 /// Arguments of `stepgate install`.
@@ -28,11 +29,14 @@ pub struct Arguments {
     #[arg(long, default_value = concat!("stepgate:", env!("CARGO_PKG_VERSION")), value_name = "IMAGE")]
     image: String,
     /// The fleet repository: `https://` or `ssh://`.
-    #[arg(long, default_value = "https://git.example/fleet.git", value_name = "URL")]
-    repo: String,
+    #[arg(long, env = "STEPGATE_REPO", value_name = "URL")]
+    repo: Option<String>,
     /// The branch that people write.
-    #[arg(long, default_value = "main", value_name = "BRANCH")]
+    #[arg(long, env = "STEPGATE_SOURCE_BRANCH", default_value = "main", value_name = "BRANCH")]
     source_branch: String,
+    /// An image with the `helm` program and a shell, which Cilium's chart is rendered by; without it, the one of --image.
+    #[arg(long, value_name = "IMAGE")]
+    helm_image: Option<String>,
 }
 
 /// The forms that an installation comes in.
@@ -54,10 +58,16 @@ enum Form {
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let settings = Settings {
         namespace: arguments.namespace.clone(),
-        image: arguments.image.clone(),
-        repository: arguments.repo.clone(),
+        image: image("--image", &arguments.image)?,
+        repository: repository(arguments.repo.as_deref())?,
         source_branch: arguments.source_branch.clone(),
+        helm_image: image("--helm-image", arguments.helm_image.as_ref().unwrap_or(&arguments.image))?,
     };
+    if arguments.helm_image.is_none() {
+        output::note(
+            "note: helm is taken from the image of Stepgate: name another one by --helm-image where that has none",
+        );
+    }
     let files = match (arguments.format, &arguments.to) {
         (Form::Manifests, None) => {
             output::print_text(&install::manifests(&settings)?)?;
@@ -78,4 +88,47 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     }
     output::note(&format!("wrote {} files to {}", files.len(), folder.display()));
     Ok(Exit::Success)
+}
+
+/// The repository as the Pod reaches it.
+fn repository(named: Option<&str>) -> Result<String, CommandError> {
+    let text = named.ok_or_else(|| {
+        CommandError::new("which fleet repository is Stepgate to work on?")
+            .hint("name it by --repo URL, or STEPGATE_REPO")
+    })?;
+    let location: RepositoryLocation = text.parse()?;
+    let refused = |reason: &str, hint: &str| Err(CommandError::new(format!("{location} {reason}")).hint(hint));
+    match &location {
+        RepositoryLocation::Local(_) => {
+            refused("is a folder of this machine", "name the repository as the Pod reaches it: https:// or ssh://")
+        }
+        RepositoryLocation::Remote(url) if url.transport() == Transport::File => {
+            refused("is a folder of this machine", "name the repository as the Pod reaches it: https:// or ssh://")
+        }
+        RepositoryLocation::Remote(url) if url.to_string() != text => {
+            refused("holds a password", "leave it out: the Secret `stepgate-git` holds `username` and `password`")
+        }
+        RepositoryLocation::Remote(url) if is_example(url.host()) => {
+            refused("is an address for examples, where nobody is", "name your own by --repo URL, or STEPGATE_REPO")
+        }
+        RepositoryLocation::Remote(_) => Ok(text.to_owned()),
+    }
+}
+
+/// An image that there can be.
+fn image(flag: &str, text: &str) -> Result<String, CommandError> {
+    let registry = text.split_once('/').map_or("", |(registry, _)| registry);
+    if is_example(registry.split(':').next().unwrap_or_default()) {
+        return Err(CommandError::new(format!("{text} is an address for examples, where nobody is"))
+            .hint(format!("name the image of your own registry by {flag}")));
+    }
+    Ok(text.to_owned())
+}
+
+/// Whether a host is one of those that are kept for documents (RFC 2606 and 6761).
+fn is_example(host: &str) -> bool {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    ["example", "invalid", "example.com", "example.net", "example.org"]
+        .iter()
+        .any(|reserved| host.strip_suffix(reserved).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }

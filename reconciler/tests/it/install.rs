@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 
 use stepgate::install::{Settings, helm_chart, kustomize_base, manifests};
 
-use crate::support::stepgate;
+use crate::support::{stepgate, stepgate_with};
 
-const ARGUMENTS: [&str; 10] = [
+const ARGUMENTS: [&str; 12] = [
     "install",
     "--export",
     "--namespace",
     "upgrades",
     "--image",
-    "registry.example/stepgate:v7",
+    "registry.corp.internal/stepgate:v7",
+    "--helm-image",
+    "registry.corp.internal/helm:v4",
     "--repo",
-    "ssh://git@git.example/fleet.git",
+    "ssh://git@git.corp.internal/fleet.git",
     "--source-branch",
     "trunk",
 ];
@@ -22,9 +24,10 @@ const ARGUMENTS: [&str; 10] = [
 fn settings() -> Settings {
     Settings {
         namespace: "upgrades".to_owned(),
-        image: "registry.example/stepgate:v7".to_owned(),
-        repository: "ssh://git@git.example/fleet.git".to_owned(),
+        image: "registry.corp.internal/stepgate:v7".to_owned(),
+        repository: "ssh://git@git.corp.internal/fleet.git".to_owned(),
         source_branch: "trunk".to_owned(),
+        helm_image: "registry.corp.internal/helm:v4".to_owned(),
     }
 }
 
@@ -52,4 +55,35 @@ fn a_base_and_a_chart_are_written_into_folders_and_nothing_is_overwritten() {
         assert_eq!(again.code, 2, "{}", again.text());
     }
     assert_eq!(stepgate(&["install"]).code, 2);
+}
+
+#[test]
+fn no_address_is_made_up_and_none_that_no_pod_reaches_is_written() {
+    let install = |arguments: &[&str]| stepgate(&[&["install", "--export"], arguments].concat());
+    let nothing = install(&[]);
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (2, ""));
+    assert!(nothing.stderr.contains("hint: name it by --repo URL, or STEPGATE_REPO"), "{}", nothing.stderr);
+    let good = "https://git.corp.internal/fleet.git";
+    for (arguments, told) in [
+        (&["--repo", "https://git.example/fleet.git"][..], "address for examples"),
+        (&["--repo", "git@git.example.com:fleet.git"], "address for examples"),
+        (&["--repo", "."], "folder of this machine"),
+        (&["--repo", "file:///srv/fleet.git"], "folder of this machine"),
+        (&["--repo", "https://user:CANARY@git.corp.internal/fleet.git"], "holds a password"),
+        (&["--repo", good, "--image", "registry.example/stepgate:v1"], "address for examples"),
+        (&["--repo", good, "--helm-image", "Registry.Example.org:5000/helm:v4"], "address for examples"),
+    ] {
+        let run = install(arguments);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{arguments:?}");
+        assert!(run.stderr.contains(told) && run.stderr.contains("hint: "), "{arguments:?}: {}", run.stderr);
+        assert!(!run.stderr.contains("CANARY"), "{}", run.stderr);
+    }
+    assert_eq!(install(&["--repo", good]).code, 0);
+}
+
+#[test]
+fn the_repository_of_the_environment_is_the_one_installed() {
+    let run = stepgate_with(&["install", "--export"], &[("STEPGATE_REPO", "https://git.corp.internal/fleet.git")]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("value: \"https://git.corp.internal/fleet.git\""), "{}", run.stdout);
 }

@@ -31,12 +31,17 @@ impl Run {
 
 /// Runs the program without what the environment of the tests could tell it.
 pub fn stepgate(arguments: &[&str]) -> Run {
+    stepgate_with(arguments, &[])
+}
+
+/// The same with these variables.
+pub fn stepgate_with(arguments: &[&str], variables: &[(&str, &str)]) -> Run {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stepgate"));
     for name in ["STEPGATE_REPO", "STEPGATE_MIRROR", "STEPGATE_LOG_LEVEL", "STEPGATE_SOURCE_BRANCH", "NO_COLOR"] {
         command.env_remove(name);
     }
     command.env("KUBECONFIG", "/nonexistent/kubeconfig");
-    let output = command.args(arguments).output().unwrap();
+    let output = command.args(arguments).envs(variables.iter().copied()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let run = Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) };
     assert!(!run.text().contains('\u{1b}'), "colour codes without a terminal: {arguments:?}\n{}", run.text());
@@ -85,7 +90,14 @@ impl Fleet {
         let adopted = walk
             .map(Result::unwrap)
             .find(|id| {
-                fleet.repository.find_commit(*id).unwrap().summary().unwrap().unwrap().ends_with("adopt as it runs")
+                fleet
+                    .repository
+                    .find_commit(*id)
+                    .unwrap()
+                    .summary()
+                    .unwrap()
+                    .unwrap()
+                    .ends_with("adopt as the source branch says")
             })
             .unwrap();
         fleet.repository.reference("refs/heads/deploy", adopted, true, "back to the adoption").unwrap();

@@ -30,6 +30,7 @@ fn settings() -> Settings {
         image: "registry.example/stepgate:v1".to_owned(),
         repository: "https://git.example/fleet.git".to_owned(),
         source_branch: "main".to_owned(),
+        helm_image: "registry.example/helm:v4".to_owned(),
     }
 }
 

@@ -55,7 +55,8 @@ impl Installation {
         cluster.settle().await?;
         cluster.flux.applied(&cluster.repository.head()?, None).await?;
 
-        let exported = program()?.args(["install", "--export"]).output()?;
+        let exported =
+            program()?.args(["install", "--export", "--repo", "https://git.corp.internal/fleet.git"]).output()?;
         ensure!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
         let manifests = objects(&String::from_utf8(exported.stdout)?)?;
         let is = |wanted: &'static str| move |object: &Value| kind(object) == wanted;
