@@ -1,22 +1,36 @@
-//! `stepgate adopt`: records running clusters as they are.
+//! `stepgate adopt`: records what the source branch says of running clusters, beside what they run.
 
 use std::collections::BTreeSet;
 
 use clap::Args;
+use jiff::Timestamp;
 use overlays::ProblemCode;
+use rollout::CommitId;
 
 use super::error::CommandError;
 use super::exit::Exit;
-use super::{FleetArguments, fleet, output};
-use crate::controller::adopt::{Adoption, Unrendered, adopt};
+use super::{ClusterArguments, FleetArguments, fleet, output};
+use crate::controller::access::Clusters;
+use crate::controller::adopt::{Adoption, LostRecord, Unrendered, record};
+use crate::controller::comparison::{Comparison, compare};
+use crate::controller::missing::MissingRecord;
+use crate::controller::planner::{ClusterView, FleetReading};
+use crate::controller::told::{self, ClusterTold};
+use crate::git::RepositoryLocation;
 
 /// Arguments of `stepgate adopt`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
     fleet: FleetArguments,
+    #[command(flatten)]
+    access: ClusterArguments,
     /// The clusters; all that have no record yet, when left out.
     clusters: Vec<String>,
+    /// This commit had the record, and no clone has it any more: make a new record in its place. Flux then applies at once whatever the source
+    /// branch says otherwise than the cluster runs.
+    #[arg(long, value_name = "COMMIT")]
+    abandon: Option<CommitId>,
     /// Write the record. Without it, only what would be written is said.
     #[arg(long)]
     yes: bool,
@@ -36,27 +50,143 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     for problem in opened.fleet().problems.iter().filter(|problem| problem.code == ProblemCode::FluxPrunes) {
         output::note(&format!("warning: {problem}"));
     }
+    let access = arguments.access.open()?;
+    let mut asking =
+        Asking { opened: &opened, access: access.as_ref(), abandoned: arguments.abandon.as_ref(), silent: None };
+    let mut recorded = false;
     for name in names {
         // Read anew for each: the record before moved the deploy branch.
         let reading = opened.planner.read().map_err(fleet::explain)?;
-        let adoption =
-            adopt(&opened.planner, &reading, &name, jiff::Timestamp::now(), !arguments.yes).map_err(explain)?;
+        let view = opened.planner.view(&reading, &name)?;
+        asking.ask(&reading, &view)?;
+        let adoption = record(&opened.planner, &reading, &view, Timestamp::now(), !arguments.yes).map_err(explain)?;
         let line = match adoption {
             Adoption::Already => format!("{name}: has a ledger already\n"),
             Adoption::Recorded { commit: Some(commit), files } => {
-                format!("{name}: recorded, {files} files, commit {commit}\n")
+                recorded = true;
+                format!("{name}: recorded what the source branch says, {files} files, commit {commit}\n")
             }
             Adoption::Recorded { commit: None, files } => {
-                format!("{name}: would be recorded with {files} files; `--yes` does it\n")
+                format!("{name}: would be recorded as the source branch says, {files} files; `--yes` does it\n")
             }
         };
         output::print_text(&line)?;
     }
+    if recorded && matches!(opened.planner.repository().location(), RepositoryLocation::Local(_)) {
+        for (remote, url) in opened.planner.repository().remotes().into_iter().take(1) {
+            let (branch, url) = (&opened.reading.layout.branch, url.unwrap_or_else(|| remote.clone()));
+            output::note(&format!(
+                "the record is in this clone alone: `git push {remote} {branch}` brings it to {url}; from then on use `--repo` with that"
+            ));
+        }
+    }
     Ok(Exit::Success)
+}
+
+/// What is asked before a cluster is recorded: whether it had a record, and what it runs.
+struct Asking<'a> {
+    opened: &'a fleet::Opened,
+    access: &'a dyn Clusters,
+    /// The commit whose loss was said to be for good.
+    abandoned: Option<&'a CommitId>,
+    /// Why the management cluster does not answer: it is asked once.
+    silent: Option<String>,
+}
+
+impl Asking<'_> {
+    /// Prints how the cluster differs from the source branch.
+    ///
+    /// # Errors
+    /// When it had a record, as far as anybody knows.
+    fn ask(&mut self, reading: &FleetReading, view: &ClusterView) -> Result<(), CommandError> {
+        let Some(missing) = &view.missing else { return Ok(()) };
+        if *missing == MissingRecord::NoBranch {
+            self.ask_upstream(reading, view)?;
+        }
+        if !missing.asks_cluster() || self.silent.is_some() {
+            return self.refuse(reading, view, missing);
+        }
+        let cluster = self.access.cluster(&view.cluster);
+        let runtime = super::run::runtime()?;
+        let now = Timestamp::now();
+        match runtime.block_on(told::ask(&self.opened.planner, reading, view, cluster.as_ref(), now)) {
+            ClusterTold::Lost(missing) => self.refuse(reading, view, &missing)?,
+            ClusterTold::Nothing => self.refuse(reading, view, missing)?,
+            ClusterTold::Unreachable(reason) => {
+                self.refuse(reading, view, missing)?;
+                output::note(&format!(
+                    "warning: nothing was compared with what runs, and whether Flux has applied a record is not known: {reason}"
+                ));
+                self.silent = Some(reason);
+                return Ok(());
+            }
+        }
+        match runtime.block_on(compare(view, cluster.as_ref(), now)) {
+            Ok(comparison) => print(view, &comparison),
+            Err(reason) => {
+                output::note(&format!("warning: {}: nothing was compared with what runs: {reason}", view.name));
+                Ok(())
+            }
+        }
+    }
+
+    /// Refuses a record in the place of one that was lost, unless that is lost for good.
+    fn refuse(&self, reading: &FleetReading, view: &ClusterView, missing: &MissingRecord) -> Result<(), CommandError> {
+        if !missing.is_lost() {
+            return Ok(());
+        }
+        let repository = self.opened.planner.repository();
+        let gone = missing.commit().filter(|commit| !repository.holds(commit));
+        if gone.is_some() && gone == self.abandoned {
+            return Ok(());
+        }
+        let block = missing.block(&view.name, &reading.layout, repository);
+        Err(explain(LostRecord { cluster: view.name.to_string(), block }.into()))
+    }
+
+    /// A clone may have been made without the deploy branch.
+    fn ask_upstream(&self, reading: &FleetReading, view: &ClusterView) -> Result<(), CommandError> {
+        match self.opened.planner.repository().upstream(&reading.layout.branch) {
+            Some(Ok(seen)) => self.refuse(reading, view, &MissingRecord::Lost { seen, asked: false }),
+            Some(Err(error)) => {
+                output::note(&format!("warning: what this is a clone of was not asked for the deploy branch: {error}"));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn print(view: &ClusterView, comparison: &Comparison) -> Result<(), CommandError> {
+    let Comparison { compared, differences, unread } = comparison;
+    for reason in unread {
+        output::note(&format!("warning: {}: could not be compared: {reason}", view.name));
+    }
+    let mut text = format!(
+        "{}: {compared} workloads and machines compared with what runs, {} differ\n",
+        view.name,
+        differences.len()
+    );
+    for difference in differences {
+        text.push_str(&format!("  {difference}\n"));
+    }
+    output::print_text(&text)?;
+    if !differences.is_empty() {
+        output::note(&format!(
+            "warning: {}: the record says that the source branch's side runs, and Flux applies all of it at once, without a gate; \
+             where that is not meant, let the source branch say what runs first",
+            view.name
+        ));
+    }
+    Ok(())
 }
 
 /// What helps against each of the reasons, once.
 fn explain(error: anyhow::Error) -> CommandError {
+    if let Some(lost) = error.downcast_ref::<LostRecord>() {
+        let help = lost.block.help.clone();
+        return CommandError::from(error).hint(help);
+    }
     let failures = error.downcast_ref::<Unrendered>().map(|unrendered| unrendered.failures.as_slice());
     let hints: BTreeSet<String> = failures.into_iter().flatten().map(|(_, failure)| failure.help.clone()).collect();
     hints.into_iter().fold(error.into(), CommandError::hint)

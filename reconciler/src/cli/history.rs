@@ -69,7 +69,7 @@ impl Report for HistoryReport {
             ]);
         }
         if self.commits.is_empty() {
-            table.notes.push("no commits yet: `stepgate adopt` records a running cluster".to_owned());
+            table.notes.push("no commits yet: `stepgate why CLUSTER` says what helps".to_owned());
         }
         vec![(None, table)]
     }

@@ -213,7 +213,7 @@ enum Verb {
     History(history::Arguments),
     /// Run the controller: watch the repository and carry rollouts through.
     Run(run::Arguments),
-    /// Record a running cluster as it is: what the source branch says now becomes the deployed state.
+    /// Record what the source branch says of a running cluster as deployed, after comparing it with what runs.
     Adopt(adopt::Arguments),
     /// Merge what is proposed for a cluster into the deploy branch: the approval, where no forge is used.
     Approve(approve::Arguments),

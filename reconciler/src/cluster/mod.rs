@@ -223,6 +223,12 @@ pub trait Cluster: Send + Sync {
         at: Timestamp,
     ) -> BoxFuture<'a, Result<BackupReport, ClusterError>>;
 
+    /// The newest commit of the deploy branch that Stepgate noted in the cluster for people, and the object that says so; none where there
+    /// is no note or none can be read.
+    fn noted_commit<'a>(&'a self, _cluster: &'a str) -> BoxFuture<'a, Option<(CommitId, String)>> {
+        Box::pin(std::future::ready(None))
+    }
+
     /// Tells Flux to fetch the source of these Kustomizations now instead of at its next interval.
     fn nudge<'a>(
         &'a self,

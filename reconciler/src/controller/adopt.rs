@@ -1,4 +1,4 @@
-//! Adopting a cluster that runs already: what the source branch says of it now is recorded as deployed.
+//! Adopting a cluster that runs already: records what the source branch says of it now as deployed.
 //!
 //! Without this first record every file would be new, and the first rollout would install components that are there. Adopting
 //! changes nothing in the cluster as long as the source branch describes what runs.
@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rollout::{CommitId, Ledger, LedgerState, RenderFailure, StageId, StageName};
+use rollout::{Block, CommitId, Ledger, LedgerState, RenderFailure, StageId, StageName};
 
 use super::commit::{Signature, ledger_text};
 use super::directory::{LedgerState as DirectoryLedger, ledger_path, tree_digest};
 use super::parts::target_tree;
-use super::planner::{FleetReading, Planner};
+use super::planner::{ClusterView, FleetReading, Planner};
 use crate::git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, StageTrailers};
 
 /// What adopting a cluster came to.
@@ -29,6 +29,16 @@ pub enum Adoption {
     },
 }
 
+/// A cluster that must not be recorded anew, since its record was lost: all that is left of its rollout would be applied at once.
+#[derive(Debug, thiserror::Error)]
+#[error("cluster {cluster} had a record, and is not recorded anew: {}", block.message)]
+pub struct LostRecord {
+    /// The cluster.
+    pub cluster: String,
+    /// What is wrong, and what helps.
+    pub block: Block,
+}
+
 /// A cluster that cannot be recorded, since it could not be rendered in full.
 #[derive(Debug, thiserror::Error)]
 #[error("cluster {cluster} cannot be recorded while parts of it cannot be rendered:{}", listed(.failures))]
@@ -43,10 +53,10 @@ fn listed(failures: &[(StageId, RenderFailure)]) -> String {
     failures.iter().map(|(stage, failure)| format!("\n  {stage}: {}", failure.message)).collect()
 }
 
-/// Records a cluster as it is on the source branch; with `dry` only says what would be recorded.
+/// Records what the source branch says of a cluster; with `dry` only says what would be recorded.
 ///
 /// # Errors
-/// When it cannot be rendered in full, or the push did not succeed.
+/// When it cannot be rendered in full, its record was lost, or the push did not succeed.
 pub fn adopt(
     planner: &Planner,
     reading: &FleetReading,
@@ -55,6 +65,25 @@ pub fn adopt(
     dry: bool,
 ) -> Result<Adoption, anyhow::Error> {
     let view = planner.view(reading, cluster)?;
+    if let Some(missing) = view.missing.as_ref().filter(|missing| missing.is_lost()) {
+        let block = missing.block(&view.name, &reading.layout, planner.repository());
+        return Err(LostRecord { cluster: cluster.to_owned(), block }.into());
+    }
+    record(planner, reading, &view, now, dry)
+}
+
+/// As [`adopt`], of a cluster whose record is known not to be lost, or to be lost for good.
+///
+/// # Errors
+/// When it cannot be rendered in full, or the push did not succeed.
+pub fn record(
+    planner: &Planner,
+    reading: &FleetReading,
+    view: &ClusterView,
+    now: Timestamp,
+    dry: bool,
+) -> Result<Adoption, anyhow::Error> {
+    let cluster = view.name.as_str();
     if !matches!(view.directory.ledger, DirectoryLedger::Absent) {
         return Ok(Adoption::Already);
     }
@@ -97,11 +126,11 @@ pub fn adopt(
         prefix: signature.prefix.clone(),
         edits,
         message: CommitMessage {
-            subject: format!("{cluster}: adopt as it runs"),
-            body: "What the source branch says of this cluster is recorded as deployed. Nothing in the cluster changes by it.".to_owned(),
+            subject: format!("{cluster}: adopt as the source branch says"),
+            body: "What the source branch says of this cluster is recorded as deployed. Flux applies it where the cluster differs.".to_owned(),
             trailers: Some(StageTrailers {
                 rollout: ledger.rollout,
-                cluster: view.name,
+                cluster: view.name.clone(),
                 stage: StageName::Verify.into(),
                 plan: ledger.plan,
                 source: ledger.source,

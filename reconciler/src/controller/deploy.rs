@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use overlays::Remembered;
 use rollout::{ClusterName, CommitId, DeployCommit, DeployHead, ForeignChange, Landing, Ledger, StageTrailer};
 
-use super::directory::{ClusterDirectory, LedgerState, tree_digest};
+use super::directory::{ClusterDirectory, LedgerState, ledger_path, tree_digest};
 use crate::git::{Chain, DeployLayout, GitError, HistoryEntry, Repository, StageTrailers};
 
 /// How far back a cluster's directory is followed before its rollout counts as lost.
@@ -124,6 +124,30 @@ fn squashed(
         plan: ledger.plan.clone(),
         source: ledger.source.clone(),
     }))
+}
+
+/// The commit by which somebody took the ledger of `cluster` away, and its author; none where the history knows no ledger of it.
+///
+/// # Errors
+/// [`GitError`] when commits cannot be read.
+pub fn removed(
+    repository: &Repository,
+    histories: &Histories,
+    layout: &DeployLayout,
+    cluster: &ClusterName,
+    head: &CommitId,
+) -> Result<Option<(CommitId, String)>, GitError> {
+    let history = histories.read(repository, layout, cluster, head)?;
+    let ledger = ledger_path(cluster)?;
+    // The newest commit that still had it, and the one after that.
+    let mut after: Option<&HistoryEntry> = None;
+    for entry in history.iter() {
+        if repository.deploy_snapshot(layout, &entry.commit)?.tree_id(&ledger)?.is_some() {
+            return Ok(after.map(|after| (after.commit.clone(), after.author.clone())));
+        }
+        after = Some(entry);
+    }
+    Ok(None)
 }
 
 fn directory_at(

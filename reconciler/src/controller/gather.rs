@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use bundles::{Bundles, Locks};
 use overlays::{ClusterSpec, ComponentName, Fleet, Problem, RenderedCluster, RenderedTree, Scope};
-use rollout::{Block, ClusterName, ComponentChange, StageName};
+use rollout::{Block, ClusterName, CommitId, ComponentChange, StageName};
 
 use super::changes;
 use super::deployed::Deployed;
-use super::directory::{self, ClusterDirectory};
+use super::directory::ClusterDirectory;
 use super::edits::Edit;
 use super::parts::SpecificationStep;
 use crate::cluster::FluxReference;
+use crate::git::{DeployLayout, LastSeen};
 
 /// What the plans of one cluster share.
 pub struct Context<'a> {
@@ -25,19 +26,25 @@ pub struct Context<'a> {
     pub deployed: &'a Deployed,
     /// What people have changed of what is proposed.
     pub proposed: &'a [Edit],
+    /// Where the deploy branch is, and what is known of it where it is not there.
+    pub deploy: DeployBranch<'a>,
+}
+
+/// The deploy branch: its head, or what is known of it.
+#[derive(Clone, Copy)]
+pub struct DeployBranch<'a> {
+    /// Where Stepgate writes.
+    pub layout: &'a DeployLayout,
+    /// Its head; none where there is no such branch.
+    pub head: Option<&'a CommitId>,
+    /// Where it was last seen, where there is none.
+    pub lost: Option<&'a LastSeen>,
 }
 
 /// What forbids the rollout of a cluster, as far as the repository and the deploy branch tell.
-pub fn blocks(fleet: &Fleet, context: &Context<'_>, cluster: &ClusterSpec) -> Vec<Block> {
+pub fn blocks(fleet: &Fleet, context: &Context<'_>, cluster: &ClusterSpec, missing: Option<Block>) -> Vec<Block> {
     let mut blocks: Vec<Block> = fleet.blocking(context.name.as_str()).into_iter().map(block).collect();
-    if let directory::LedgerState::Absent = context.directory.ledger {
-        blocks.push(Block {
-            code: "not-adopted".to_owned(),
-            stage: None,
-            message: format!("the deploy branch does not hold clusters/{} with a ledger", context.name),
-            help: format!("`stepgate adopt {} --yes` records the cluster as it runs now", context.name),
-        });
-    }
+    blocks.extend(missing);
     // Whoever manages others must know what they are at.
     let managed = |name: &&ClusterName| {
         fleet.managed_by(&cluster.name).any(|other| other.name == name.as_str()) || *name == context.name

@@ -10,6 +10,7 @@ use super::planner::{ClusterView, FleetReading, PlanError, Planner};
 use super::proposal::{self, Asking, Board, Mergers};
 use super::report::ClusterOutcome;
 use super::standing;
+use super::told;
 use super::{Controller, Memory};
 use crate::cluster::Freshness;
 
@@ -49,6 +50,10 @@ impl Controller {
         clusters: &dyn Clusters,
         now: jiff::Timestamp,
     ) -> Result<ClusterOutcome, PlanError> {
+        let cluster = clusters.cluster(&view.cluster);
+        if let Some(reasons) = told::blocks(planner, reading, view, cluster.as_ref(), now).await {
+            return Ok(ClusterOutcome::Blocked { reasons });
+        }
         let board = Board::default();
         let considered = proposal::consider(planner, &board, reading, Arc::new(view.clone())).await?;
         let askings = proposal::askings(planner, &board, reading, &considered).await?;

@@ -65,7 +65,11 @@ impl Repository {
         if let Some(old) = expected {
             self.require_follower(branch, new, old)?;
         }
-        self.swap(branch, new, expected)
+        let outcome = self.swap(branch, new, expected)?;
+        if matches!(outcome, PushOutcome::Pushed) {
+            self.remember_seen(branch, new);
+        }
+        Ok(outcome)
     }
 
     /// As [`Repository::push`], for a branch that proposes something: what it holds may be written anew on another base.

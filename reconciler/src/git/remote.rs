@@ -10,7 +10,7 @@ use super::error::GitError;
 use super::location::{RepositoryLocation, RepositoryUrl};
 use super::name::BranchName;
 use super::object::library;
-use super::object_id::commit_id;
+use super::object_id::{commit_id, oid};
 use super::program::refusal;
 use super::repository::Repository;
 
@@ -93,7 +93,10 @@ impl Repository {
             match (head, self.head(&branch)?) {
                 (Some(remote), Some(ours)) if remote == ours => {}
                 (Some(_), _) => wanted.push(branch),
-                (None, Some(_)) => self.forget(&branch)?,
+                (None, Some(ours)) => {
+                    self.keep_last_seen(&branch, oid(&ours)?);
+                    self.forget(&branch)?;
+                }
                 (None, None) => {}
             }
         }

@@ -1,5 +1,6 @@
 //! An open repository.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::ops::Deref;
@@ -70,6 +71,8 @@ pub(super) struct Inner {
     pub(super) largest_file: u64,
     /// What keeps other processes away from our copy of a remote repository.
     _claim: Option<File>,
+    /// Where branches were when this process saw them last: of use once one is gone.
+    pub(super) seen: Mutex<BTreeMap<BranchName, Oid>>,
 }
 
 /// The library's handle, and our own knowledge of the same store.
@@ -136,6 +139,7 @@ impl Repository {
                 program,
                 largest_file: settings.largest_file,
                 _claim: claim,
+                seen: Mutex::default(),
             }),
         })
     }
@@ -173,9 +177,12 @@ impl Repository {
     }
 
     pub(super) fn head_oid(&self, branch: &BranchName) -> Result<Option<Oid>, GitError> {
-        let handle = self.handle();
-        match handle.refname_to_id(&branch.reference()) {
-            Ok(id) => Ok(Some(id)),
+        let found = self.handle().refname_to_id(&branch.reference());
+        match found {
+            Ok(id) => {
+                self.remember_seen(branch, id);
+                Ok(Some(id))
+            }
             Err(error) if error.code() == ErrorCode::NotFound => {
                 // A repository that is being replaced has no branches, and that is not the same as deleted ones.
                 if self.inner.folder.join("HEAD").exists() {

@@ -83,7 +83,7 @@ fn every_stage_commit_carries_trailers_the_ledger_and_pinned_images() {
     let mut last: BTreeMap<String, String> = BTreeMap::new();
     for id in walk.map(Result::unwrap) {
         let commit = fleet.repository.find_commit(id).unwrap();
-        let adopted = commit.summary().unwrap().unwrap().ends_with("adopt as it runs");
+        let adopted = commit.summary().unwrap().unwrap().ends_with("adopt as the source branch says");
         let Some(stage) = trailer(&commit, "Stage").filter(|_| !adopted) else { continue };
         let cluster = trailer(&commit, "Cluster").unwrap();
         let plan = plans.iter().find(|plan| plan["cluster"] == cluster.as_str()).unwrap();

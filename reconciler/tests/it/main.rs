@@ -18,6 +18,7 @@ mod forge;
 mod install;
 mod kustomize;
 mod listening;
+mod lost_branch;
 mod registry;
 mod run;
 mod support;

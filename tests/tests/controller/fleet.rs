@@ -124,6 +124,11 @@ impl Fleet {
         planner(&self.repository, &self.files).with_forge(self.access.clone())
     }
 
+    /// A planner of a process that has opened the repository by itself.
+    pub fn planner_of(&self, repository: &Repository) -> Planner {
+        planner(repository, &self.files).with_forge(self.access.clone())
+    }
+
     /// A controller that remembers nothing: a process that has just been started.
     pub fn controller(&self) -> Controller {
         self.controller_of(Arc::clone(&self.simulated) as Arc<_>)

@@ -9,6 +9,7 @@ mod fleet;
 mod forge;
 mod glancing;
 mod hooked;
+mod lost_branch;
 mod people;
 mod remembering;
 mod rules;

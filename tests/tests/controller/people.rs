@@ -61,6 +61,7 @@ fn a_deleted_deploy_branch_blocks_and_nothing_is_written() {
     fleet.bump();
     let old = fleet.controller();
     fleet.run_until_committed(&old, "mgmt", "cert-manager");
+    let last = fleet.head();
     let deploy = fleet.repository.folder().join("refs/heads").join(fleet.layout.branch.as_str());
     std::fs::remove_file(&deploy).unwrap();
     for controller in [old, fleet.controller()] {
@@ -68,8 +69,9 @@ fn a_deleted_deploy_branch_blocks_and_nothing_is_written() {
             let pass = fleet.pass(&controller);
             for cluster in CLUSTERS {
                 let ClusterOutcome::Blocked { .. } = outcome(&pass, cluster) else { panic!("{}", told(&pass)) };
-                let help = outcome(&pass, cluster).help().unwrap();
-                assert!(help.contains("stepgate adopt"), "{help}");
+                let said = outcome(&pass, cluster).help().unwrap();
+                // Whoever has seen the branch names where it was.
+                assert!(said.contains(&format!("{last}:refs/heads/deploy")) && !said.contains("adopt"), "{said}");
             }
             fleet.wait(Some(&pass));
         }

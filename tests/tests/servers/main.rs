@@ -16,6 +16,7 @@ mod installation;
 mod installed;
 mod killing;
 mod kubernetes_minor;
+mod lost_branch;
 mod machines;
 mod pausing;
 mod probing;

@@ -154,6 +154,10 @@ impl Cluster for KubernetesCluster {
         })
     }
 
+    fn noted_commit<'a>(&'a self, cluster: &'a str) -> BoxFuture<'a, Option<(CommitId, String)>> {
+        Box::pin(rollout_resource::noted_commit(&self.management, SYSTEM_NAMESPACE, cluster))
+    }
+
     fn told_of_flux(&self, request: &ObserveRequest) -> Option<FluxObservation> {
         // What was applied without Flux stands in the place of its Kustomizations, which may still be there and are behind then.
         let is_applied = !self.applied.lock().unwrap_or_else(PoisonError::into_inner).is_empty();

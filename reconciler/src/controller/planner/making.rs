@@ -35,7 +35,9 @@ impl Planner {
     ) -> Result<Planned, PlanError> {
         let fleet = source.fleet.as_ref();
         let files = NearFiles::new(source.files.as_ref());
-        let mut blocked = gather::blocks(fleet, context, cluster);
+        let missing = self.missing_record(context.deploy, context.name, context.directory)?;
+        let missing = missing.map(|missing| missing.block(context.name, context.deploy.layout, &self.repository));
+        let mut blocked = gather::blocks(fleet, context, cluster, missing);
         let bundle = match overlays::uses_bundle(fleet, cluster).then(|| overlays::bundle_for(fleet, cluster)) {
             None => None,
             Some(Ok(bundle)) => Some(bundle),

@@ -3,6 +3,7 @@
 mod base;
 mod edited;
 mod making;
+mod missing;
 mod reading;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -159,12 +160,14 @@ impl Planner {
     fn deploy(&self, source: Arc<SourceReading>) -> Result<FleetReading, GitError> {
         let fleet = Arc::clone(&source.fleet);
         let layout = layout(&fleet)?;
-        let deploy = match self.repository.head(&layout.branch)? {
+        let head = self.repository.head(&layout.branch)?;
+        let lost = if head.is_none() { self.lost_branch(&layout) } else { None };
+        let deploy = match head {
             None => None,
             Some(head) => Some(self.repository.deploy_snapshot(&layout, &head)?),
         };
         let deployed = Arc::new(self.known.deployed.read(deploy.as_ref())?);
-        Ok(FleetReading { source, deploy, fleet, layout, deployed })
+        Ok(FleetReading { source, deploy, lost, fleet, layout, deployed })
     }
 
     /// A source commit and what it says. The deploy path, where there is one on the same branch, is no part of it.
@@ -217,6 +220,7 @@ impl Planner {
         let foreign = deploy::foreign_change(&self.repository, &reading.layout, &cluster_name, head, &directory)?;
         let base = self.base_source(reading, &cluster_name, &directory, history.base.as_ref())?;
         let context = reading.context(&cluster_name, &directory, base.as_deref());
+        let missing = self.missing_record(context.deploy, &cluster_name, &directory)?;
         let Planned { plan, parts, kustomizations, reaches_far } = self.plan(&context, &reading.source, cluster)?;
         let running = self.running_plan(&context, &plan)?;
         let roster = Arc::new(people::roster_not_below(&reading.fleet.policy, base.as_ref().map(|base| &base.policy)));
@@ -231,6 +235,7 @@ impl Planner {
             base: history.base,
             reaches_far,
             foreign,
+            missing,
             problems: problems.into(),
             directory: Arc::new(directory),
             kustomizations,
@@ -246,7 +251,8 @@ impl Planner {
     /// [`GitError`] when commits cannot be read.
     pub fn view_at_head(&self, reading: &FleetReading, view: &ClusterView) -> Result<Option<ClusterView>, GitError> {
         let history = self.history(reading, &view.name, &view.directory)?;
-        let same = history.base == view.base && view.foreign.is_none();
+        let missing = self.missing_record(reading.deploy_branch(), &view.name, &view.directory)?;
+        let same = history.base == view.base && view.foreign.is_none() && missing == view.missing;
         Ok(same.then(|| ClusterView { head: Arc::new(history.head), ..view.clone() }))
     }
 

@@ -9,10 +9,11 @@ use rollout::{ClusterName, CommitId, DeployHead, ForeignChange, Plan, Roster};
 use crate::cluster::{DeployedObjects, FluxReference};
 use crate::controller::deployed::Deployed;
 use crate::controller::directory::ClusterDirectory;
-use crate::controller::gather::Context;
+use crate::controller::gather::{Context, DeployBranch};
 use crate::controller::inputs::SourceReading;
+use crate::controller::missing::MissingRecord;
 use crate::controller::parts::Part;
-use crate::git::{DeployLayout, GitError, GitSnapshot};
+use crate::git::{DeployLayout, GitError, GitSnapshot, LastSeen};
 
 /// Both branches of a fleet repository, read at one moment.
 #[derive(Clone)]
@@ -21,6 +22,8 @@ pub struct FleetReading {
     pub source: Arc<SourceReading>,
     /// The deploy branch below the deploy path; none where the branch does not exist.
     pub deploy: Option<GitSnapshot>,
+    /// Where that branch was last seen, where it does not exist.
+    pub lost: Option<LastSeen>,
     /// What the source commit says.
     pub fleet: Arc<Fleet>,
     /// Where Stepgate writes.
@@ -40,6 +43,10 @@ impl FleetReading {
         self.deploy.as_ref().map(GitSnapshot::commit)
     }
 
+    pub(super) fn deploy_branch(&self) -> DeployBranch<'_> {
+        DeployBranch { layout: &self.layout, head: self.deploy_head(), lost: self.lost.as_ref() }
+    }
+
     /// What the plans of a cluster share, as long as nobody has changed what is proposed.
     pub(super) fn context<'a>(
         &'a self,
@@ -47,7 +54,7 @@ impl FleetReading {
         directory: &'a ClusterDirectory,
         base: Option<&'a Fleet>,
     ) -> Context<'a> {
-        Context { name, directory, base, deployed: &self.deployed, proposed: &[] }
+        Context { name, directory, base, deployed: &self.deployed, proposed: &[], deploy: self.deploy_branch() }
     }
 }
 
@@ -77,6 +84,8 @@ pub struct ClusterView {
     pub reaches_far: bool,
     /// Somebody else's change to the directory.
     pub foreign: Option<ForeignChange>,
+    /// Why the deploy branch holds no ledger of it; none where it does.
+    pub missing: Option<MissingRecord>,
     /// Remarks of the fleet repository about this cluster.
     pub problems: Arc<[Problem]>,
     /// Its Flux Kustomizations by the directory that they apply.

@@ -14,6 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use rollout::CommitId;
+
 use super::connection::Connection;
 use super::error::RequestError;
 use super::request::{FIELD_MANAGER, Selection};
@@ -255,6 +257,20 @@ impl Projection {
             Ok(_) | Err(_) => Ok(()),
         }
     }
+}
+
+/// The commit that the `Rollout` of a cluster names, and that object.
+pub(super) async fn noted_commit(
+    connection: &Connection,
+    namespace: &str,
+    cluster: &str,
+) -> Option<(CommitId, String)> {
+    let fields = format!("metadata.name={cluster}");
+    let selection = Selection { fields: Some(&fields), ..Selection::default() };
+    let listed = connection.list_resource(&resource(), Some(namespace), selection, "list rollouts").await.ok()?;
+    let rollout = listed.into_iter().find_map(|object| object.try_parse::<Rollout>().ok())?;
+    let commit = rollout.status?.commit?.parse().ok()?;
+    Some((commit, format!("Rollout {namespace}/{cluster}")))
 }
 
 fn resource() -> ApiResource {

@@ -1,0 +1,65 @@
+//! Why the deploy branch holds no ledger of a cluster, as far as the repository tells.
+
+use rollout::{ClusterName, CommitId};
+
+use super::Planner;
+use crate::controller::deploy;
+use crate::controller::directory::{self, ClusterDirectory, LedgerState};
+use crate::controller::gather::DeployBranch;
+use crate::controller::missing::MissingRecord;
+use crate::git::{DeployLayout, GitError, LastSeen, SeenBy};
+
+impl Planner {
+    /// Where the absent deploy branch was, if a commit with a ledger is known.
+    pub(super) fn lost_branch(&self, layout: &DeployLayout) -> Option<LastSeen> {
+        let seen = self.repository.last_seen(&layout.branch);
+        // A clone is told of first: what it should be asked is not what it holds.
+        let (clones, others): (Vec<_>, Vec<_>) =
+            seen.into_iter().partition(|seen| matches!(seen.by, SeenBy::Clone { .. }));
+        clones.into_iter().chain(others).find(|seen| self.holds_ledger(layout, &seen.commit, None) != Some(false))
+    }
+
+    /// Whether the deploy tree of a commit holds the ledger of a cluster, or of any; none where the commit cannot be read.
+    pub fn holds_ledger(
+        &self,
+        layout: &DeployLayout,
+        commit: &CommitId,
+        cluster: Option<&ClusterName>,
+    ) -> Option<bool> {
+        let snapshot = self.repository.deploy_snapshot(layout, commit).ok()?;
+        let has = |cluster: &ClusterName| {
+            let path = directory::ledger_path(cluster).ok()?;
+            snapshot.tree_id(&path).ok().map(|id| id.is_some())
+        };
+        if let Some(cluster) = cluster {
+            return has(cluster);
+        }
+        let folders = snapshot.folders(&directory::path("clusters").ok()?).ok()?;
+        let names = folders.into_iter().filter_map(|(name, _)| name.parse().ok());
+        let found: Vec<Option<bool>> = names.map(|name| has(&name)).collect();
+        if found.contains(&Some(true)) { Some(true) } else { (!found.contains(&None)).then_some(false) }
+    }
+
+    /// Why there is no ledger; none where there is one.
+    ///
+    /// # Errors
+    /// [`GitError`] when commits cannot be read.
+    pub(super) fn missing_record(
+        &self,
+        deploy: DeployBranch<'_>,
+        cluster: &ClusterName,
+        directory: &ClusterDirectory,
+    ) -> Result<Option<MissingRecord>, GitError> {
+        if !matches!(directory.ledger, LedgerState::Absent) {
+            return Ok(None);
+        }
+        let DeployBranch { layout, head, lost } = deploy;
+        let Some(head) = head else {
+            return Ok(Some(
+                lost.cloned().map_or(MissingRecord::NoBranch, |seen| MissingRecord::Lost { seen, asked: false }),
+            ));
+        };
+        let removed = deploy::removed(&self.repository, &self.known.histories, layout, cluster, head)?;
+        Ok(Some(removed.map_or(MissingRecord::Never, |(by, author)| MissingRecord::Removed { by, author })))
+    }
+}
