@@ -17,6 +17,7 @@ mod flux_objects;
 mod hops;
 mod images;
 mod inventory;
+mod needs;
 mod network_policies;
 mod output;
 mod types;
@@ -33,6 +34,7 @@ use output::Directory;
 
 pub use flux::install_address;
 pub use flux_objects::{kustomization_file, kustomization_name};
+pub use needs::needs;
 pub use types::{ComponentName, Hop, RenderError, RenderRequest, RenderedCluster, RenderedComponent, UnknownComponent};
 
 /// Renders the target of one cluster: every component that it has.

@@ -95,10 +95,15 @@ pub fn planner(arguments: &FleetArguments) -> Result<Planner, CommandError> {
     let settings = GitSettings { secret: arguments.git_secret.clone(), ..GitSettings::default() };
     let repository = Repository::open_with(&location, &settings).map_err(explain)?;
     let branch = arguments.source_branch.parse()?;
-    let sources = FetchSources::new(arguments.mirrors.clone()).with_private_hosts(arguments.private_hosts.clone());
+    let sources = sources(arguments);
     let access = ForgeAccess { credential: credential(arguments), hosts: arguments.forge_hosts.clone() };
     let signing = arguments.signing_key.clone().unwrap_or_default();
     Ok(Planner::new(repository, branch, Arc::new(sources)).with_forge(access).with_signing(signing))
+}
+
+/// Where manifests and charts come from.
+pub fn sources(arguments: &FleetArguments) -> FetchSources {
+    FetchSources::new(arguments.mirrors.clone()).with_private_hosts(arguments.private_hosts.clone())
 }
 
 fn credential(arguments: &FleetArguments) -> Option<ForgeCredential> {

@@ -21,6 +21,7 @@ mod hold;
 mod init;
 mod install;
 mod kustomize;
+mod machine;
 mod output;
 mod pace;
 mod plan;

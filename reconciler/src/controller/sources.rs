@@ -46,6 +46,22 @@ impl FetchSources {
         Self { private_hosts, ..self }
     }
 
+    /// Those of these addresses that no mirror has, and whether their hosts may be asked. Nobody is asked.
+    pub fn missing(&self, fleet: &Fleet, addresses: impl IntoIterator<Item = String>) -> Vec<(String, bool)> {
+        let mirrors = Chain::new(self.folders(&fleet.policy.mirrors));
+        let allow = AllowList::new(fleet.policy.fetch_allow.iter().cloned());
+        let is_allowed = |address: &str| {
+            let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            allow.allows(host, path)
+        };
+        let missing = |address: String| {
+            let is_missing = mirrors.get(&address).is_err();
+            is_missing.then(|| (address.clone(), is_allowed(&address)))
+        };
+        addresses.into_iter().filter_map(missing).collect()
+    }
+
     fn of(&self, fleet: &Fleet) -> Made {
         let (named, allow) = (&fleet.policy.mirrors, &fleet.policy.fetch_allow);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,14 +73,20 @@ impl FetchSources {
         new
     }
 
-    fn make(&self, named: Vec<String>, allow: Vec<String>) -> Made {
+    /// The folders without a name, then those with these names.
+    fn folders(&self, named: &[String]) -> Vec<Box<dyn Manifests>> {
         let unnamed = self.mirrors.iter().filter(|mirror| mirror.name.is_none());
         let mut sources = vec![mirror(unnamed.map(|mirror| mirror.path.clone()))];
-        for name in &named {
+        for name in named {
             let found = self.mirrors.iter().filter(|mirror| mirror.name.as_ref() == Some(name));
             let folders: Vec<PathBuf> = found.map(|mirror| mirror.path.clone()).collect();
             sources.push(if folders.is_empty() { unusable(undefined(name)) } else { mirror(folders) });
         }
+        sources
+    }
+
+    fn make(&self, named: Vec<String>, allow: Vec<String>) -> Made {
+        let mut sources = self.folders(&named);
         if !allow.is_empty() {
             let allow = AllowList::new(allow.iter().cloned());
             let options = FetchOptions { allow, private_hosts: self.private_hosts.clone(), ..FetchOptions::default() };

@@ -51,6 +51,7 @@ mod snapshot;
 mod tests;
 mod trailer;
 mod tree;
+mod work_tree;
 
 pub use bases::GitBases;
 pub use chain::Chain;
@@ -71,3 +72,4 @@ pub use repository::{GitSettings, Repository};
 pub use sign::Signing;
 pub use snapshot::GitSnapshot;
 pub use trailer::StageTrailers;
+pub use work_tree::WorkTree;

@@ -13,6 +13,7 @@ mod acceptance;
 mod approvals;
 mod bad_input;
 mod bad_repository;
+mod checking;
 mod demo;
 mod forge;
 mod install;
