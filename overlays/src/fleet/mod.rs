@@ -325,7 +325,7 @@ fn unreadable_bundle(fleet: &Fleet) -> Option<&Problem> {
                 | ProblemCode::BadYaml
                 | ProblemCode::DuplicateKey
                 | ProblemCode::Symlink
-        ) && problem.path.as_ref().is_some_and(|path| path.as_str().starts_with("bundles/"))
+        ) && problem.path.as_ref().is_some_and(|path| path.as_str() == "bundles" || path.is_below("bundles"))
     };
     let mut errors = fleet.problems.iter().filter(|problem| problem.is_error() && problem.scope == Scope::Fleet);
     errors.find(|problem| problem.code == ProblemCode::BadBundle || hidden(problem))
@@ -386,6 +386,16 @@ pub fn bundle_for<'a>(fleet: &'a Fleet, cluster: &ClusterSpec) -> Result<&'a Bun
         Some(BundleSelection::Name(name)) => return named(name),
         Some(BundleSelection::Newest) => return newest(),
         None => {}
+    }
+    if let (None, Management::ManagedBy(manager)) = (&cluster.bundle_reference, &cluster.management)
+        && fleet.unreadable_clusters().contains(manager.as_str())
+    {
+        // The newest one instead would be an upgrade that nobody asked for.
+        let message = format!(
+            "cluster {:?} follows the bundle of its management cluster {manager:?}, which cannot be read",
+            cluster.name
+        );
+        return Err(missing(message, format!("repair what `stepgate check` says of {manager}")));
     }
     let reference = cluster.bundle_reference.as_ref().or_else(|| match &cluster.management {
         Management::ManagedBy(manager) => fleet.cluster(manager).and_then(|manager| manager.bundle_reference.as_ref()),

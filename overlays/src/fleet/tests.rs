@@ -76,6 +76,29 @@ const CLUSTER: &str = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cl
 const BUNDLE: &str = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Bundles\nmetadata: {name: bundles-1}\nspec:\n  \
                       number: 1\n  versionsBundles: [{kubeVersion: \"1.30\"}]\n";
 
+#[test]
+fn a_cluster_whose_manager_cannot_be_read_follows_no_other_bundle() {
+    let workload = CLUSTER.replace("NAME", "w") + "  managementCluster: {name: m}\n";
+    let manager = CLUSTER.replace("NAME", "m") + "  bundlesRef: {name: bundles-1}\n";
+    let newer = BUNDLE.replace("bundles-1", "bundles-2").replace("number: 1", "number: 2");
+    let mut files = memory(&[
+        ("clusters/w/c.yaml", workload.as_str()),
+        ("clusters/m/c.yaml", manager.as_str()),
+        ("bundles/1.yaml", BUNDLE),
+        ("bundles/2.yaml", newer.as_str()),
+    ]);
+    let bundle = |files: &crate::MemoryFiles| {
+        let fleet = read_fleet(files);
+        bundle_for(&fleet, fleet.cluster("w").unwrap()).map(|file| file.bundles.number).map_err(|it| it.message)
+    };
+    assert_eq!(bundle(&files), Ok(1));
+    files.remove(&RepoPath::new("clusters/m/c.yaml").unwrap());
+    assert_eq!(bundle(&files), Ok(2), "a manager that is nowhere");
+    let reason = crate::Unusable::Unreadable { message: "too much".to_owned(), hint: None };
+    files.insert_unusable("clusters/m", reason);
+    assert!(bundle(&files).unwrap_err().contains("\"m\", which cannot be read"));
+}
+
 /// For each bad input: its code and place, that it stays with its cluster, and that the good cluster goes on.
 #[test]
 fn bad_input_never_stops_other_clusters() {
