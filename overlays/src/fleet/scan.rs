@@ -1,5 +1,6 @@
 //! Walking the files of a commit and telling what each is.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bundles::Manifest;
@@ -26,9 +27,14 @@ const GROUPS: [&str; 6] = [
     "toolkit.fluxcd.io",
 ];
 
+/// What is kept of files that are no cluster's may have this many times the nodes of what is kept of a cluster's.
+const OF_NOBODY: usize = 4;
+
 /// What files hold, put together.
 #[derive(Clone, Default)]
 pub(super) struct Found {
+    /// YAML nodes of what is kept.
+    nodes: usize,
     pub bundles: Vec<Arc<BundleFile>>,
     pub eksa_releases: Vec<Arc<EksaReleaseFile>>,
     pub eksd_releases: Vec<Arc<EksdReleaseFile>>,
@@ -38,6 +44,7 @@ pub(super) struct Found {
 
 impl Found {
     fn add(&mut self, other: &Self) {
+        self.nodes += other.nodes;
         self.bundles.extend(other.bundles.iter().cloned());
         self.eksa_releases.extend(other.eksa_releases.iter().cloned());
         self.eksd_releases.extend(other.eksd_releases.iter().cloned());
@@ -48,7 +55,10 @@ impl Found {
     fn add_manifest(&mut self, path: &RepoPath, bytes: &Arc<[u8]>, manifest: Manifest) {
         let (path, bytes) = (path.clone(), Arc::clone(bytes));
         match manifest {
-            Manifest::Bundles(bundles) => self.bundles.push(Arc::new(BundleFile { path, bytes, bundles })),
+            Manifest::Bundles(bundles) => {
+                self.nodes += bundles.node.count();
+                self.bundles.push(Arc::new(BundleFile { path, bytes, bundles }));
+            }
             Manifest::EksaRelease(release) => self.eksa_releases.push(Arc::new(EksaReleaseFile { path, release })),
             Manifest::EksdRelease(release) => {
                 self.eksd_releases.push(Arc::new(EksdReleaseFile { path, bytes, release }));
@@ -58,7 +68,10 @@ impl Found {
 }
 
 /// What was read from files before, by path and content. A fleet that is read again costs its changed files.
-pub struct ReadFiles(Mutex<Remembered<(RepoPath, ContentId, Place), Arc<Found>>>);
+pub struct ReadFiles {
+    known: Mutex<Remembered<(RepoPath, ContentId, Place), Arc<Found>>>,
+    nodes: usize,
+}
 
 /// Memory that a parsed file takes for each of its bytes, about.
 const PARSED: usize = 16;
@@ -66,12 +79,18 @@ const PARSED: usize = 16;
 impl ReadFiles {
     /// Remembers what files hold, as long as that takes less than about `bytes` bytes of memory.
     pub fn new(bytes: usize) -> Self {
-        Self(Mutex::new(Remembered::new(bytes)))
+        Self { known: Mutex::new(Remembered::new(bytes)), nodes: 250_000 }
+    }
+
+    /// Keeps of one cluster's files what has at most so many YAML nodes together.
+    #[must_use]
+    pub fn with_nodes(self, nodes: usize) -> Self {
+        Self { nodes, ..self }
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Remembered<(RepoPath, ContentId, Place), Arc<Found>>> {
         // What is remembered is whole at every point where a panic could happen.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -129,7 +148,7 @@ fn unusable(path: &UnusablePath) -> Problem {
     let segments: Vec<&str> = path.path.split('/').collect();
     let problem = match &path.reason {
         Unusable::Name => {
-            let message = "the path is not UTF-8 or has a segment that cannot be used; it is not read";
+            let message = "the path is not UTF-8, is too long, or has a segment that cannot be used; it is not read";
             Problem::new(ProblemCode::BadPath, message).hint("rename it")
         }
         Unusable::Unreadable { message, hint } => {
@@ -139,7 +158,7 @@ fn unusable(path: &UnusablePath) -> Problem {
     };
     // The folder itself may be what cannot be read.
     let cluster = match segments.as_slice() {
-        ["clusters", name] | [.., name, "eksa-system"] => Some((*name).to_owned()),
+        [.., "clusters", name] | [.., name, "eksa-system"] => Some((*name).to_owned()),
         _ => cluster_of(&segments),
     };
     let problem = problem.shown_path(&path.path);
@@ -206,9 +225,10 @@ pub(super) fn scan(files: &dyn Files, policy: &Policy, known: &ReadFiles) -> Fou
     found.problems.extend(files.unusable_paths().iter().map(unusable));
     let entries = files.paths();
     unknown_overlays(&entries, &mut found);
+    let mut budget = Nodes { allowed: known.nodes, used: HashMap::new() };
     for entry in entries.iter() {
         match &entry.kind {
-            EntryKind::File => file(files, policy, entry, known, &mut found),
+            EntryKind::File => file(files, policy, entry, known, &mut budget, &mut found),
             EntryKind::Symlink { target } => symlink(&entry.path, target, policy, &mut found),
             EntryKind::Submodule => {
                 let ours = place(&entry.path, policy) != Place::Elsewhere;
@@ -255,7 +275,47 @@ fn symlink(path: &RepoPath, target: &str, policy: &Policy, found: &mut Found) {
     found.problems.push(scoped(problem.path(path), path));
 }
 
-fn file(files: &dyn Files, policy: &Policy, entry: &FileEntry, known: &ReadFiles, found: &mut Found) {
+/// How many nodes are kept of each cluster's files, and of those of nobody.
+struct Nodes {
+    allowed: usize,
+    used: HashMap<Option<String>, usize>,
+}
+
+impl Nodes {
+    /// Whether nothing more is read of this file's cluster: too much of it was found before.
+    fn are_used_up(&self, path: &RepoPath) -> bool {
+        self.used.get(&cluster_of_path(path)) == Some(&usize::MAX)
+    }
+
+    /// Takes what a file holds, unless that makes too much of its cluster's: then nothing more is read of that.
+    fn take(&mut self, path: &RepoPath, own: &Found, found: &mut Found) -> bool {
+        let cluster = cluster_of_path(path);
+        let allowed = if cluster.is_some() { self.allowed } else { self.allowed.saturating_mul(OF_NOBODY) };
+        let used = self.used.entry(cluster).or_default();
+        if used.saturating_add(own.nodes) <= allowed {
+            *used += own.nodes;
+            found.add(own);
+            return true;
+        }
+        *used = usize::MAX;
+        let message = format!(
+            "up to here the files of its folder have more than {allowed} YAML nodes, which is the limit; the rest is not read"
+        );
+        let problem = Problem::new(ProblemCode::TooLarge, message).path(path);
+        let hint = "where that is as it should be, --repo-limit nodes=NUMBER (STEPGATE_REPO_LIMITS) raises the limit";
+        found.problems.push(scoped(problem.hint(hint), path));
+        false
+    }
+}
+
+fn file(
+    files: &dyn Files,
+    policy: &Policy,
+    entry: &FileEntry,
+    known: &ReadFiles,
+    budget: &mut Nodes,
+    found: &mut Found,
+) {
     let path = &entry.path;
     let place = place(path, policy);
     if !path.is_yaml() || place == Place::Left || path.as_str() == super::POLICY {
@@ -268,17 +328,19 @@ fn file(files: &dyn Files, policy: &Policy, entry: &FileEntry, known: &ReadFiles
         found.problems.push(scoped(problem.hint("split it, or move it elsewhere"), path));
         return;
     }
+    if budget.are_used_up(path) {
+        return;
+    }
     let key = entry.id.map(|id| (path.clone(), id, place));
     if let Some(known) = key.as_ref().and_then(|key| known.known().get(key)) {
-        found.add(&known);
+        budget.take(path, &known, found);
         return;
     }
     match files.read(path) {
         Ok(bytes) => {
             let mut own = Found::default();
             contents(path, place, &bytes, &mut own);
-            found.add(&own);
-            if let Some(key) = key {
+            if let (true, Some(key)) = (budget.take(path, &own, found), key) {
                 known.known().insert(key, Arc::new(own), bytes.len() * PARSED + path.as_str().len() + 256);
             }
         }
@@ -345,7 +407,9 @@ fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found)
     match yaml::parse(&text, &limits) {
         Ok(documents) => {
             for document in documents {
+                let nodes = document.root.count();
                 if let Some(object) = FoundObject::new(path, bytes, document.root) {
+                    found.nodes += nodes;
                     found.objects.push(Arc::new(object));
                 } else if place == Place::Ours && !of_flux && path.file_name() != "kustomization.yaml" {
                     let problem = Problem::new(ProblemCode::Skipped, "a document without kind is left out").path(path);
@@ -366,6 +430,20 @@ mod tests {
 
     fn path(text: &str) -> RepoPath {
         RepoPath::new(text).unwrap()
+    }
+
+    #[test]
+    fn a_cluster_whose_files_hold_too_much_is_told_apart_from_the_others() {
+        let list = (0..50).map(|number| format!("  - {number}\n")).collect::<String>();
+        let text = format!("apiVersion: cluster.x-k8s.io/v1beta1\nkind: Cluster\nmetadata: {{name: x}}\nspec:\n{list}");
+        let names: Vec<String> = ["a/1", "a/2", "a/3", "b/1"].map(|name| format!("clusters/{name}.yaml")).to_vec();
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), text.as_str())).collect();
+        let found = scan(&crate::testing::memory(&files), &Policy::default(), &ReadFiles::new(0).with_nodes(130));
+        assert_eq!(found.objects.len(), 3);
+        let [problem] = found.problems.as_slice() else { panic!("{:?}", found.problems) };
+        assert_eq!(problem.scope, crate::Scope::Cluster("a".to_owned()));
+        assert!(problem.to_string().contains("clusters/a/3.yaml") && problem.message.contains("130"), "{problem}");
+        assert!(problem.hint.as_ref().unwrap().contains("--repo-limit nodes="), "{problem}");
     }
 
     #[test]

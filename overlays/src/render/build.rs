@@ -12,7 +12,7 @@ use kustomize_rs::{BuildErrorKind, FILE_NAMES, MemoryFileSystem, Options, Resour
 use super::upstream::Upstream;
 use super::{ComponentName, RenderError, RenderRequest};
 use crate::object::{ObjectId, object_id};
-use crate::{EntryKind, FileEntry, Files, RepoPath};
+use crate::{EntryKind, FileEntry, Files, RepoPath, Unusable};
 
 /// The folder of the base. No path of a repository can be below `.git`, so nothing can collide with it.
 const BASE: &str = ".git/upstream";
@@ -24,6 +24,26 @@ pub(super) fn overlay_folders(files: &dyn Files, cluster: &str, component: Compo
         .filter(|folder| !files.below(folder).is_empty())
         .filter_map(|folder| RepoPath::new(folder).ok())
         .collect()
+}
+
+/// An overlay of which something is not read says something else than what stands in the repository.
+fn readable(request: &RenderRequest<'_>, component: ComponentName) -> Result<(), RenderError> {
+    let own = format!("clusters/{}/overlays/{}", request.cluster.name, component.overlay());
+    let shared = format!("overlays/{}", component.overlay());
+    for unusable in request.files.unusable_paths() {
+        let Unusable::Unreadable { message, .. } = &unusable.reason else { continue };
+        let path = unusable.path.as_str();
+        let holds = |folder: &String| {
+            let inside = |outer: &str, inner: &str| {
+                inner.strip_prefix(outer).is_some_and(|it| it.is_empty() || it.starts_with('/'))
+            };
+            inside(path, folder) || inside(folder, path)
+        };
+        if let (true, Ok(path)) = ([&own, &shared].into_iter().any(holds), RepoPath::new(path)) {
+            return Err(failed(&path, format!("the overlay cannot be read: {message}")));
+        }
+    }
+    Ok(())
 }
 
 /// What came out of a build, and from where.
@@ -41,6 +61,7 @@ pub(super) fn build(
     manifests: &[Upstream],
 ) -> Result<Built, RenderError> {
     let folders = overlay_folders(request.files, &request.cluster.name, component);
+    readable(request, component)?;
     let mut base = MemoryFileSystem::new();
     for (index, manifest) in manifests.iter().enumerate() {
         base.insert(&format!("{BASE}/{index}.yaml"), manifest.text.as_bytes().to_vec());

@@ -1,6 +1,7 @@
 //! Opening the fleet repository that a verb was pointed at.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use overlays::{Fleet, nearest};
 
@@ -10,7 +11,7 @@ use super::output;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::sources::FetchSources;
 use crate::forge::{ForgeAccess, ForgeCredential};
-use crate::git::{GitError, GitSettings, ListedSnapshot, Repository, RepositoryLocation};
+use crate::git::{GitError, GitSettings, Limits, ListedSnapshot, Pace, Repository, RepositoryLocation};
 
 /// How many clusters an error names, at most.
 const SPELLED_OUT: usize = 10;
@@ -92,7 +93,12 @@ pub fn planner(arguments: &FleetArguments) -> Result<Planner, CommandError> {
         return Err(CommandError::new(format!("the git secret {} is no folder", secret.display()))
             .hint("name a folder with `username` and `password`, or `identity` and `known_hosts`, by --git-secret"));
     }
-    let settings = GitSettings { secret: arguments.git_secret.clone(), ..GitSettings::default() };
+    let limits = arguments.repo_limits.iter().fold(Limits::default(), |limits, set| limits.with(set.limit, set.number));
+    let pace = Pace {
+        bytes_per_second: arguments.git_pace.max(1),
+        patience: Duration::from_secs(arguments.git_patience.max(1)),
+    };
+    let settings = GitSettings { secret: arguments.git_secret.clone(), limits, pace, ..GitSettings::default() };
     let repository = Repository::open_with(&location, &settings).map_err(explain)?;
     let branch = arguments.source_branch.parse()?;
     let sources = sources(arguments);

@@ -49,7 +49,7 @@ pub use output::{Format, Report, Table};
 use crate::cluster::kubernetes::{Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT, REQUESTS_PER_SECOND};
 use crate::controller::access::{Clusters, KubernetesClusters, NoAccess};
 use crate::fetch::MirrorFolder;
-use crate::git::Signing;
+use crate::git::{LimitSetting, Pace, Signing};
 use crate::telemetry::{self, LogFormat};
 
 /// Carries Kubernetes clusters from one version to the next, stage by stage, through git.
@@ -87,6 +87,19 @@ pub struct FleetArguments {
     /// them. Without it git's own configuration, credential helpers and keys count.
     #[arg(long, env = "STEPGATE_GIT_SECRET", value_name = "DIR")]
     git_secret: Option<PathBuf>,
+    /// How long a transfer of the repository may be slower than `--git-pace`, or say nothing new, in seconds. One that gets on may take as long
+    /// as it takes.
+    #[arg(long, env = "STEPGATE_GIT_PATIENCE", value_name = "SECONDS", default_value_t = Pace::default().patience.as_secs())]
+    git_patience: u64,
+    /// How many bytes a second a transfer has to make, on the average of `--git-patience`.
+    #[arg(long, env = "STEPGATE_GIT_PACE", value_name = "BYTES", default_value_t = Pace::default().bytes_per_second)]
+    git_pace: u64,
+    /// How much of the repository is read. Of one cluster: `entries`, `path-bytes`, `link-bytes`, `object-bytes`, `delta-bytes`, `depth` of
+    /// folders, `nodes` of its specifications; of one object: `file-bytes`, `base-bytes`, `folder-bytes`; of histories: `commits`,
+    /// `history-bytes`, `branches` that propose something; and what the git program may take: `git-memory`, `git-file-bytes`. Numbers of
+    /// bytes may end in Ki, Mi or Gi. May be given several times.
+    #[arg(long = "repo-limit", env = "STEPGATE_REPO_LIMITS", value_delimiter = ',', value_name = "NAME=NUMBER")]
+    repo_limits: Vec<LimitSetting>,
     /// A folder of manifests, addressed by host and path of their URI. With a name it counts where `stepgate.yaml` has that name under
     /// `mirrors`. May be given several times: the first hit wins.
     #[arg(long = "mirror", env = "STEPGATE_MIRROR", value_delimiter = ':', value_name = "[NAME=]DIR")]

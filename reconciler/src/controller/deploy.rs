@@ -185,6 +185,12 @@ pub fn history(
         .filter(|(_, entry)| belongs(entry))
         .last()
         .map_or(0, |(last, _)| last + 1);
+    if own >= LONGEST_ROLLOUT {
+        return Err(GitError::Library {
+            action: format!("find where the rollout of {cluster} began"),
+            message: format!("more than {LONGEST_ROLLOUT} commits have changed its folder since"),
+        });
+    }
     let base = history.iter().skip(own).find(|entry| !entry.is_foreign()).map(|entry| entry.commit.clone());
     let first = own.checked_sub(1).and_then(|last| history.get(last)).or_else(|| history.first());
     let Some(first) = first else { return Ok(ClusterHistory::default()) };

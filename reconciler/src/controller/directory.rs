@@ -12,6 +12,9 @@ use crate::git::{GitError, GitSnapshot, ObjectId};
 /// Name of the ledger's file inside a cluster's directory.
 const LEDGER: &str = "rollout.yaml";
 
+/// The largest ledger that is read, in bytes: many times what the longest rollout writes, and its parser takes a hundred times its bytes.
+const LARGEST_LEDGER: usize = 2 << 20;
+
 /// A cluster's part of the deploy branch.
 #[derive(Clone, Debug)]
 pub struct ClusterDirectory {
@@ -60,6 +63,10 @@ impl ClusterDirectory {
         let has_proposal = files.files.remove(body_path(cluster)?.as_str()).is_some();
         let ledger = match files.files.remove(ledger_path(cluster)?.as_str()) {
             None => LedgerState::Absent,
+            Some(bytes) if bytes.len() > LARGEST_LEDGER => LedgerState::Unreadable(format!(
+                "it has {} bytes, more than the {LARGEST_LEDGER} that are read",
+                bytes.len()
+            )),
             Some(bytes) => match serde_yaml::from_slice::<Ledger>(&bytes) {
                 Ok(ledger) => LedgerState::Read(Arc::new(ledger)),
                 Err(error) => LedgerState::Unreadable(error.to_string()),

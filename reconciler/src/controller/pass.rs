@@ -68,7 +68,18 @@ impl Controller {
         let names = reading.fleet.clusters.iter().map(|cluster| cluster.name.as_str());
         undecided.extend(names.filter(|name| !known.contains(name)).filter_map(|name| name.parse().ok()));
         undecided.extend(reading.fleet.unreadable_clusters().into_iter().filter_map(|name| name.parse().ok()));
-        let asked = self.ask(reading, &board, &positions, &undecided).await?;
+        let asked = match self.ask(reading, &board, &positions, &undecided).await {
+            Ok(asked) => asked,
+            // Those who are asked nothing go on.
+            Err(error) => {
+                for work in
+                    works.iter_mut().filter(|work| work.position.as_ref().is_some_and(|it| asks_people(&it.view)))
+                {
+                    work.fail(&anyhow::Error::from(error.again("ask people")));
+                }
+                return Ok(());
+            }
+        };
         let open = board.open_ones();
         *self.open_pulls.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = open;
         let (reading, board) = if asked.landed {

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use kustomize_rs::{DiskFileSystem, FileError, FileSystem, OutsideError, RemoteRepository, SharedFileSystem};
 use tempfile::TempDir;
 
+use super::limits::Limits;
 use super::location::{RepositoryLocation, redact};
 use super::program::GitProgram;
+use super::progress::Pace;
 
 /// Fetches repositories that kustomizations name.
 ///
@@ -51,7 +53,13 @@ impl GitBases {
     }
 
     fn run(&self, repository: &RemoteRepository, folder: &Path, arguments: &[&str]) -> Result<(), OutsideError> {
-        let program = GitProgram { program: self.program.clone(), timeout: repository.timeout, secret: None };
+        let program = GitProgram {
+            program: self.program.clone(),
+            timeout: repository.timeout,
+            pace: Pace::default(),
+            limits: Limits::default(),
+            secret: None,
+        };
         let Some(folder) = folder.to_str() else {
             return Err(OutsideError("the temporary folder is not UTF-8".into()));
         };

@@ -11,9 +11,18 @@ pub(super) struct CommitFields {
     /// Seconds since 1970 of the committer.
     pub(super) committed_at: i64,
     pub(super) message: String,
+    /// Whether it has a message that is too long to be read.
+    pub(super) is_cut: bool,
 }
 
 impl CommitFields {
+    /// Reads the beginning of a commit object that is too large to be read: its message counts as empty. `None` when its header is
+    /// malformed, or not all of it is there.
+    pub(super) fn parse_beginning(data: &[u8]) -> Option<Self> {
+        let end = data.windows(2).position(|pair| pair == b"\n\n")?;
+        Some(Self { is_cut: true, ..Self::parse(data.get(..end)?)? })
+    }
+
     /// Reads a commit object. `None` when it is malformed.
     pub(super) fn parse(data: &[u8]) -> Option<Self> {
         let split = data.windows(2).position(|pair| pair == b"\n\n");
@@ -40,6 +49,7 @@ impl CommitFields {
             author: author?,
             committed_at: committed_at?,
             message: String::from_utf8_lossy(message).into_owned(),
+            is_cut: false,
         })
     }
 }

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use git2::Oid;
 use overlays::RepoPath;
 
+use super::budget::Budget;
 use super::error::GitError;
+use super::limits::Limit;
+use super::measure::LONGEST_NAME;
 use super::object::Objects;
 use super::object_id::ObjectId;
-use super::snapshot::{GitSnapshot, usable};
+use super::snapshot::{GitSnapshot, escaped, usable};
 use super::tree::{Entry, Mode, Tree};
 
 /// One file that differs between two snapshots.
@@ -36,13 +39,16 @@ impl Difference {
     /// Compares two snapshots of one repository. Folders with equal ids are not opened.
     ///
     /// # Errors
-    /// What the trees suffer from.
+    /// What the trees suffer from; [`GitError::OverBudget`] where more than a cluster's folder may hold has changed.
     pub fn between(before: &GitSnapshot, after: &GitSnapshot) -> Result<Self, GitError> {
         let (old, new) = (before.tree_oid(), after.tree_oid());
         let mut difference = Self::default();
         if old != new {
             after.repository().with_objects(|objects| {
-                let mut walk = Walk { objects, path: Vec::new(), difference: &mut difference };
+                let limits = &after.repository().inner.limits;
+                let (budget, largest_file) = (Budget::new(limits), limits.get(Limit::FileBytes));
+                let mut walk =
+                    Walk { objects, path: Vec::new(), depth: 0, budget, largest_file, difference: &mut difference };
                 walk.trees(old, new)
             })?;
         }
@@ -53,6 +59,9 @@ impl Difference {
 struct Walk<'a> {
     objects: &'a Objects<'a>,
     path: Vec<u8>,
+    depth: usize,
+    budget: Budget,
+    largest_file: u64,
     difference: &'a mut Difference,
 }
 
@@ -86,11 +95,14 @@ impl Walk<'_> {
         }
     }
 
-    fn entries(&self, tree: Option<Oid>) -> Result<Arc<Tree>, GitError> {
-        match tree {
-            Some(tree) => self.objects.tree(tree, || format!("folder /{}", String::from_utf8_lossy(&self.path))),
-            None => Ok(Arc::default()),
-        }
+    fn entries(&mut self, tree: Option<Oid>) -> Result<Arc<Tree>, GitError> {
+        let Some(tree) = tree else { return Ok(Arc::default()) };
+        let shown = || format!("folder /{}", escaped(&self.path));
+        let cost = self.objects.cost(tree, shown)?;
+        self.budget
+            .object(cost)
+            .map_err(|exceeded| exceeded.of(format!("what changed up to folder /{}", escaped(&self.path))))?;
+        self.objects.tree(tree, shown)
     }
 
     /// `before` and `after` have one name; a file and a folder of one name never meet, since git orders them apart.
@@ -100,13 +112,26 @@ impl Walk<'_> {
         if length > 0 {
             self.path.push(b'/');
         }
+        let charged = self.budget.entry(length + either.name.len() + 1, self.depth);
+        charged.map_err(|exceeded| exceeded.of(format!("what changed up to folder /{}", escaped(&self.path))))?;
         self.path.extend_from_slice(&either.name);
-        if either.mode == Mode::Folder {
+        if either.mode == Mode::Folder && either.name.len() <= LONGEST_NAME {
+            self.depth += 1;
             self.trees(before.map(|entry| entry.id), after.map(|entry| entry.id))?;
+            self.depth -= 1;
         } else {
             let content = |entry: Option<&Entry>| {
                 entry.filter(|entry| entry.mode != Mode::Submodule).map(|entry| ObjectId::new(entry.id))
             };
+            for entry in [before, after].into_iter().flatten().filter(|entry| entry.mode != Mode::Submodule) {
+                // What is too large to be read costs nothing, and what cannot be read is told by whoever reads it.
+                if let Ok(cost) = self.objects.cost(entry.id, String::new)
+                    && cost.size <= self.largest_file
+                {
+                    let charged = self.budget.object(cost);
+                    charged.map_err(|exceeded| exceeded.of(format!("what changed up to /{}", escaped(&self.path))))?;
+                }
+            }
             match usable(&self.path) {
                 Ok(path) => {
                     self.difference.changed.push(ChangedFile { path, before: content(before), after: content(after) });

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use rollout::CommitId;
 
+use super::limits::Limit;
+use super::measure::LONGEST_LINK;
 use super::name::BranchName;
 
 /// An error of the git module. The message says what was attempted on what; [`GitError::hint`] says what to do.
@@ -96,6 +98,16 @@ pub enum GitError {
         /// The largest size that is read.
         limit: u64,
     },
+    /// Reading it would cost more than it may.
+    #[error("{what} has more than {allowed} {}, which is the limit", .limit.counted())]
+    OverBudget {
+        /// What costs too much.
+        what: String,
+        /// Which limit it is above.
+        limit: Limit,
+        /// That limit.
+        allowed: u64,
+    },
     /// A commit would hold a name that git refuses.
     #[error("cannot commit {path}: {reason}")]
     RefusedPath {
@@ -157,6 +169,26 @@ pub enum GitError {
         command: String,
         /// The limit.
         seconds: u64,
+    },
+    /// A transfer did not get on and was stopped.
+    #[error(
+        "{command} was stopped: for {seconds} s it was slower than {bytes_per_second} bytes a second, or said nothing new"
+    )]
+    Stalled {
+        /// What was run, without secrets.
+        command: String,
+        /// How long it was waited for.
+        seconds: u64,
+        /// What would have been enough.
+        bytes_per_second: u64,
+    },
+    /// A program printed more than is read, so what it printed is not all there is.
+    #[error("{command} printed more than {limit} bytes; a list that is cut says nothing")]
+    OutputCut {
+        /// What was run, without secrets.
+        command: String,
+        /// How much is read.
+        limit: u64,
     },
     /// The remote side asked for credentials that are absent or refused.
     #[error("{repository} refuses our credentials: {message}")]
@@ -220,7 +252,11 @@ impl GitError {
     /// Whether the same call may succeed later with nobody's help: the caller retries with backoff.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::TimedOut { .. } | Self::Unreachable { .. } | Self::Locked { .. } | Self::Storage { .. } => true,
+            Self::TimedOut { .. }
+            | Self::Stalled { .. }
+            | Self::Unreachable { .. }
+            | Self::Locked { .. }
+            | Self::Storage { .. } => true,
             Self::NotARepository { .. }
             | Self::Unusable { .. }
             | Self::UnbornBranch { .. }
@@ -231,6 +267,8 @@ impl GitError {
             | Self::MissingPath { .. }
             | Self::NotAFile { .. }
             | Self::TooLarge { .. }
+            | Self::OverBudget { .. }
+            | Self::OutputCut { .. }
             | Self::RefusedPath { .. }
             | Self::NotAFollower { .. }
             | Self::CheckedOut { .. }
@@ -257,6 +295,9 @@ impl GitError {
             Self::MissingPath { .. } => "missing-path",
             Self::NotAFile { .. } => "not-a-file",
             Self::TooLarge { .. } => "too-large",
+            Self::OverBudget { .. } => "over-budget",
+            Self::Stalled { .. } => "stalled",
+            Self::OutputCut { .. } => "output-cut",
             Self::RefusedPath { .. } => "refused-path",
             Self::NotAFollower { .. } => "not-a-follower",
             Self::CheckedOut { .. } => "checked-out",
@@ -271,6 +312,24 @@ impl GitError {
             Self::Program { .. } => "program",
             Self::Signing { .. } => "signing",
             Self::Library { .. } => "library",
+        }
+    }
+
+    /// Whether it is about what stands in the repository, and no failure on our side: whose that is has to mend it.
+    pub fn is_of_content(&self) -> bool {
+        matches!(
+            self,
+            Self::OverBudget { .. } | Self::TooLarge { .. } | Self::CorruptObject { .. } | Self::MissingObject { .. }
+        )
+    }
+
+    /// The same error once more, for another one who depends on what could not be done.
+    pub fn again(&self, action: impl Into<String>) -> Self {
+        match self {
+            Self::OverBudget { what, limit, allowed } => {
+                Self::OverBudget { what: what.clone(), limit: *limit, allowed: *allowed }
+            }
+            other => Self::Library { action: action.into(), message: other.to_string() },
         }
     }
 
@@ -304,10 +363,21 @@ impl GitError {
                 )
             }
             Self::DetachedHead { .. } => "name the branch with --source-branch, or check one out".to_owned(),
-            Self::MissingObject { .. } => "fetch the whole history (git fetch --unshallow) and run git fsck".to_owned(),
+            Self::MissingObject { .. } => {
+                "fetch the whole history (git fetch --unshallow) and run git fsck; of a remote repository no files above `--repo-limit file-bytes` are \
+                 fetched: raise it and remove our copy"
+                    .to_owned()
+            }
             Self::CorruptObject { .. } => {
                 "run git fsck --full there and restore the object from another clone".to_owned()
             }
+            Self::TooLarge { limit, .. } if *limit > LONGEST_LINK => Limit::FileBytes.hint(),
+            Self::OverBudget { limit, .. } => limit.hint(),
+            Self::Stalled { .. } => {
+                "where the connection is as slow as that, raise --git-patience SECONDS (STEPGATE_GIT_PATIENCE)"
+                    .to_owned()
+            }
+            Self::OutputCut { .. } => "remove branches there that nobody needs".to_owned(),
             Self::CheckedOut { .. } => "check out another branch there, or use a bare repository".to_owned(),
             Self::NotAFollower { .. } => "someone rewrote the branch; plan again from its present head".to_owned(),
             Self::Locked { .. } => {

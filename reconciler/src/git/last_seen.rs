@@ -107,13 +107,12 @@ impl Repository {
 
     /// Whether the object is in this repository (or in our copy of a remote one).
     pub fn holds(&self, commit: &CommitId) -> bool {
-        oid(commit).is_ok_and(|id| self.handle().find_commit(id).is_ok())
+        oid(commit).is_ok_and(|id| self.with_objects(|objects| objects.commit(id)).is_ok())
     }
 
     /// Whether the first commit comes after the second one; what this repository does not hold comes after nothing.
     pub fn descends(&self, commit: &CommitId, from: &CommitId) -> bool {
-        let (Ok(commit), Ok(from)) = (oid(commit), oid(from)) else { return false };
-        self.handle().graph_descendant_of(commit, from).is_ok_and(|descends| descends)
+        commit != from && self.lineage(from, commit).is_ok_and(|lineage| !lineage.is_empty())
     }
 
     /// The names of remotes that git's configuration has, `origin` first, with their addresses without passwords.

@@ -6,12 +6,14 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use flate2::read::ZlibDecoder;
 use git2::{ObjectType, Oid};
+
+use crate::disk;
 
 /// Longest header: the longest kind, a blank, twenty digits and NUL.
 const LONGEST_HEADER: usize = 32;
@@ -54,6 +56,16 @@ impl LooseObjects {
         }))
     }
 
+    /// The first bytes of an object, at most `limit`, not verified against its id; none when it is not loose.
+    pub(super) fn beginning(&self, id: Oid, limit: u64) -> Option<io::Result<Vec<u8>>> {
+        let mut decoder = ZlibDecoder::new(self.open(id)?);
+        if header(&mut decoder).is_err() {
+            return Some(Err(io::ErrorKind::InvalidData.into()));
+        }
+        let mut content = Vec::new();
+        Some(decoder.take(limit).read_to_end(&mut content).map(|_| content))
+    }
+
     /// The declared size of an object; none when it is not loose.
     pub(super) fn size(&self, id: Oid) -> Option<Result<u64, LooseError>> {
         let mut decoder = ZlibDecoder::new(self.open(id)?);
@@ -66,7 +78,7 @@ impl LooseObjects {
         }
         let name = id.to_string();
         let (folder, file) = name.split_at_checked(2)?;
-        fs::File::open(self.folder.join(folder).join(file)).ok()
+        disk::open(&self.folder.join(folder).join(file)).ok()
     }
 
     /// Whether the folder of this id is there. In a repacked repository none is, and no file needs to be tried.

@@ -18,6 +18,7 @@
 //! ```
 
 mod bases;
+mod budget;
 mod chain;
 mod commit;
 mod commit_fields;
@@ -27,18 +28,20 @@ mod difference;
 mod durable;
 mod edit;
 mod error;
-mod files;
 mod history;
 mod last_seen;
+mod limits;
 mod listing;
 mod location;
 mod loose;
+mod measure;
 mod name;
 mod object;
 mod object_id;
 mod pack;
-
+mod packs;
 mod program;
+mod progress;
 mod push;
 mod range;
 mod reference;
@@ -47,10 +50,12 @@ mod repository;
 mod sign;
 mod single;
 mod snapshot;
+mod store;
 #[cfg(test)]
 mod tests;
 mod trailer;
 mod tree;
+mod units;
 mod work_tree;
 
 pub use bases::GitBases;
@@ -58,13 +63,14 @@ pub use chain::Chain;
 pub use commit::{CommitDraft, CommitMessage, CommitOutcome};
 pub use difference::{ChangedFile, Difference};
 pub use error::GitError;
-pub use files::GitFileSystem;
 pub use history::{DeployLayout, HistoryEntry};
 pub use last_seen::{LastSeen, SeenBy};
+pub use limits::{Limit, LimitError, LimitSetting, Limits};
 pub use listing::{ListedSnapshot, Listing};
 pub use location::{LocationError, RepositoryLocation, RepositoryUrl, Transport};
 pub use name::{BranchName, BranchNameError, Identity, IdentityError};
 pub use object_id::ObjectId;
+pub use progress::Pace;
 pub use push::PushOutcome;
 pub use range::WrittenCommit;
 pub use remote::Heads;

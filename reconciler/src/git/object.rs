@@ -1,6 +1,6 @@
 //! Reading of objects with named errors; what was read is known from then on.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,19 +8,27 @@ use std::sync::Arc;
 use git2::{ErrorClass, ErrorCode, ObjectType, Oid};
 use overlays::Remembered;
 
+use super::budget::{Exceeded, Usage};
 use super::commit_fields::CommitFields;
 use super::error::GitError;
-use super::loose::{LooseError, LooseObjects};
+use super::limits::{Limit, Limits};
+use super::loose::LooseError;
+use super::measure::Read;
+use super::packs::Cost;
+use super::store::Store;
 use super::tree::{Tree, parse_tree};
 
-/// Largest tree or commit that is read, in bytes. A folder of a million files has 40 MB.
-const LARGEST_STRUCTURE: u64 = 64 << 20;
+/// Largest commit that is read as a whole, in bytes. Of a larger one the message counts as empty.
+const LARGEST_COMMIT: u64 = 1 << 20;
 
-/// The object store of an open repository.
+/// The object store of an open repository, for one look at it.
 pub(super) struct Objects<'a> {
     odb: git2::Odb<'a>,
-    loose: &'a LooseObjects,
+    store: &'a Store,
     known: &'a KnownObjects,
+    limits: &'a Limits,
+    /// Bytes of commits that were read.
+    history: Cell<u64>,
 }
 
 /// Objects that were read before. An id names one content for ever, so nothing here is ever out of date.
@@ -28,7 +36,8 @@ pub(super) struct KnownObjects {
     trees: RefCell<Remembered<Oid, Arc<Tree>>>,
     commits: RefCell<Remembered<Oid, Arc<CommitFields>>>,
     blobs: RefCell<Remembered<Oid, Arc<[u8]>>>,
-    sizes: RefCell<Remembered<Oid, u64>>,
+    costs: RefCell<Remembered<Oid, Cost>>,
+    measured: RefCell<Remembered<(Oid, Read), Usage>>,
     differing: RefCell<Remembered<(Oid, Oid), Differing>>,
 }
 
@@ -42,7 +51,8 @@ impl Default for KnownObjects {
             trees: RefCell::new(Remembered::new(64 << 20)),
             commits: RefCell::new(Remembered::new(16 << 20)),
             blobs: RefCell::new(Remembered::new(64 << 20)),
-            sizes: RefCell::new(Remembered::new(16 << 20)),
+            costs: RefCell::new(Remembered::new(16 << 20)),
+            measured: RefCell::new(Remembered::new(8 << 20)),
             differing: RefCell::new(Remembered::new(16 << 20)),
         }
     }
@@ -89,11 +99,17 @@ pub(super) enum ObjectError {
 impl<'a> Objects<'a> {
     pub(super) fn new(
         repository: &'a git2::Repository,
-        loose: &'a LooseObjects,
+        store: &'a Store,
         known: &'a KnownObjects,
+        limits: &'a Limits,
     ) -> Result<Self, GitError> {
         let odb = repository.odb().map_err(|error| library("open the object store", &error))?;
-        Ok(Self { odb, loose, known })
+        Ok(Self { odb, store, known, limits, history: Cell::new(0) })
+    }
+
+    /// Packs have been written just now.
+    pub(super) fn forget_packs(&self) {
+        self.store.packs.forget();
     }
 
     /// The object store as the library knows it.
@@ -111,15 +127,16 @@ impl<'a> Objects<'a> {
     ) -> Result<Content<'_>, ObjectError> {
         let corrupt =
             |message| ObjectError::Other(GitError::CorruptObject { id: id.to_string(), what: what(), message });
-        let (found, content) = match self.loose.read(id, limit) {
+        let (found, content) = match self.store.loose(id, limit) {
             Some(Ok(object)) => (object.kind, Content::Loose(object.content)),
             Some(Err(LooseError::TooLarge { size })) => return Err(ObjectError::TooLarge { size }),
             Some(Err(LooseError::Corrupt(message))) => return Err(corrupt(message)),
             None => {
-                let size = self.packed_size(id, &what).map_err(ObjectError::Other)?;
-                if size > limit {
-                    return Err(ObjectError::TooLarge { size });
+                let cost = self.cost(id, &what).map_err(ObjectError::Other)?;
+                if cost.size > limit {
+                    return Err(ObjectError::TooLarge { size: cost.size });
                 }
+                self.affordable(cost).map_err(|exceeded| ObjectError::Other(exceeded.of(what())))?;
                 let read = guarded(|| self.odb.read(id).map(|object| (object.kind(), object)));
                 let (found, object) = read.map_err(|error| ObjectError::Other(unreadable(id, what(), &error)))?;
                 (found, Content::Packed(object))
@@ -128,31 +145,47 @@ impl<'a> Objects<'a> {
         if found == kind { Ok(content) } else { Err(corrupt(format!("it is a {found}, not a {kind}"))) }
     }
 
-    fn structure(&self, id: Oid, kind: ObjectType, what: impl Fn() -> String) -> Result<Content<'_>, GitError> {
-        self.read(id, kind, LARGEST_STRUCTURE, &what).map_err(|error| match error {
-            ObjectError::Other(error) => error,
-            ObjectError::TooLarge { size } => GitError::CorruptObject {
-                id: id.to_string(),
-                what: what(),
-                message: format!("a {kind} of {size} bytes is not read; the limit is {LARGEST_STRUCTURE}"),
-            },
-        })
+    /// Whether what is inflated to make an object may be.
+    fn affordable(&self, cost: Cost) -> Result<(), Exceeded> {
+        for (limit, bytes) in [(Limit::BaseBytes, cost.largest), (Limit::DeltaBytes, cost.bases)] {
+            let allowed = self.limits.get(limit);
+            if bytes > allowed {
+                return Err(Exceeded { limit, allowed });
+            }
+        }
+        Ok(())
     }
 
-    /// Size in bytes of an object, without reading all of it.
-    pub(super) fn size(&self, id: Oid, what: impl Fn() -> String) -> Result<u64, GitError> {
+    /// What reading an object costs, told by headers alone.
+    pub(super) fn cost(&self, id: Oid, what: impl Fn() -> String) -> Result<Cost, GitError> {
         known(
-            &self.known.sizes,
+            &self.known.costs,
             id,
             |_| 0,
-            || match self.loose.size(id) {
-                Some(Ok(size)) | Some(Err(LooseError::TooLarge { size })) => Ok(size),
+            || match self.store.loose_size(id) {
+                Some(Ok(size)) | Some(Err(LooseError::TooLarge { size })) => Ok(Cost::whole(size)),
                 Some(Err(LooseError::Corrupt(message))) => {
                     Err(GitError::CorruptObject { id: id.to_string(), what: what(), message })
                 }
-                None => self.packed_size(id, what),
+                None => match self.store.packs.cost(id) {
+                    Ok(Some(cost)) => Ok(cost),
+                    Ok(None) => Err(GitError::MissingObject { id: id.to_string(), what: what() }),
+                    Err(error) => {
+                        Err(GitError::CorruptObject { id: id.to_string(), what: what(), message: error.to_string() })
+                    }
+                },
             },
         )
+    }
+
+    /// What a folder and all below it come to, as far as it was counted before.
+    pub(super) fn measured(&self, id: Oid, read: Read) -> Option<Usage> {
+        self.known.measured.borrow_mut().get(&(id, read))
+    }
+
+    /// Notes what a folder and all below it come to.
+    pub(super) fn measure(&self, id: Oid, read: Read, usage: Usage) {
+        self.known.measured.borrow_mut().insert((id, read), usage, size_of::<(Oid, Read, Usage, usize)>());
     }
 
     /// The bytes of a blob that has at most `limit` bytes; `what` names it in errors.
@@ -165,11 +198,6 @@ impl<'a> Objects<'a> {
         )
     }
 
-    fn packed_size(&self, id: Oid, what: impl Fn() -> String) -> Result<u64, GitError> {
-        let (size, _) = guarded(|| self.odb.read_header(id)).map_err(|error| unreadable(id, what(), &error))?;
-        Ok(u64::try_from(size).unwrap_or(u64::MAX))
-    }
-
     /// The entries of a tree; `what` names it in errors.
     pub(super) fn tree(&self, id: Oid, what: impl Fn() -> String) -> Result<Arc<Tree>, GitError> {
         known(
@@ -177,7 +205,11 @@ impl<'a> Objects<'a> {
             id,
             |tree| tree.bytes(),
             || {
-                let object = self.structure(id, ObjectType::Tree, &what)?;
+                let allowed = self.limits.get(Limit::FolderBytes);
+                let object = self.read(id, ObjectType::Tree, allowed, &what).map_err(|error| match error {
+                    ObjectError::Other(error) => error,
+                    ObjectError::TooLarge { .. } => Exceeded { limit: Limit::FolderBytes, allowed }.of(what()),
+                })?;
                 let entries = parse_tree(object.bytes()).ok_or_else(|| GitError::CorruptObject {
                     id: id.to_string(),
                     what: what(),
@@ -200,14 +232,33 @@ impl<'a> Objects<'a> {
 
     /// The tree of a commit and its parents.
     pub(super) fn commit(&self, id: Oid) -> Result<Arc<CommitFields>, GitError> {
+        let what = || format!("commit {id}");
         known(
             &self.known.commits,
             id,
-            |fields| fields.message.len() + 256,
+            |fields| fields.message.len() + fields.parents.len() * size_of::<Oid>() + 256,
             || {
-                let what = || format!("commit {id}");
-                let object = self.structure(id, ObjectType::Commit, what)?;
-                let fields = CommitFields::parse(object.bytes()).ok_or_else(|| GitError::CorruptObject {
+                let cost = self.cost(id, what)?;
+                let read = self
+                    .history
+                    .get()
+                    .saturating_add(cost.size.min(LARGEST_COMMIT))
+                    .saturating_add(cost.bases.saturating_sub(LARGEST_COMMIT));
+                let allowed = self.limits.get(Limit::HistoryBytes);
+                if read > allowed {
+                    let exceeded = Exceeded { limit: Limit::HistoryBytes, allowed };
+                    return Err(exceeded.of(format!("the history at commit {id}")));
+                }
+                self.history.set(read);
+                let fields = match self.read(id, ObjectType::Commit, LARGEST_COMMIT, what) {
+                    Ok(object) => CommitFields::parse(object.bytes()),
+                    Err(ObjectError::Other(error)) => return Err(error),
+                    Err(ObjectError::TooLarge { .. }) => {
+                        let beginning = self.store.beginning(id, LARGEST_COMMIT);
+                        beginning.ok().flatten().and_then(|bytes| CommitFields::parse_beginning(&bytes))
+                    }
+                };
+                let fields = fields.ok_or_else(|| GitError::CorruptObject {
                     id: id.to_string(),
                     what: what(),
                     message: "it is no well-formed commit".to_owned(),

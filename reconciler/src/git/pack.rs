@@ -62,6 +62,7 @@ impl NewObjects {
         for (file, path) in [(pack, pack_path), (index, index_path)] {
             file.persist(&path).map_err(|error| storage("write", &path)(error.error))?;
         }
+        store.forget_packs();
         store.odb().refresh().map_err(|error| library("read the new pack", &error))
     }
 }

@@ -19,6 +19,7 @@ use super::object_id::{commit_id, oid};
 use super::program::{Output, refusal};
 use super::reference::{References, Swap};
 use super::repository::Repository;
+use crate::disk;
 
 /// What became of a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +95,7 @@ impl Repository {
         if let RepositoryLocation::Remote(url) = &self.inner.location {
             let arguments = [
                 "push".to_owned(),
+                "--progress".to_owned(),
                 "--porcelain".to_owned(),
                 "--no-verify".to_owned(),
                 format!("--force-with-lease={reference}:{expected}"),
@@ -101,7 +103,7 @@ impl Repository {
                 url.with_secrets().to_owned(),
                 format!(":{reference}"),
             ];
-            let output = self.inner.program.run(Some(&self.inner.folder), Some(url), &arguments)?;
+            let output = self.inner.program.transfer(Some(&self.inner.folder), Some(url), &[], &arguments)?;
             if !output.status.success() && self.actual(branch, Some(url))? == Some(expected) {
                 return Err(refusal(&self.inner.location.to_string(), "push", &output));
             }
@@ -159,7 +161,7 @@ impl Repository {
 
     fn require_not_checked_out(&self, branch: &BranchName) -> Result<(), GitError> {
         let head = format!("ref: {}", branch.reference());
-        let names = |file: &Path| fs::read_to_string(file).is_ok_and(|text| text.trim_end() == head);
+        let names = |file: &Path| disk::read_text(file, 4096).is_ok_and(|text| text.trim_end() == head);
         let bare = self.handle().is_bare();
         let own = !bare && names(&self.inner.folder.join("HEAD"));
         let linked = fs::read_dir(self.inner.folder.join("worktrees"))
@@ -203,6 +205,7 @@ impl Repository {
         let lease = expected.map(|id| id.to_string()).unwrap_or_default();
         let arguments = [
             "push".to_owned(),
+            "--progress".to_owned(),
             "--porcelain".to_owned(),
             "--no-verify".to_owned(),
             "--recurse-submodules=no".to_owned(),
@@ -211,7 +214,7 @@ impl Repository {
             target.to_owned(),
             format!("{new}:{reference}"),
         ];
-        let ran = self.inner.program.run(Some(&self.inner.folder), url, &arguments);
+        let ran = self.inner.program.transfer(Some(&self.inner.folder), url, &[], &arguments);
         let output = match ran {
             Ok(output) if output.status.success() => return Ok(PushOutcome::Pushed),
             Ok(output) => output,

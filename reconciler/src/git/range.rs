@@ -1,14 +1,21 @@
 //! The commits that one commit has and another has not.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use git2::Oid;
 use jiff::Timestamp;
 use rollout::CommitId;
 
+use super::budget::Exceeded;
 use super::error::GitError;
+use super::limits::Limit;
+use super::object::Objects;
 use super::object_id::{commit_id, oid};
 use super::repository::Repository;
+
+/// So many commits are looked at after everything seems to be known, where clocks were wrong.
+const SLOP: usize = 8;
 
 /// Marks whoever wrote a commit together with its author.
 const TOGETHER: &str = "co-authored-by:";
@@ -27,11 +34,11 @@ pub struct WrittenCommit {
 }
 
 impl Repository {
-    /// The commits reachable from `head` and not from `base`, newest first, at most `limit`. Where clocks were wrong, some that `base` has too
-    /// may be among them; none is left out.
+    /// The commits reachable from `head` and not from `base`, newest first. Where clocks were wrong, some that `base` has too may be among them;
+    /// none is left out.
     ///
     /// # Errors
-    /// What the commits suffer from.
+    /// What the commits suffer from; [`GitError::OverBudget`] where there are more than `limit`: who wrote the others would not be known.
     pub fn between(
         &self,
         base: Option<&CommitId>,
@@ -40,48 +47,79 @@ impl Repository {
     ) -> Result<Vec<WrittenCommit>, GitError> {
         let (base, head) = (base.map(oid).transpose()?, oid(head)?);
         self.with_objects(|objects| {
-            let time = |id: Oid| Ok::<_, GitError>(objects.commit(id)?.committed_at);
-            // Whether what is waited for is known to be part of the base.
-            let mut behind: HashMap<Oid, bool> = HashMap::from([(head, false)]);
-            let mut next = BinaryHeap::from([(time(head)?, head)]);
-            if let Some(base) = base {
-                behind.insert(base, true);
-                next.push((time(base)?, base));
-            }
-            let (mut seen, mut found) = (HashSet::new(), Vec::new());
-            while let Some((_, id)) = next.pop() {
-                if !seen.insert(id) {
-                    continue;
-                }
-                let is_behind = behind.get(&id).copied().unwrap_or_default();
+            let found = range(objects, base, head, limit)?;
+            let written = found.into_iter().map(|id| {
                 let fields = objects.commit(id)?;
-                for parent in &fields.parents {
-                    *behind.entry(*parent).or_default() |= is_behind;
-                    next.push((time(*parent)?, *parent));
+                if fields.is_cut {
+                    return Err(GitError::Library {
+                        action: format!("tell who wrote commit {id} together"),
+                        message: "its message is too long to be read".to_owned(),
+                    });
                 }
-                if !is_behind {
-                    found.push(id);
-                }
-                let open = |(_, id): &(i64, Oid)| !seen.contains(id) && !behind.get(id).copied().unwrap_or_default();
-                if found.len() >= limit || !next.iter().any(open) {
-                    break;
-                }
-            }
-            found.retain(|id| !behind.get(id).copied().unwrap_or_default());
-            found
-                .into_iter()
-                .map(|id| {
-                    let fields = objects.commit(id)?;
-                    Ok(WrittenCommit {
-                        id: commit_id(id)?,
-                        parents: fields.parents.iter().copied().map(commit_id).collect::<Result<_, _>>()?,
-                        authors: authors(&fields.author, &fields.message),
-                        committed_at: Timestamp::from_second(fields.committed_at).unwrap_or(Timestamp::UNIX_EPOCH),
-                    })
+                Ok(WrittenCommit {
+                    id: commit_id(id)?,
+                    parents: fields.parents.iter().copied().map(commit_id).collect::<Result<_, _>>()?,
+                    authors: authors(&fields.author, &fields.message),
+                    committed_at: Timestamp::from_second(fields.committed_at).unwrap_or(Timestamp::UNIX_EPOCH),
                 })
-                .collect()
+            });
+            written.collect()
         })
     }
+}
+
+/// The commits reachable from `head` and not from `base`, as far as the times of commits tell, newest first.
+pub(super) fn range(objects: &Objects<'_>, base: Option<Oid>, head: Oid, limit: usize) -> Result<Vec<Oid>, GitError> {
+    let time = |id: Oid| Ok::<_, GitError>(objects.commit(id)?.committed_at);
+    // Whether what is waited for is known to be part of the base.
+    let mut behind: HashMap<Oid, bool> = HashMap::from([(head, false)]);
+    let mut next = BinaryHeap::from([(time(head)?, head)]);
+    // What is waited for and is not known to be part of the base.
+    let mut open = 1_usize;
+    if let Some(base) = base {
+        if behind.insert(base, true) == Some(false) {
+            open = 0;
+        }
+        next.push((time(base)?, base));
+    }
+    let (mut seen, mut found, mut left) = (HashSet::new(), Vec::new(), SLOP);
+    while let Some((_, id)) = next.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let is_behind = behind.get(&id).copied().unwrap_or_default();
+        if !is_behind {
+            open -= 1;
+            found.push(id);
+        }
+        let fields = objects.commit(id)?;
+        for parent in &fields.parents {
+            match behind.entry(*parent) {
+                Entry::Vacant(entry) => {
+                    entry.insert(is_behind);
+                    open += usize::from(!is_behind);
+                    next.push((time(*parent)?, *parent));
+                }
+                Entry::Occupied(mut entry) => {
+                    if is_behind && !entry.insert(true) && !seen.contains(parent) {
+                        open -= 1;
+                    }
+                }
+            }
+        }
+        if found.len() > limit {
+            let exceeded = Exceeded { limit: Limit::Commits, allowed: limit as u64 };
+            return Err(exceeded.of(format!("the history up to commit {head}")));
+        }
+        if open == 0 {
+            if left == 0 {
+                break;
+            }
+            left -= 1;
+        }
+    }
+    found.retain(|id| !behind.get(id).copied().unwrap_or_default());
+    Ok(found)
 }
 
 fn authors(author: &str, message: &str) -> Vec<String> {

@@ -15,6 +15,7 @@ use git2::Oid;
 
 use super::durable::{self, storage, synchronise};
 use super::error::GitError;
+use crate::disk;
 
 /// How often and at what distance our turn is tried for: two seconds in all.
 const TRIES: u32 = 1_000;
@@ -99,7 +100,7 @@ impl<'a> References<'a> {
             _ => Ok(()),
         };
         let note = self.note();
-        if let (Some(ours), Ok(name)) = (identity(value), fs::read_to_string(&note)) {
+        if let (Some(ours), Ok(name)) = (identity(value), disk::read_text(&note, 4096)) {
             let lock = self.folder.join(name);
             if identity(&lock) == Some(ours) {
                 remove(&lock)?;

@@ -1,18 +1,22 @@
 //! Remote repositories: asking for heads, fetching into our copy.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 
 use git2::{ErrorCode, Oid};
 use rollout::CommitId;
 
+use super::budget::Exceeded;
 use super::error::GitError;
+use super::limits::Limit;
 use super::location::{RepositoryLocation, RepositoryUrl};
 use super::name::BranchName;
 use super::object::library;
 use super::object_id::{commit_id, oid};
 use super::program::refusal;
 use super::repository::Repository;
+
+/// What git calls the other side in a fetch. Our copy's own configuration does not know it.
+const REMOTE: &str = "stepgate";
 
 /// The commit that each branch holds; none where the branch is absent.
 pub type Heads = BTreeMap<BranchName, Option<CommitId>>;
@@ -74,6 +78,7 @@ impl Repository {
                 };
                 heads.insert(branch, Some(remote_id(url, id)?));
             }
+            self.affordable(prefix, heads.len())?;
             heads.retain(|branch, _| branch.as_str().starts_with(prefix));
             self.bring(url, heads)?;
         }
@@ -83,7 +88,18 @@ impl Repository {
     fn branches_below(&self, prefix: &str) -> Result<Vec<BranchName>, GitError> {
         let mut branches = self.branches()?;
         branches.retain(|branch| branch.as_str().starts_with(prefix));
+        self.affordable(prefix, branches.len())?;
         Ok(branches)
+    }
+
+    /// Whether so many branches are looked at. To leave some out would be to say that they are not there.
+    fn affordable(&self, prefix: &str, branches: usize) -> Result<(), GitError> {
+        let allowed = self.inner.limits.get(Limit::Branches);
+        if branches as u64 <= allowed {
+            return Ok(());
+        }
+        let exceeded = Exceeded { limit: Limit::Branches, allowed };
+        Err(exceeded.of(format!("{prefix} in {}", self.inner.location)))
     }
 
     /// Fetches what differs, and forgets what is gone.
@@ -103,17 +119,40 @@ impl Repository {
         if wanted.is_empty() {
             return Ok(());
         }
-        let mut arguments: Vec<OsString> = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--force"]
+        match self.fetch(url, &wanted) {
+            // What came by then is lost; one by one, what has come of a branch stays.
+            Err(GitError::Stalled { .. }) if wanted.len() > 1 => {
+                wanted.iter().try_for_each(|branch| self.fetch(url, std::slice::from_ref(branch)))
+            }
+            fetched => fetched,
+        }
+    }
+
+    fn fetch(&self, url: &RepositoryUrl, branches: &[BranchName]) -> Result<(), GitError> {
+        let mut arguments: Vec<String> = ["fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--force"]
             .into_iter()
-            .chain(["--no-recurse-submodules", "--end-of-options", url.with_secrets()])
-            .map(OsString::from)
+            .chain(["--no-recurse-submodules", "--end-of-options", REMOTE])
+            .map(str::to_owned)
             .collect();
-        arguments.extend(wanted.iter().map(|branch| {
+        arguments.extend(branches.iter().map(|branch| {
             let reference = branch.reference();
-            OsString::from(format!("+{reference}:{reference}"))
+            format!("+{reference}:{reference}")
         }));
-        let output = self.inner.program.run(Some(&self.inner.folder), Some(url), &arguments)?;
-        if output.status.success() { Ok(()) } else { Err(refusal(&url.to_string(), "fetch", &output)) }
+        // What would not be read is not fetched, by servers that can leave it out: nobody's large files stop the others.
+        let largest = self.inner.limits.get(Limit::FileBytes).saturating_add(1);
+        let settings = [
+            format!("remote.{REMOTE}.url={}", url.with_secrets()),
+            format!("remote.{REMOTE}.promisor=true"),
+            format!("remote.{REMOTE}.partialCloneFilter=blob:limit={largest}"),
+        ];
+        let output = self.inner.program.transfer(Some(&self.inner.folder), Some(url), &settings, &arguments)?;
+        if !output.status.success() {
+            return Err(refusal(&url.to_string(), "fetch", &output));
+        }
+        self.with_objects(|objects| {
+            objects.forget_packs();
+            Ok(())
+        })
     }
 
     pub(super) fn remote_heads(&self, url: &RepositoryUrl, branches: &[BranchName]) -> Result<Heads, GitError> {

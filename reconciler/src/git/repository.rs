@@ -13,13 +13,15 @@ use rollout::CommitId;
 
 use super::copies::{self, Claimed};
 use super::error::GitError;
+use super::limits::Limits;
 use super::location::RepositoryLocation;
-use super::loose::LooseObjects;
 use super::name::{BranchName, Identity};
 use super::object::{KnownObjects, Objects, library};
 use super::object_id::{commit_id, oid};
 use super::program::GitProgram;
+use super::progress::Pace;
 use super::snapshot::GitSnapshot;
+use super::store::Store;
 
 /// How repositories are opened.
 #[derive(Clone, Debug)]
@@ -28,13 +30,15 @@ pub struct GitSettings {
     pub cache: PathBuf,
     /// Name or path of the `git` program (2.30 or newer).
     pub program: PathBuf,
-    /// Limit of one run of the `git` program.
+    /// How long one run of the `git` program may take that transfers nothing.
     pub timeout: Duration,
+    /// How slow a transfer may be.
+    pub pace: Pace,
     /// Mounted secret: a folder with `username` and `password` (kubernetes.io/basic-auth) or `identity` and
     /// `known_hosts` (as Flux names them). None: credential helpers, agents and keys of the user.
     pub secret: Option<PathBuf>,
-    /// Largest file that is read from a repository, in bytes.
-    pub largest_file: u64,
+    /// What may be read of a repository, and what the `git` program may take.
+    pub limits: Limits,
 }
 
 impl Default for GitSettings {
@@ -47,8 +51,9 @@ impl Default for GitSettings {
             cache: cache.join("stepgate").join("git"),
             program: PathBuf::from("git"),
             timeout: Duration::from_secs(120),
+            pace: Pace::default(),
             secret: None,
-            largest_file: 32 << 20,
+            limits: Limits::default(),
         }
     }
 }
@@ -68,7 +73,7 @@ pub(super) struct Inner {
     pub(super) folder: PathBuf,
     pub(super) handle: Mutex<Handle>,
     pub(super) program: GitProgram,
-    pub(super) largest_file: u64,
+    pub(super) limits: Limits,
     /// What keeps other processes away from our copy of a remote repository.
     _claim: Option<File>,
     /// Where branches were when this process saw them last: of use once one is gone.
@@ -78,7 +83,7 @@ pub(super) struct Inner {
 /// The library's handle, and our own knowledge of the same store.
 pub(super) struct Handle {
     pub(super) library: git2::Repository,
-    loose: LooseObjects,
+    store: Store,
     known: KnownObjects,
 }
 
@@ -123,6 +128,8 @@ impl Repository {
         let program = GitProgram {
             program: settings.program.clone(),
             timeout: settings.timeout,
+            pace: settings.pace,
+            limits: settings.limits.clone(),
             secret: settings.secret.clone(),
         };
         let folder = handle.commondir().to_owned();
@@ -133,11 +140,11 @@ impl Repository {
                 folder,
                 handle: Mutex::new(Handle {
                     library: handle,
-                    loose: LooseObjects::new(objects),
+                    store: Store::new(&objects),
                     known: KnownObjects::default(),
                 }),
                 program,
-                largest_file: settings.largest_file,
+                limits: settings.limits.clone(),
                 _claim: claim,
                 seen: Mutex::default(),
             }),
@@ -161,6 +168,11 @@ impl Repository {
     /// Where the repository is.
     pub fn location(&self) -> &RepositoryLocation {
         &self.inner.location
+    }
+
+    /// What may be read of it.
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
     }
 
     /// The folder that holds `objects/` and `refs/`: of the repository itself, or of our copy of a remote one.
@@ -274,7 +286,7 @@ impl Repository {
         read: impl FnOnce(&Objects<'_>) -> Result<T, GitError>,
     ) -> Result<T, GitError> {
         let handle = self.handle();
-        read(&Objects::new(&handle.library, &handle.loose, &handle.known)?)
+        read(&Objects::new(&handle.library, &handle.store, &handle.known, &self.inner.limits)?)
     }
 }
 

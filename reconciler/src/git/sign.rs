@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::error::GitError;
-use super::program::run;
+use super::program::{Patience, run};
 use crate::disk;
 
 /// How commits are signed.
@@ -68,7 +68,7 @@ impl Signing {
             }
         };
         command.env("LC_ALL", "C").env("SSH_ASKPASS_REQUIRE", "never").env_remove("SSH_ASKPASS");
-        let output = run(command, &shown, Some(content.to_vec()), timeout)?;
+        let output = run(command, &shown, Some(content.to_vec()), Patience::Within(timeout), None)?;
         let signature = output.text();
         if output.status.success() && signature.starts_with("-----BEGIN ") {
             Ok(Some(signature))

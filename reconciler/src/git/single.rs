@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use rollout::CommitId;
 
 use super::error::GitError;
-use super::object::library;
 use super::object_id::{commit_id, oid};
+use super::range::range;
 use super::repository::Repository;
 
 impl Repository {
@@ -45,28 +45,21 @@ impl Repository {
         Ok(None)
     }
 
-    /// The commits of a branch that are not reachable from `base`, newest first, by first parents, at most `limit`. Without a base all of them.
+    /// The commits of a branch that are not reachable from `base`, newest first, by first parents. Without a base all of them.
     ///
     /// # Errors
-    /// [`GitError`] when commits cannot be read.
+    /// [`GitError`] when commits cannot be read; [`GitError::OverBudget`] where the branch has more than `limit` of its own.
     pub fn beyond(&self, head: &CommitId, base: Option<&CommitId>, limit: usize) -> Result<Vec<CommitId>, GitError> {
         let (head, base) = (oid(head)?, base.map(oid).transpose()?);
-        let own: HashSet<Oid> = {
-            let handle = self.handle();
-            let failed = |error: &git2::Error| library(format!("follow the history of {head}"), error);
-            let mut walk = handle.revwalk().map_err(|error| failed(&error))?;
-            walk.push(head).map_err(|error| failed(&error))?;
-            if let Some(base) = base {
-                walk.hide(base).map_err(|error| failed(&error))?;
+        self.with_objects(|objects| {
+            let own: HashSet<Oid> = range(objects, base, head, limit)?.into_iter().collect();
+            let (mut next, mut found) = (Some(head), Vec::new());
+            while let Some(id) = next.filter(|id| own.contains(id)) {
+                found.push(commit_id(id)?);
+                next = objects.commit(id)?.parents.first().copied();
             }
-            walk.take(limit.saturating_mul(2)).collect::<Result<_, _>>().map_err(|error| failed(&error))?
-        };
-        let (mut next, mut found) = (Some(head), Vec::new());
-        while let Some(id) = next.filter(|id| own.contains(id) && found.len() < limit) {
-            found.push(commit_id(id)?);
-            next = self.with_objects(|objects| objects.commit(id))?.parents.first().copied();
-        }
-        Ok(found)
+            Ok(found)
+        })
     }
 
     /// Who wrote a commit, by its own word: `Name <address>`.

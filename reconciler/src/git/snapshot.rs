@@ -7,6 +7,8 @@ use overlays::RepoPath;
 use rollout::CommitId;
 
 use super::error::GitError;
+use super::limits::Limit;
+use super::measure::LONGEST_NAME;
 use super::object::{ObjectError, Objects};
 use super::object_id::{ObjectId, commit_id};
 use super::repository::Repository;
@@ -24,14 +26,25 @@ pub struct GitSnapshot {
     folder: Option<RepoPath>,
 }
 
+/// The longest path that is used, in bytes: no system opens a longer one (`PATH_MAX`).
+const LONGEST_PATH: usize = 4096;
+
+/// As much of a path as is shown, in bytes.
+const SHOWN: usize = 300;
+
 /// The path, or how it is shown when no [`RepoPath`] can name it.
 pub(super) fn usable(path: &[u8]) -> Result<RepoPath, String> {
-    let named = std::str::from_utf8(path).ok().and_then(|text| RepoPath::new(text).ok());
+    let is_short =
+        path.len() <= LONGEST_PATH && path.split(|byte| *byte == b'/').all(|name| name.len() <= LONGEST_NAME);
+    let named = std::str::from_utf8(path).ok().filter(|_| is_short).and_then(|text| RepoPath::new(text).ok());
     named.ok_or_else(|| escaped(path))
 }
 
-/// A path as text: what is not UTF-8 is escaped, as `caf\xE9.yaml`.
+/// A path as text: what is not UTF-8 is escaped, as `caf\xE9.yaml`; of a long one the beginning is shown.
 pub(super) fn escaped(path: &[u8]) -> String {
+    if let (Some(beginning), true) = (path.get(..SHOWN), path.len() > LONGEST_PATH) {
+        return format!("{}… ({} bytes)", escaped(beginning), path.len());
+    }
     let mut text = String::new();
     for chunk in path.utf8_chunks() {
         text.extend(chunk.valid().chars().flat_map(|character| {
@@ -44,6 +57,11 @@ pub(super) fn escaped(path: &[u8]) -> String {
 }
 
 impl GitSnapshot {
+    /// Whether it is one of the folders of a commit.
+    pub(super) fn is_folder(&self) -> bool {
+        self.folder.is_some()
+    }
+
     pub(super) fn tree_oid(&self) -> Option<Oid> {
         self.tree
     }
@@ -106,7 +124,8 @@ impl GitSnapshot {
         let Some(entry) = self.entry(folder)?.filter(|entry| entry.mode == Mode::Folder) else { return Ok(Vec::new()) };
         let tree =
             self.repository.with_objects(|objects| objects.tree(entry.id, || self.described(folder.as_str())))?;
-        let folders = tree.entries.iter().filter(|entry| entry.mode == Mode::Folder);
+        let usable = |entry: &&Entry| entry.mode == Mode::Folder && entry.name.len() <= LONGEST_NAME;
+        let folders = tree.entries.iter().filter(usable);
         let named = |entry: &Entry| Some((String::from_utf8(entry.name.clone()).ok()?, ObjectId::new(entry.id)));
         Ok(folders.filter_map(named).collect())
     }
@@ -146,7 +165,17 @@ impl GitSnapshot {
     }
 
     pub(super) fn blob(&self, objects: &Objects<'_>, id: Oid, path: &str) -> Result<Arc<[u8]>, GitError> {
-        let limit = self.repository.inner.largest_file;
+        self.blob_within(objects, id, path, self.repository.inner.limits.get(Limit::FileBytes))
+    }
+
+    /// The bytes of a blob that has at most so many.
+    pub(super) fn blob_within(
+        &self,
+        objects: &Objects<'_>,
+        id: Oid,
+        path: &str,
+        limit: u64,
+    ) -> Result<Arc<[u8]>, GitError> {
         match objects.blob(id, limit, || self.described(path)) {
             Ok(bytes) => Ok(bytes),
             Err(ObjectError::Other(error)) => Err(error),

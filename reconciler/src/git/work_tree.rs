@@ -4,12 +4,17 @@ use std::path::{Path, PathBuf};
 
 use git2::{Status, StatusOptions};
 
+use super::budget::Usage;
+use super::measure::{Measures, Read};
 use super::name::BranchName;
 use super::repository::Repository;
 
 /// Folders of a work tree that are looked into for YAML, at most this deep and this many entries.
 const MAXIMUM_DEPTH: usize = 8;
 const MAXIMUM_ENTRIES: usize = 2_000;
+
+/// What is checked out is compared where it has at most this many times what a cluster's folder may.
+const AS_MANY: u64 = 10;
 
 /// How a work tree differs from the branch that is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +30,9 @@ impl Repository {
     /// git ignores.
     pub fn work_tree(&self, branch: &BranchName, skipped: &[PathBuf]) -> Option<WorkTree> {
         let current = self.current_branch().ok();
+        if !self.may_be_compared() {
+            return None;
+        }
         let handle = self.handle();
         let top = handle.workdir()?.canonicalize().ok()?;
         let skipped: Vec<PathBuf> = skipped.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
@@ -46,6 +54,19 @@ impl Repository {
             None => Some("no branch".to_owned()),
         };
         Some(WorkTree { other_branch, uncommitted })
+    }
+}
+
+impl Repository {
+    /// Whether the library may go through every path of what is checked out: it sets itself no bounds.
+    fn may_be_compared(&self) -> bool {
+        let Ok(head) = self.handle().refname_to_id("HEAD") else { return true };
+        let limits = &self.inner.limits;
+        let counted = self.with_objects(|objects| {
+            let tree = objects.commit(head)?.tree;
+            Ok(Measures::new(objects, limits, Read::Yaml, AS_MANY, Usage::default()).folder(tree).is_ok())
+        });
+        counted.is_ok_and(|affordable| affordable)
     }
 }
 

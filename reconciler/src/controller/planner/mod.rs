@@ -21,7 +21,7 @@ use super::inputs::SourceReading;
 use super::{deploy, people};
 use crate::cluster::DeployedObjects;
 use crate::forge::{Forge, ForgeAccess, ForgeError, Forges};
-use crate::git::{BranchName, GitError, GitSnapshot, Heads, HistoryEntry, Repository, Signing};
+use crate::git::{BranchName, GitError, GitSnapshot, Heads, HistoryEntry, Limit, Repository, Signing};
 
 /// Where manifests and charts come from, given what the policy allows.
 pub trait Sources: Send + Sync {
@@ -66,14 +66,10 @@ impl Default for Known {
 impl Planner {
     /// A planner for the fleet repository, whose intent is on `source_branch`.
     pub fn new(repository: Repository, source_branch: BranchName, sources: Arc<dyn Sources>) -> Self {
-        Self {
-            repository,
-            source_branch,
-            sources,
-            forges: Arc::default(),
-            signing: Arc::default(),
-            known: Arc::default(),
-        }
+        let nodes = usize::try_from(repository.limits().get(Limit::Nodes)).unwrap_or(usize::MAX);
+        let known = Known::default();
+        let known = Arc::new(Known { files: known.files.with_nodes(nodes), ..known });
+        Self { repository, source_branch, sources, forges: Arc::default(), signing: Arc::default(), known }
     }
 
     /// The same planner, which may ask a forge.

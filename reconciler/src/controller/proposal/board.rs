@@ -35,6 +35,8 @@ type Stacks = BTreeMap<BranchName, Arc<Stack>>;
 #[derive(Debug, Default)]
 struct Known {
     stacks: Place<Stacks>,
+    /// Branches that cannot be read: what is asked there is not known.
+    unreadable: BTreeMap<BranchName, GitError>,
     pulls: BTreeMap<BranchName, Place<Asked<Vec<PullRequest>>>>,
     recent: Place<Asked<Vec<PullRequest>>>,
     threads: BTreeMap<(u64, bool), Place<Asked<Arc<Thread>>>>,
@@ -104,7 +106,7 @@ impl Board {
         open
     }
 
-    /// Every proposed branch.
+    /// Every proposed branch that can be read.
     ///
     /// # Errors
     /// [`GitError`] when branches cannot be read.
@@ -112,12 +114,19 @@ impl Board {
         let place = Arc::clone(&self.known().stacks);
         let read = async || {
             let repository = planner.repository();
-            let mut stacks = Stacks::new();
+            let (mut stacks, mut unreadable) = (Stacks::new(), BTreeMap::new());
             for branch in repository.refresh_below(PREFIX)? {
-                if let Some(stack) = Stack::read(repository, reading, &branch)? {
-                    stacks.insert(branch, Arc::new(stack));
+                match Stack::read(repository, reading, &branch) {
+                    Ok(Some(stack)) => drop(stacks.insert(branch, Arc::new(stack))),
+                    Ok(None) => {}
+                    // It concerns those that are asked there, and nobody else.
+                    Err(error) => {
+                        tracing::warn!(git.branch = %branch, %error, "`{branch}` cannot be read");
+                        unreadable.insert(branch, error);
+                    }
                 }
             }
+            self.known().unreadable = unreadable;
             Ok(stacks)
         };
         place.get_or_try_init(read).await.cloned()
@@ -142,12 +151,17 @@ impl Board {
         reading: &FleetReading,
         branch: &BranchName,
     ) -> Result<Option<Arc<Stack>>, GitError> {
-        Ok(self.stacks(planner, reading).await?.get(branch).cloned())
+        let stack = self.stacks(planner, reading).await?.get(branch).cloned();
+        match self.known().unreadable.get(branch) {
+            Some(error) => Err(error.again(format!("read branch {branch}"))),
+            None => Ok(stack),
+        }
     }
 
     /// From now on a branch holds this; none where it is gone.
     pub(super) fn holds(&self, branch: &BranchName, stack: Option<Stack>) {
         let mut known = self.known();
+        known.unreadable.remove(branch);
         // What is being read now may be from before.
         let Some(mut stacks) = known.stacks.get().cloned() else {
             known.stacks = Place::default();

@@ -103,15 +103,26 @@ fn on_stack(
     }
     let mut edited = None;
     if is_edited {
-        let files = files(planner.repository(), reading, stack)?;
-        edited = Some(match take_up(&view.name, stage, part, &files, &mut known)? {
-            None => Edited::TakenUp,
-            Some(reason) => Edited::Refused(reason),
+        edited = Some(match files(planner.repository(), reading, stack) {
+            Ok(files) => match take_up(&view.name, stage, part, &files, &mut known)? {
+                None => Edited::TakenUp,
+                Some(reason) => Edited::Refused(reason),
+            },
+            Err(error) if error.is_of_content() => Edited::Refused(too_much(&error)),
+            Err(error) => return Err(error.into()),
         });
     }
     let is_other = !known.is_empty() || edited == Some(Edited::TakenUp);
     let view = if is_other { Arc::new(planner.edited_view(reading, &view, &known)?) } else { view };
     Ok(Considered { view, edited })
+}
+
+/// That what was changed cannot be looked at.
+fn too_much(error: &GitError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    }
 }
 
 /// The files that people changed above what is proposed on a branch.
@@ -147,14 +158,18 @@ pub(super) fn files(
             Some(prefix) => file.path.strip_prefix(prefix.as_str()),
         };
         // What is no file, such as a link, is read as none.
-        let read = |snapshot: &crate::git::GitSnapshot, id: Option<_>, path: &RepoPath| {
-            id.and_then(|_| snapshot.read(path).ok())
+        let read = |snapshot: &crate::git::GitSnapshot, id: Option<_>, path: &RepoPath| match id
+            .map(|_| snapshot.read(path))
+        {
+            Some(Err(error)) if error.is_of_content() => Err(error),
+            Some(read) => Ok(read.ok()),
+            None => Ok(None),
         };
         files.push(EditedFile {
             path: inside.as_ref().map_or_else(|| whole.to_owned(), ToString::to_string),
             is_inside: inside.is_some(),
-            before: read(&before, file.before, &file.path),
-            after: read(&after, file.after, &file.path),
+            before: read(&before, file.before, &file.path)?,
+            after: read(&after, file.after, &file.path)?,
             by: by(whole),
         });
     }
@@ -165,7 +180,11 @@ pub(super) fn files(
 
 /// What people changed on a branch, for people: an entry for each file, and one for each of its objects that differs.
 pub(super) fn told(repository: &Repository, reading: &FleetReading, stack: &Stack) -> Result<Vec<String>, GitError> {
-    let files = files(repository, reading, stack)?;
+    let files = match files(repository, reading, stack) {
+        Ok(files) => files,
+        Err(error) if error.is_of_content() => return Ok(vec![too_much(&error)]),
+        Err(error) => return Err(error),
+    };
     let mut entries = Vec::new();
     for file in files.iter().take(TOLD) {
         entries.extend(entry(&file.path, &file.by, file.before.as_ref(), file.after.as_ref()));

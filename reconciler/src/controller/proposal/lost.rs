@@ -150,7 +150,12 @@ fn wanted(
     for (edit, bytes) in &taken_up {
         wanted.insert(edit.path.clone(), (edit.by.clone(), Some(Arc::clone(bytes))));
     }
-    for file in files(repository, reading, stack)?.into_iter().filter(|file| is_of(stack, &view.name, &file.path)) {
+    let files = match files(repository, reading, stack) {
+        // What others changed too much of is theirs.
+        Err(error) if error.is_of_content() && !stack.is_edited_for(&view.name) => Vec::new(),
+        files => files?,
+    };
+    for file in files.into_iter().filter(|file| is_of(stack, &view.name, &file.path)) {
         let earlier = taken_up.iter().find(|(edit, _)| edit.path == file.path);
         let digest = file.after.as_ref().map(|after| file_digest(&file.path, after)).transpose()?.flatten();
         // What was taken back is wanted by nobody.

@@ -11,8 +11,11 @@ use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading};
 use crate::git::{BranchName, GitError, GitSnapshot, ObjectId, Repository, StageTrailers};
 
-/// How many commits of a branch are looked at.
+/// How many commits of a branch are looked at; one with more is not read.
 const LONGEST: usize = 2000;
+
+/// How long all messages of a branch may be, in bytes.
+const MOST_SAID: usize = 8 << 20;
 
 /// A proposed branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,9 +106,18 @@ impl Stack {
         branch: &BranchName,
         head: CommitId,
     ) -> Result<Self, GitError> {
-        let (mut words, mut parts) = (Vec::new(), Vec::new());
+        let (mut words, mut parts, mut said) = (Vec::new(), Vec::new(), 0);
         for commit in repository.beyond(&head, reading.deploy_head(), LONGEST)? {
             let message = repository.message(&commit)?;
+            said += message.len();
+            if said > MOST_SAID {
+                return Err(GitError::Library {
+                    action: format!("read branch {branch}"),
+                    message: format!(
+                        "the messages of its commits have more than {MOST_SAID} bytes; delete the branch, so that it is proposed anew"
+                    ),
+                });
+            }
             match StageTrailers::parse(&message) {
                 Some(trailers) => parts.push(Part { commit, trailers }),
                 None if parts.is_empty() => words.push(Spoken { commit, message: message.into() }),

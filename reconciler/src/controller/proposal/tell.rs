@@ -50,8 +50,12 @@ impl Controller {
         let mut proposed = Vec::new();
         for row in &showing.rows {
             let snapshot = repository.deploy_snapshot(&reading.layout, &row.proposal.commit).map_err(unreadable)?;
-            let bytes = body_path(row.cluster()).and_then(|path| snapshot.read(&path)).map_err(unreadable)?;
-            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let text = match body_path(row.cluster()).and_then(|path| snapshot.read(&path)) {
+                Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                // One text that cannot be read is no reason not to show the others.
+                Err(error) if error.is_of_content() => error.to_string(),
+                Err(error) => return Err(unreadable(error)),
+            };
             proposed.push(Proposed { cluster: row.cluster(), text, readiness: row.readiness().cell() });
         }
         let title = match showing.rows.as_slice() {

@@ -1,7 +1,7 @@
 //! Tests on real repositories, made and checked by the real `git` program.
 
 mod committing;
-mod files;
+mod costs;
 mod history;
 mod pushing;
 mod reading;

@@ -1,7 +1,7 @@
 //! Remote repositories through the git program.
 
 use super::*;
-use crate::git::Transport;
+use crate::git::{Limit, Limits, Transport};
 
 #[test]
 fn a_refresh_follows_moved_new_and_deleted_branches() {
@@ -157,4 +157,70 @@ fn a_mounted_secret_is_sent_and_a_refusal_asks_nobody() {
         assert_eq!(error.code(), "authentication", "{error:?}");
         assert!(requests.try_iter().all(|request| !request.contains("Authorization")));
     }
+}
+
+#[test]
+fn a_list_of_branches_that_is_cut_is_an_error_and_drops_no_branch() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let head = sandbox.head("main").unwrap();
+    sandbox.git(&["branch", "stepgate/fleet/capi"]);
+    let repository = sandbox.open_remote("copy");
+    assert_eq!(repository.refresh_below("stepgate/").unwrap(), [branch("stepgate/fleet/capi")]);
+    let lines = (0..130_000).map(|number| format!("{head} refs/heads/stepgate/{number:06}/capi\n")).collect::<String>();
+    let text = format!("# pack-refs with: peeled fully-peeled sorted \n{head} refs/heads/main\n{lines}");
+    std::fs::write(sandbox.path().join("packed-refs"), text).unwrap();
+    let error = repository.refresh_below("stepgate/").unwrap_err();
+    assert_eq!(error.code(), "output-cut", "{error}");
+    assert_eq!(repository.head(&branch("stepgate/fleet/capi")).unwrap(), Some(head.clone()));
+    // What asks for its own branches alone goes on.
+    let heads = repository.heads(&[branch("main")]).unwrap();
+    assert_eq!(heads[&branch("main")], Some(head));
+}
+
+#[test]
+fn more_proposed_branches_than_are_looked_at_are_an_error_here_and_there() {
+    let sandbox = Sandbox::with_files(&[("a", "1")]);
+    let limits = Limits::default().with(Limit::Branches, 3);
+    let file = format!("file://{}", sandbox.path().display()).parse().unwrap();
+    for location in [RepositoryLocation::Local(sandbox.path()), file] {
+        let settings = GitSettings { limits: limits.clone(), ..sandbox.settings("copy") };
+        let repository = Repository::open_with(&location, &settings).unwrap();
+        for number in 0..4 {
+            sandbox.git(&["branch", "-f", &format!("stepgate/{number}/capi"), "main"]);
+            let below = repository.refresh_below("stepgate/");
+            if number < 3 {
+                assert_eq!(below.unwrap().len(), number + 1);
+            } else {
+                let error = below.unwrap_err();
+                assert!(error.to_string().contains("more than 3 branches"), "{error}");
+            }
+        }
+        (0..4).for_each(|number| drop(sandbox.git(&["branch", "-D", &format!("stepgate/{number}/capi")])));
+    }
+}
+
+#[test]
+fn what_would_not_be_read_is_not_fetched_and_stops_nothing() {
+    let sandbox = Sandbox::with_files(&[("clusters/x/large.bin", &noise(50_000)), ("clusters/y/a.yaml", "a")]);
+    sandbox.git(&["config", "uploadpack.allowFilter", "true"]);
+    let location = format!("file://{}", sandbox.path().display()).parse().unwrap();
+    let limits = Limits::default().with(Limit::FileBytes, 10_000);
+    let repository = Repository::open_with(&location, &GitSettings { limits, ..sandbox.settings("copy") }).unwrap();
+    let main = branch("main");
+    for number in 0..3 {
+        repository.refresh(std::slice::from_ref(&main)).unwrap();
+        let snapshot = repository.snapshot(&main).unwrap();
+        assert_eq!(&*snapshot.read(&path("clusters/y/a.yaml")).unwrap(), b"a");
+        assert_eq!(snapshot.listing().unwrap().entries.len(), 2 + number);
+        let error = snapshot.read(&path("clusters/x/large.bin")).unwrap_err();
+        assert!(error.code() == "missing-object" && error.hint().unwrap().contains("file-bytes"), "{error}");
+        // Commits on top of it are made and pushed all the same, ours and others'.
+        let name = format!("clusters/x/{number}.yaml");
+        if number == 0 {
+            advance(&repository, "main", &[(&name, Some("x"))]);
+        } else {
+            sandbox.import("main", Some("main^0"), &[(&name, "x")], "Add a file");
+        }
+    }
+    sandbox.check();
 }
