@@ -3,13 +3,15 @@
 use crate::cluster::kubernetes::rollout_definition;
 
 /// The manifests, in the order in which they are applied. `${…}` stands for what differs from one installation to another.
-const MANIFESTS: [(&str, &str); 7] = [
+const MANIFESTS: [(&str, &str); 9] = [
     ("namespace.yaml", include_str!("../install/namespace.yaml")),
     ("service-account.yaml", include_str!("../install/service-account.yaml")),
     ("cluster-role.yaml", include_str!("../install/cluster-role.yaml")),
     ("cluster-role-probe.yaml", include_str!("../install/cluster-role-probe.yaml")),
+    ("admission-policy.yaml", include_str!("../install/admission-policy.yaml")),
     ("role.yaml", include_str!("../install/role.yaml")),
     ("bindings.yaml", include_str!("../install/bindings.yaml")),
+    ("network-policy.yaml", include_str!("../install/network-policy.yaml")),
     ("deployment.yaml", include_str!("../install/deployment.yaml")),
 ];
 
@@ -171,10 +173,10 @@ mod tests {
         let base: Vec<_> = kustomize_base(&settings()).unwrap().into_iter().map(|(_, text)| text).collect();
         let chart: Vec<_> = helm_chart(&settings()).unwrap();
         let kinds = |text: &str| text.lines().filter(|line| line.starts_with("kind: ")).count();
-        assert_eq!(kinds(&text), 12);
+        assert_eq!(kinds(&text), 15);
         // The kustomization itself; Helm makes the namespace.
-        assert_eq!(base.iter().map(|text| kinds(text)).sum::<usize>(), 12 + 1);
-        assert_eq!(chart.iter().map(|(_, text)| kinds(text)).sum::<usize>(), 12 - 1);
+        assert_eq!(base.iter().map(|text| kinds(text)).sum::<usize>(), 15 + 1);
+        assert_eq!(chart.iter().map(|(_, text)| kinds(text)).sum::<usize>(), 15 - 1);
         assert!(!text.contains("${") && base.iter().all(|text| !text.contains("${")));
         assert!(chart.iter().all(|(_, text)| !text.contains("${") && !text.contains("namespace: stepgate-system")));
         assert!(text.contains("image: \"registry.example/stepgate:v1\""));

@@ -18,7 +18,8 @@ use stepgate::cluster::kubernetes::{
 };
 use stepgate::cluster::{ApplyRequest, ApplyServer, ApplySet, Cluster as _, FluxReference, Freshness, ObserveRequest};
 use stepgate::install::{Settings, helm_chart, kustomize_base, manifests};
-use tests::servers::{ApiServer, ApiServerOptions, isolated, service_account};
+use tests::servers::manifests::{define, kind, objects};
+use tests::servers::{ApiServer, ApiServerOptions, definition, isolated, service_account};
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
 const SYSTEM: &str = "stepgate-system";
@@ -63,7 +64,7 @@ async fn install(server: &ApiServer, client: &Client) -> anyhow::Result<Connecti
     let namespace = serde_json::from_value(json!({"metadata": {"name": SYSTEM}}))?;
     Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
     let report = administrator.apply(&apply(&text, true), Timestamp::now()).await?;
-    assert_eq!(report.applied.len(), 12, "{report:?}");
+    assert_eq!(report.applied.len(), 15, "{report:?}");
     administrator.apply(&apply(&text, false), Timestamp::now()).await?;
 
     open(&service_account(server, SYSTEM, "stepgate").await?).await
@@ -256,8 +257,84 @@ fn every_form_of_the_installation_is_accepted_by_a_dry_run_on_the_server() {
             applied.sort();
             accepted.push(applied);
         }
-        assert_eq!(accepted[0].len(), 11);
+        assert_eq!(accepted[0].len(), 14);
         assert!(accepted.iter().all(|applied| applied == &accepted[0]), "{accepted:?}");
         Ok(())
     });
+}
+
+#[test]
+fn what_the_probe_may_write_is_refused_unless_it_is_a_dry_run() {
+    let name = "installed::what_the_probe_may_write_is_refused_unless_it_is_a_dry_run";
+    isolated(name, NEEDED, async |programs| {
+        let folder = tempfile::tempdir()?;
+        let server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;
+        let client = server.client().await?;
+        let kinds = [
+            ("cluster.x-k8s.io", "v1beta2", "MachineHealthCheck", "machinehealthchecks"),
+            ("anywhere.eks.amazonaws.com", "v1alpha1", "FluxConfig", "fluxconfigs"),
+        ];
+        define(&client, &kinds.map(|kind| definition(kind, "Namespaced"))).await?;
+        install(&server, &client).await?;
+        let identity = Client::try_from(
+            kube::Config::from_custom_kubeconfig(
+                kube::config::Kubeconfig::read_from(service_account(&server, SYSTEM, "stepgate").await?)?,
+                &kube::config::KubeConfigOptions::default(),
+            )
+            .await?,
+        )?;
+        for (group, version, kind, _) in kinds {
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+            let api = |client: &Client| Api::<DynamicObject>::namespaced_with(client.clone(), "default", &resource);
+            let object = |name: &str| DynamicObject::new(name, &resource);
+            let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+            api(&client).create(&PostParams::default(), &object("there")).await?;
+            api(&identity).create(&dry_run, &object("probe")).await?;
+            // A policy takes effect a moment after it was made.
+            let refused = async || match api(&identity).create(&PostParams::default(), &object("probe")).await {
+                Err(kube::Error::Api(status)) if status.message.contains("calls webhooks by dry runs") => Ok(true),
+                Err(error) => Err(error),
+                Ok(_) => api(&client).delete("probe", &kube::api::DeleteParams::default()).await.map(|_| false),
+            };
+            let start = std::time::Instant::now();
+            while !refused().await? {
+                anyhow::ensure!(start.elapsed() < Duration::from_secs(30), "the policy has no effect");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            let patch = json!({"metadata": {"annotations": {"a": "b"}}});
+            let merge = kube::api::Patch::Merge(&patch);
+            let parameters = |dry_run| kube::api::PatchParams { dry_run, ..kube::api::PatchParams::default() };
+            api(&identity).patch("there", &parameters(true), &merge).await?;
+            let error = api(&identity).patch("there", &parameters(false), &merge).await.unwrap_err();
+            anyhow::ensure!(error.to_string().contains("writes nothing here"), "{error}");
+            anyhow::ensure!(api(&client).get("there").await?.metadata.annotations.is_none());
+        }
+        // Who may write for other reasons, as with `apply: direct`, is not kept from it.
+        let admin: k8s_openapi::api::rbac::v1::ClusterRoleBinding = serde_json::from_value(json!({
+            "metadata": {"name": "direct"}, "subjects": [{"kind": "ServiceAccount", "name": "stepgate", "namespace": SYSTEM}],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}}))?;
+        Api::all(client.clone()).create(&PostParams::default(), &admin).await?;
+        let resource =
+            ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "MachineHealthCheck"));
+        let api = Api::<DynamicObject>::namespaced_with(identity, "default", &resource);
+        let start = std::time::Instant::now();
+        while let Err(error) = api.create(&PostParams::default(), &DynamicObject::new("direct", &resource)).await {
+            anyhow::ensure!(start.elapsed() < Duration::from_secs(30), "{error}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn secrets_are_read_by_their_names_and_listed_by_nobody() {
+    let text = manifests(&settings()).unwrap();
+    let roles = objects(&text).unwrap();
+    let rules = roles.iter().filter(|object| ["ClusterRole", "Role"].contains(&kind(object)));
+    let rules = rules.flat_map(|role| role["rules"].as_array().unwrap().iter());
+    let verbs: Vec<_> = rules
+        .filter(|rule| rule["resources"].as_array().unwrap().iter().any(|resource| resource == "secrets"))
+        .map(|rule| rule["verbs"].clone())
+        .collect();
+    assert_eq!(verbs, [json!(["get"])]);
 }
