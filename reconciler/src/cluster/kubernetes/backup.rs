@@ -12,6 +12,7 @@ use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::SECRET;
 use super::request::Selection;
+use super::secrets;
 use crate::disk;
 
 /// The file that is written last: a folder without it is no backup.
@@ -47,12 +48,14 @@ pub enum BackupError {
     },
 }
 
-/// Saves every object of Cluster API's and EKS Anywhere's groups, and the Secrets of the clusters, to a folder named after the rollout.
+/// Saves every object of Cluster API's and EKS Anywhere's groups, and the Secrets of the clusters (of one, where that is named), to a folder named after
+/// the rollout.
 ///
 /// The folder holds credentials: it can be read by this program's user alone.
 pub(super) async fn back_up(
     connection: &Connection,
     root: &Path,
+    cluster: Option<&str>,
     rollout: &RolloutId,
     at: Timestamp,
 ) -> Result<BackupReport, BackupError> {
@@ -70,7 +73,8 @@ pub(super) async fn back_up(
     if objects == 0 {
         return Err(BackupError::Nothing { server: connection.server().to_owned() });
     }
-    let secrets = connection.list(&SECRET, Some("v1"), None, Some("cluster.x-k8s.io/cluster-name")).await?;
+    let saved: Vec<DynamicObject> = kinds.iter().flat_map(|(_, objects)| objects.iter().cloned()).collect();
+    let secrets = secrets::read(connection, &saved, cluster).await?;
     kinds.push((String::from("secrets"), with_types(secrets, &SECRET.resource("v1"))));
     for (_, objects) in &mut kinds {
         for object in objects {
