@@ -166,7 +166,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     // One connection for all that reads and writes, so that one limit holds for all of it.
     let connection = arguments.access.connect()?;
     let management = connection.as_ref().map(Connection::clone).map_err(ToString::to_string);
-    let clusters = arguments.access.clusters(connection)?;
+    let lease = if arguments.once { None } else { arguments.lease()? };
+    // Pauses are ended by whoever runs; clusters are written to by whoever leads.
+    let leadership = lease.as_ref().map(|lease| lease.leadership().clone());
+    let clusters = arguments.access.clusters(connection.map(|connection| connection.fenced(leadership)))?;
     let controller = Controller::new(planner, clusters, Arc::new(SystemClock), arguments.concurrent);
     let runtime = runtime()?;
     if arguments.once {
@@ -176,7 +179,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     }
     let project = |connection: &Connection| Projection::new(connection.clone(), &arguments.namespace);
     let management = Management {
-        lease: arguments.lease()?,
+        lease,
         projection: management.as_ref().ok().map(project),
         review: arguments.review()?,
         connection: management,

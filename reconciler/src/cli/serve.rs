@@ -216,12 +216,22 @@ async fn passed_on(turn: &mut Receiver<Turn>) {
 async fn compete(lease: Arc<Lease>, turn: Sender<Turn>) {
     // Only what is new wakes anybody.
     let pass_on = |next: Turn| turn.send_if_modified(|turn| std::mem::replace(turn, next) != next);
-    let mut renewed = Instant::now();
     let mut standing = None;
     loop {
-        match lease.hold(SystemClock.now()).await {
+        let mut holding = std::pin::pin!(lease.hold(SystemClock.now()));
+        let held = match lease.leadership().until() {
+            None => holding.await,
+            // An answer that does not come keeps nobody in the lead.
+            Some(until) => match tokio::time::timeout_at(until, &mut holding).await {
+                Ok(held) => held,
+                Err(_) => {
+                    pass_on(Turn::Unknown);
+                    holding.await
+                }
+            },
+        };
+        match held {
             Ok(Holder::Us) => {
-                renewed = Instant::now();
                 if pass_on(Turn::Ours) {
                     tracing::info!("this process leads");
                 }
@@ -236,12 +246,14 @@ async fn compete(lease: Arc<Lease>, turn: Sender<Turn>) {
             }
             Err(error) => {
                 tracing::warn!(%error, "the Lease could not be read or renewed");
-                if renewed.elapsed() >= lease.duration() {
+                if lease.leadership().until().is_none() {
                     pass_on(Turn::Unknown);
                 }
             }
         }
-        tokio::time::sleep(lease.pace()).await;
+        // Not longer than the lead lasts, where it could not be renewed.
+        let pace = lease.pace();
+        tokio::time::sleep(lease.leadership().remaining().map_or(pace, |left| left.min(pace))).await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! A Lease: which of several processes works.
 //!
-//! It saves work and nothing else. Two processes that both believe to hold it do no harm, since the deploy branch moves by
-//! compare-and-swap.
+//! For what is committed it saves work and nothing else: two processes that both believe to hold it do no harm, since the deploy branch moves by
+//! compare-and-swap. What is written to clusters (`apply: direct`) is fenced by it: whoever may have lost it writes nothing.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::LEASE;
+use super::leadership::Leadership;
 
 /// Who holds a Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,7 @@ pub struct Lease {
     name: String,
     identity: String,
     duration: Duration,
+    leadership: Leadership,
     /// The other holder's state, and since when it has been the same by our clock: theirs is not believed.
     seen: Mutex<Option<(String, Instant)>>,
 }
@@ -46,6 +48,7 @@ impl Lease {
             name: name.to_owned(),
             identity: identity.to_owned(),
             duration,
+            leadership: Leadership::default(),
             seen: Mutex::default(),
         }
     }
@@ -56,10 +59,10 @@ impl Lease {
         self.duration / 3
     }
 
-    /// How long it is held without being renewed.
+    /// Until when this process leads by it.
     #[must_use]
-    pub fn duration(&self) -> Duration {
-        self.duration
+    pub fn leadership(&self) -> &Leadership {
+        &self.leadership
     }
 
     /// Takes the Lease where nobody holds it, renews it where this process does, and says who holds it then.
@@ -67,6 +70,19 @@ impl Lease {
     /// # Errors
     /// When the server does not answer, or refuses.
     pub async fn hold(&self, now: Timestamp) -> Result<Holder, RequestError> {
+        // Whenever the server has written it, that was later: nobody else may take it before. A fifth is left to what is under way, and to other clocks.
+        let until = Instant::now() + self.duration - self.duration / 5;
+        let holder = self.compete(now).await;
+        match &holder {
+            Ok(Holder::Us) => self.leadership.grant(until),
+            Ok(Holder::Other(_)) => self.leadership.end(),
+            // It may have been renewed, and may not: what was granted before runs out.
+            Err(_) => {}
+        }
+        holder
+    }
+
+    async fn compete(&self, now: Timestamp) -> Result<Holder, RequestError> {
         let resource = LEASE.resource("v1");
         let Some(found) = self.connection.get(&resource, Some(&self.namespace), &self.name).await? else {
             let object = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self.name},
@@ -100,6 +116,7 @@ impl Lease {
     /// # Errors
     /// When the server does not answer, or refuses.
     pub async fn release(&self) -> Result<(), RequestError> {
+        self.leadership.end();
         let found = self.connection.get(&LEASE.resource("v1"), Some(&self.namespace), &self.name).await?;
         let ours = |found: &DynamicObject| {
             let holder = found.data.get("spec").and_then(|spec| spec.get("holderIdentity"));
