@@ -31,6 +31,8 @@ pub enum Management {
     SelfManaged,
     /// The cluster of this name manages it.
     ManagedBy(String),
+    /// Its specification does not say: it may manage itself, or be one of many that another cluster manages.
+    Undeclared,
 }
 
 /// The infrastructure of a cluster.
@@ -187,9 +189,12 @@ pub struct Places {
 }
 
 impl ClusterSpec {
-    /// Whether it manages itself.
+    /// Whether what a management cluster consists of may be part of it. Which cluster it is read from does not follow from that.
     pub fn is_management(&self) -> bool {
-        self.management == Management::SelfManaged
+        match &self.management {
+            Management::SelfManaged | Management::Undeclared => true,
+            Management::ManagedBy(_) => false,
+        }
     }
 
     /// `major.minor` of its Kubernetes version.

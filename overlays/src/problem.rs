@@ -66,6 +66,8 @@ pub enum ProblemCode {
     MissingKubernetesVersion,
     /// A cluster names a management cluster or machine configuration that is not in the repository.
     MissingReference,
+    /// Several clusters manage themselves, and one process is connected to one of them.
+    SeveralManagementClusters,
     /// Flux applies clusters from the source branch and would delete them once it applies the deploy branch.
     FluxPrunes,
     /// A file was left out, and why.
@@ -92,6 +94,7 @@ impl fmt::Display for ProblemCode {
             Self::MissingBundle => "missing-bundle",
             Self::MissingKubernetesVersion => "missing-kubernetes-version",
             Self::MissingReference => "missing-reference",
+            Self::SeveralManagementClusters => "several-management-clusters",
             Self::FluxPrunes => "flux-prunes",
             Self::Skipped => "skipped",
         })

@@ -24,12 +24,13 @@ fn is_paused(object: &FoundObject, spec: &Node) -> bool {
     annotation.is_some() || spec.get("paused").and_then(Node::as_bool).unwrap_or(false)
 }
 
-/// Management by label, as nothing in a Cluster says which cluster its controllers run in.
+/// Management by annotation, as nothing else in a Cluster says which cluster its controllers run in.
 fn management(object: &FoundObject) -> Management {
-    let label = object.node.at(&["metadata", "annotations", "stepgate.dev/management-cluster"]);
-    match label.and_then(Node::as_str) {
-        Some(name) if name != object.name => Management::ManagedBy(name.to_owned()),
-        _ => Management::SelfManaged,
+    let annotation = object.node.at(&["metadata", "annotations", "stepgate.dev/management-cluster"]);
+    match annotation.and_then(Node::as_str) {
+        Some(name) if name == object.name => Management::SelfManaged,
+        Some(name) => Management::ManagedBy(name.to_owned()),
+        None => Management::Undeclared,
     }
 }
 

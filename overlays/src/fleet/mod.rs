@@ -123,6 +123,11 @@ impl Fleet {
         named.filter(|name| self.cluster(name).is_none()).collect()
     }
 
+    /// The clusters whose specifications say that they manage themselves.
+    pub fn management_clusters(&self) -> impl Iterator<Item = &ClusterSpec> {
+        self.clusters.iter().filter(|cluster| cluster.management == Management::SelfManaged)
+    }
+
     /// The clusters that `cluster` manages, itself left out.
     pub fn managed_by<'a>(&'a self, cluster: &'a str) -> impl Iterator<Item = &'a ClusterSpec> {
         self.clusters
@@ -251,6 +256,21 @@ fn check_clusters(fleet: &mut Fleet) {
                 Err(problem) => problems.push(*problem),
             }
         }
+    }
+    let managing: Vec<&ClusterSpec> = fleet.management_clusters().collect();
+    for cluster in managing.iter().skip(1) {
+        let place = &cluster.places.name;
+        let names: Vec<&str> = managing.iter().map(|cluster| cluster.name.as_str()).collect();
+        let message =
+            format!("clusters {} each manage themselves, and a process is connected to one of them", names.join(", "));
+        problems.push(
+            Problem::new(ProblemCode::SeveralManagementClusters, message)
+                .path(&place.path)
+                .at(place.line, place.column)
+                .cluster(&cluster.name)
+                .severity(Severity::Note)
+                .hint("run one process for each: `stepgate run --management-cluster NAME` with its kubeconfig"),
+        );
     }
     let names: Vec<&str> = fleet.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
     for name in fleet.policy.clusters.keys() {
@@ -399,7 +419,7 @@ pub fn bundle_for<'a>(fleet: &'a Fleet, cluster: &ClusterSpec) -> Result<&'a Bun
     }
     let reference = cluster.bundle_reference.as_ref().or_else(|| match &cluster.management {
         Management::ManagedBy(manager) => fleet.cluster(manager).and_then(|manager| manager.bundle_reference.as_ref()),
-        Management::SelfManaged => None,
+        Management::SelfManaged | Management::Undeclared => None,
     });
     match reference {
         Some(BundleReference::Bundles(name)) => named(name),

@@ -105,7 +105,7 @@ fn spec_of(
         name: object.name.clone(),
         namespace: object.namespace.clone(),
         kind,
-        management: Management::SelfManaged,
+        management: Management::Undeclared,
         provider,
         external_etcd: None,
         control_plane_count: facts.control_plane_count,

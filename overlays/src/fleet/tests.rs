@@ -50,6 +50,33 @@ fn clusters_of_cluster_api_are_found_with_their_parts() {
 }
 
 #[test]
+fn who_manages_a_cluster_is_what_is_declared_and_never_a_guess() {
+    let text = |name: &str, annotations: &str| {
+        format!(
+            "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {{name: {name}, annotations: {{{annotations}}}}}\n\
+             spec: {{topology: {{version: v1.34.0, classRef: {{name: c}}}}}}\n"
+        )
+    };
+    let annotated = |manager: &str| format!("stepgate.dev/management-cluster: {manager}");
+    let files = [
+        ("a.yaml", text("a", "")),
+        ("b.yaml", text("b", &annotated("b"))),
+        ("c.yaml", text("c", &annotated("b"))),
+        ("d.yaml", text("d", &annotated("d"))),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    let fleet = read_fleet(&memory(&files));
+    let of = |name: &str| fleet.cluster(name).unwrap().management.clone();
+    assert_eq!(of("a"), Management::Undeclared);
+    assert_eq!((of("b"), of("d")), (Management::SelfManaged, Management::SelfManaged));
+    assert_eq!(of("c"), Management::ManagedBy("b".to_owned()));
+    let told: Vec<_> =
+        fleet.problems.iter().filter(|problem| problem.code == ProblemCode::SeveralManagementClusters).collect();
+    assert_eq!(told.len(), 1);
+    assert!(told[0].hint.as_ref().unwrap().contains("--management-cluster"), "{:?}", told[0]);
+}
+
+#[test]
 fn tanzu_and_eksctl_are_read() {
     let fleet = read_fleet(&memory(&[
         (

@@ -9,6 +9,7 @@ use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
 use crate::edit::AcceptedEdit;
 use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
+use crate::identity::ClusterIdentity;
 use crate::stage::StageId;
 use crate::verdict::{Evidence, Reason};
 
@@ -88,6 +89,10 @@ pub struct Ledger {
     /// When it was closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
+    /// Which cluster it is, as it was when this commit was made: what is read of another one proves nothing. None in ledgers of versions that did not
+    /// note it down, and of clusters that could not be reached when they were adopted; the next commit records it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<ClusterIdentity>,
     /// What the cluster was like before it, to be compared at the end; none in ledgers of versions that did not note it down, and where the
     /// workloads were not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -17,6 +17,7 @@ mod expectation;
 mod gate;
 mod history;
 mod identifier;
+mod identity;
 mod kubernetes;
 mod ledger;
 mod observation;
@@ -42,6 +43,7 @@ pub use expectation::{
 pub use gate::{Gate, control_plane_gate, workers_gate};
 pub use history::{GateHistory, GateKey, Streak};
 pub use identifier::{ClusterName, CommitId, GroupName, InvalidIdentifier, PlanDigest, RolloutId, TreeDigest};
+pub use identity::{ClusterIdentity, Identification};
 pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use observation::{
     BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition, DaemonSet, Deployment,
@@ -62,7 +64,7 @@ pub use rules::{
 pub use stage::{InvalidStage, StageId, StageName};
 pub use step::{
     Told, concerning_running_gate, confirming, expected_of_flux, first_read, may_read_first, record, running_gate,
-    step, told_of_gate, waits_for_flux, waits_for_gate,
+    step, told_of_flux, told_of_gate, waits_for_flux, waits_for_gate,
 };
 pub use step::{approval_rules, approval_scope, approval_verdict, exhausted};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::deploy::Landing;
 use crate::identifier::CommitId;
+use crate::identity::ClusterIdentity;
 
 /// What a verdict is about: the stage's commit and the commits that contain it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +41,9 @@ pub struct Evidence {
     pub commit: Option<CommitId>,
     /// The revision that Flux had applied; none where the gate has no Flux part.
     pub applied_revision: Option<CommitId>,
+    /// Which cluster was observed; none in evidence of versions that did not note it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Box<ClusterIdentity>>,
     /// When the deciding observation was read.
     pub observed_at: Timestamp,
     /// Since when the gate held without a break.

@@ -17,9 +17,9 @@ use std::process::Command;
 
 use jiff::Timestamp;
 use rollout::{
-    Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation, GateHistory, GateVerdict, KubeletVersions,
-    Machine, MachineDeployment, MachineTopology, Observation, StagePolicy, WorkersExpectation, control_plane_gate,
-    workers_gate,
+    Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation, GateHistory, GateVerdict, Identification,
+    KubeletVersions, Machine, MachineDeployment, MachineTopology, Observation, StagePolicy, WorkersExpectation,
+    control_plane_gate, workers_gate,
 };
 use serde_json::Value;
 
@@ -62,6 +62,7 @@ fn conditions(value: &Value) -> BTreeMap<String, Condition> {
 fn decode(sample: &Value) -> Observation {
     let milliseconds = (sample["t"].as_f64().unwrap() * 1000.0).round() as i64;
     let mut observation = Observation::empty(Timestamp::from_millisecond(milliseconds).unwrap());
+    observation.identity = Identification::without_server("recording");
     let (namespace, cluster) = ("default".to_owned(), "recorded".to_owned());
     for value in list(sample, "kcp") {
         observation.control_planes.push(ControlPlane {

@@ -146,8 +146,15 @@ mod every_event {
         let stage = StageId::last(stage.clone());
         let rollout: RolloutId = "0123456789ab".parse().unwrap();
         let binding = Binding { commit: id(2), lineage: vec![id(2)], committed_at, landing: rollout::Landing::Pushed };
-        let gate =
-            Gate { stage: &stage, rollout: &rollout, expectations, binding: Some(&binding), policy: &cluster.policy };
+        let gate = Gate {
+            cluster: cluster.shape.name.as_str(),
+            identity: None,
+            stage: &stage,
+            rollout: &rollout,
+            expectations,
+            binding: Some(&binding),
+            policy: &cluster.policy,
+        };
         let end = committed_at + SignedDuration::from_mins(20);
         let own = cluster.names_of(&stage.name);
         let mut seen = Seen { held_early: Vec::new(), passed_early: Vec::new(), passed: false };

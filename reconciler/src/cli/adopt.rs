@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use clap::Args;
 use jiff::Timestamp;
 use overlays::ProblemCode;
-use rollout::CommitId;
+use rollout::{ClusterIdentity, CommitId, Identification};
 
 use super::error::CommandError;
 use super::exit::Exit;
 use super::{ClusterArguments, FleetArguments, fleet, output};
 use crate::controller::access::Clusters;
-use crate::controller::adopt::{Adoption, LostRecord, Unrendered, record};
+use crate::controller::adopt::{Adoption, LostRecord, Unrendered, record, replace_identity};
 use crate::controller::comparison::{Comparison, compare};
 use crate::controller::missing::MissingRecord;
 use crate::controller::planner::{ClusterView, FleetReading};
@@ -31,6 +31,10 @@ pub struct Arguments {
     /// branch says otherwise than the cluster runs.
     #[arg(long, value_name = "COMMIT")]
     abandon: Option<CommitId>,
+    /// Record which cluster answers by now, of clusters that have a record: they were made anew, or are reached in another way. What else is
+    /// recorded of them stays.
+    #[arg(long, requires = "clusters")]
+    replace_identity: bool,
     /// Write the record. Without it, only what would be written is said.
     #[arg(long)]
     yes: bool,
@@ -59,7 +63,15 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         let reading = opened.planner.read().map_err(fleet::explain)?;
         let view = opened.planner.view(&reading, &name)?;
         asking.ask(&reading, &view)?;
-        let adoption = record(&opened.planner, &reading, &view, Timestamp::now(), !arguments.yes).map_err(explain)?;
+        let (identity, now, dry) = (asking.identify(&reading, &view)?, Timestamp::now(), !arguments.yes);
+        let adoption = if arguments.replace_identity {
+            replace_identity(&opened.planner, &reading, &view, proven(&view, &identity)?, now, dry)
+        } else {
+            record(&opened.planner, &reading, &view, identity.proven(), now, dry)
+        };
+        let is_recorded = !matches!(adoption, Ok(Adoption::Already));
+        let adoption = adoption.map_err(explain)?;
+        let is = identity.proven().map(ToString::to_string).unwrap_or_default();
         let line = match adoption {
             Adoption::Already => format!("{name}: has a ledger already\n"),
             Adoption::Recorded { commit: Some(commit), files } => {
@@ -69,8 +81,19 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
             Adoption::Recorded { commit: None, files } => {
                 format!("{name}: would be recorded as the source branch says, {files} files; `--yes` does it\n")
             }
+            Adoption::Identified { commit: Some(commit), .. } => {
+                recorded = true;
+                format!("{name}: recorded as {is}, commit {commit}\n")
+            }
+            Adoption::Identified { commit: None, before } => {
+                let before = before.map_or_else(|| "nothing".to_owned(), |before| before.to_string());
+                format!("{name}: would be recorded as {is}, where {before} is recorded now; `--yes` does it\n")
+            }
         };
         output::print_text(&line)?;
+        if let (true, Err(error)) = (is_recorded, proven(&view, &identity)) {
+            output::note(&format!("warning: {error}; it is recorded with the next commit that a controller makes"));
+        }
     }
     if recorded && matches!(opened.planner.repository().location(), RepositoryLocation::Local(_)) {
         for (remote, url) in opened.planner.repository().remotes().into_iter().take(1) {
@@ -93,7 +116,29 @@ struct Asking<'a> {
     silent: Option<String>,
 }
 
+/// The identity of a cluster.
+fn proven<'a>(view: &ClusterView, identity: &'a Identification) -> Result<&'a ClusterIdentity, CommandError> {
+    match identity {
+        Identification::Proven { identity } => Ok(identity),
+        Identification::Unproven { reason, help } => {
+            let message = format!("which cluster answers as {} is not proven: {reason}", view.name);
+            Err(CommandError::new(message).hint(help.clone()))
+        }
+    }
+}
+
 impl Asking<'_> {
+    /// Which cluster answers, whatever is recorded of it.
+    fn identify(&self, reading: &FleetReading, view: &ClusterView) -> Result<Identification, CommandError> {
+        if let Some(reason) = &self.silent {
+            let help = "adopt it where it can be reached".to_owned();
+            return Ok(Identification::Unproven { reason: reason.clone(), help });
+        }
+        let reference = self.opened.planner.reference_anew(reading, &view.cluster);
+        let cluster = self.access.referred(&view.cluster, &reference);
+        Ok(super::run::runtime()?.block_on(cluster.identify()))
+    }
+
     /// Prints how the cluster differs from the source branch.
     ///
     /// # Errors

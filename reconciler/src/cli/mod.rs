@@ -168,6 +168,10 @@ pub struct ClusterArguments {
     /// Use the service account of the pod that this program runs in.
     #[arg(long, env = "STEPGATE_IN_CLUSTER", conflicts_with_all = ["kubeconfig", "context"])]
     in_cluster: bool,
+    /// Which cluster of the fleet that is: the one management cluster of this process. Without it that has to be recorded in the cluster's ledger
+    /// (`stepgate adopt`), or to follow from the kubeconfig that Cluster API keeps of it there.
+    #[arg(long, env = "STEPGATE_MANAGEMENT_CLUSTER", value_name = "NAME")]
+    management_cluster: Option<String>,
     /// How many requests one API server gets in a second; twice as many may go at once.
     #[arg(long, env = "STEPGATE_REQUESTS_PER_SECOND", value_name = "NUMBER", default_value_t = REQUESTS_PER_SECOND)]
     requests_per_second: u32,
@@ -189,7 +193,10 @@ impl ClusterArguments {
     fn clusters(&self, connection: Result<Connection, ConnectionError>) -> Result<Arc<dyn Clusters>, CommandError> {
         let explicit = self.in_cluster || self.kubeconfig.is_some() || self.context.is_some();
         match connection {
-            Ok(connection) => Ok(Arc::new(KubernetesClusters::new(connection, self.backups.clone()))),
+            Ok(connection) => {
+                let clusters = KubernetesClusters::new(connection, self.backups.clone());
+                Ok(Arc::new(clusters.connected_to(self.management_cluster.clone())))
+            }
             Err(error) if explicit => Err(error.into()),
             // Plans and reasons that follow from git can be had without any cluster.
             Err(error) => Ok(Arc::new(NoAccess::new(error.to_string()))),

@@ -8,6 +8,7 @@
 pub mod kubernetes;
 mod objects;
 pub mod recording;
+mod reference;
 pub mod simulated;
 
 use std::collections::HashMap;
@@ -18,9 +19,12 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use overlays::DataPattern;
 use rollout::{
-    BackupReport, ClusterName, CommitId, Expectation, FluxObservation, Observation, RolloutId, WorkloadObservation,
+    BackupReport, ClusterName, CommitId, Expectation, FluxObservation, Identification, Observation, RolloutId,
+    WorkloadObservation,
 };
 use serde_json::Value;
+
+pub use reference::{ClusterReference, ManagementReference, Manager};
 
 /// What a reading is for.
 #[derive(Debug, Clone)]
@@ -186,6 +190,16 @@ pub enum ClusterError {
     /// Manifests could not be applied.
     #[error(transparent)]
     Apply(#[from] kubernetes::ApplyError),
+    /// It is not proven that this is the cluster that is meant: nothing is written there.
+    #[error("could not {attempt}: which cluster answers is not proven: {reason}; {help}")]
+    Identity {
+        /// What was attempted.
+        attempt: &'static str,
+        /// What is missing, or speaks against it.
+        reason: String,
+        /// What helps.
+        help: String,
+    },
     /// The cluster does not do this.
     #[error("could not {0}: this cluster is simulated")]
     Simulated(&'static str),
@@ -193,6 +207,11 @@ pub enum ClusterError {
 
 /// One cluster, together with the cluster that manages it.
 pub trait Cluster: Send + Sync {
+    /// Which cluster answers, and whether that is proven to be the one that is meant.
+    fn identify(&self) -> BoxFuture<'_, Identification> {
+        Box::pin(std::future::ready(Identification::default()))
+    }
+
     /// Reads everything that the request's expectations look at. What cannot be read is unreachable or unread, with the reason.
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation>;
 

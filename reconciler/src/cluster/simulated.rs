@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
-use rollout::{BackupReport, Observation, RolloutId};
+use rollout::{BackupReport, Identification, Observation, RolloutId};
 use simulator::{DeployedCommit, SimulatedCluster};
 
 use super::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, Freshness, ObserveRequest};
@@ -35,6 +35,12 @@ impl Simulated {
 }
 
 impl Cluster for Simulated {
+    fn identify(&self) -> BoxFuture<'_, Identification> {
+        let mut cluster = self.cluster();
+        let now = cluster.now();
+        Box::pin(future::ready(cluster.observe_afresh(now).identity))
+    }
+
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
         let mut cluster = self.cluster();
         let observation = match request.freshness {

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rollout::{Block, CommitId, Ledger, LedgerState, RenderFailure, StageId, StageName};
+use overlays::RepoPath;
+use rollout::{Block, ClusterIdentity, CommitId, Ledger, LedgerState, RenderFailure, StageId, StageName};
 
 use super::commit::{Signature, ledger_text};
 use super::directory::{LedgerState as DirectoryLedger, ledger_path, tree_digest};
@@ -26,6 +27,13 @@ pub enum Adoption {
         commit: Option<CommitId>,
         /// How many files the record has.
         files: usize,
+    },
+    /// It has a ledger, which says from this commit on that it is another cluster than before, or would.
+    Identified {
+        /// The commit; none for a dry run.
+        commit: Option<CommitId>,
+        /// What was recorded before.
+        before: Option<ClusterIdentity>,
     },
 }
 
@@ -53,7 +61,7 @@ fn listed(failures: &[(StageId, RenderFailure)]) -> String {
     failures.iter().map(|(stage, failure)| format!("\n  {stage}: {}", failure.message)).collect()
 }
 
-/// Records what the source branch says of a cluster; with `dry` only says what would be recorded.
+/// Records what the source branch says of a cluster; with `dry` only says what would be recorded. Which cluster it is is recorded with its next commit.
 ///
 /// # Errors
 /// When it cannot be rendered in full, its record was lost, or the push did not succeed.
@@ -69,10 +77,10 @@ pub fn adopt(
         let block = missing.block(&view.name, &reading.layout, planner.repository());
         return Err(LostRecord { cluster: cluster.to_owned(), block }.into());
     }
-    record(planner, reading, &view, now, dry)
+    record(planner, reading, &view, None, now, dry)
 }
 
-/// As [`adopt`], of a cluster whose record is known not to be lost, or to be lost for good.
+/// As [`adopt`], of a cluster whose record is known not to be lost, or to be lost for good; and which cluster it is, where that is known.
 ///
 /// # Errors
 /// When it cannot be rendered in full, or the push did not succeed.
@@ -80,6 +88,7 @@ pub fn record(
     planner: &Planner,
     reading: &FleetReading,
     view: &ClusterView,
+    identity: Option<&ClusterIdentity>,
     now: Timestamp,
     dry: bool,
 ) -> Result<Adoption, anyhow::Error> {
@@ -105,6 +114,7 @@ pub fn record(
         state: LedgerState::Done,
         started_at: now,
         finished_at: Some(now),
+        identity: identity.cloned(),
         before: None,
         stages: Vec::new(),
         approvals: Vec::new(),
@@ -116,21 +126,72 @@ pub fn record(
     if dry {
         return Ok(Adoption::Recorded { commit: None, files: tree.files.len() });
     }
-    let signature = Signature::of(&reading.fleet.policy, planner.signing())?;
     let files = tree.files.len();
-    let mut edits: BTreeMap<_, _> = tree.files.into_iter().map(|(path, bytes)| (path, Some(bytes))).collect();
-    edits.insert(ledger_path(&view.name)?, Some(Arc::clone(&ledger_text(&ledger)?)));
+    let edits = tree.files.into_iter().map(|(path, bytes)| (path, Some(bytes))).collect();
+    let said = (
+        format!("{cluster}: adopt as the source branch says"),
+        "What the source branch says of this cluster is recorded as deployed. Flux applies it where the cluster differs.".to_owned(),
+    );
+    let commit = commit(planner, reading, ledger, edits, said, now)?;
+    Ok(commit.map_or(Adoption::Already, |commit| Adoption::Recorded { commit: Some(commit), files }))
+}
+
+/// Records that a cluster with a ledger is this one by now; with `dry` only says so.
+///
+/// # Errors
+/// When it has no ledger, or the push did not succeed.
+pub fn replace_identity(
+    planner: &Planner,
+    reading: &FleetReading,
+    view: &ClusterView,
+    identity: &ClusterIdentity,
+    now: Timestamp,
+    dry: bool,
+) -> Result<Adoption, anyhow::Error> {
+    let cluster = view.name.as_str();
+    let Some(ledger) = view.directory.ledger() else {
+        anyhow::bail!("cluster {cluster} has no ledger that could be read: without one there is nothing to replace");
+    };
+    let before = ledger.identity.clone();
+    if before.as_ref() == Some(identity) {
+        return Ok(Adoption::Already);
+    }
+    if dry {
+        return Ok(Adoption::Identified { commit: None, before });
+    }
+    let was =
+        before.as_ref().map_or_else(|| "nothing was recorded".to_owned(), |before| format!("{before} was recorded"));
+    let said = (
+        format!("{cluster}: record which cluster it is"),
+        format!("From now on it is {identity}; {was}. Nothing in the cluster changes by it."),
+    );
+    let ledger = Ledger { identity: Some(identity.clone()), ..ledger.clone() };
+    let commit = commit(planner, reading, ledger, BTreeMap::new(), said, now)?;
+    Ok(commit.map_or(Adoption::Already, |commit| Adoption::Identified { commit: Some(commit), before }))
+}
+
+/// Commits a ledger, and files with it, and pushes that; none where nothing would change.
+fn commit(
+    planner: &Planner,
+    reading: &FleetReading,
+    ledger: Ledger,
+    mut edits: BTreeMap<RepoPath, Option<Arc<[u8]>>>,
+    (subject, body): (String, String),
+    now: Timestamp,
+) -> Result<Option<CommitId>, anyhow::Error> {
+    let signature = Signature::of(&reading.fleet.policy, planner.signing())?;
+    edits.insert(ledger_path(&ledger.cluster)?, Some(ledger_text(&ledger)?));
     let head = planner.repository().head(&reading.layout.branch)?;
     let draft = CommitDraft {
         parent: head.clone(),
         prefix: signature.prefix.clone(),
         edits,
         message: CommitMessage {
-            subject: format!("{cluster}: adopt as the source branch says"),
-            body: "What the source branch says of this cluster is recorded as deployed. Flux applies it where the cluster differs.".to_owned(),
+            subject,
+            body,
             trailers: Some(StageTrailers {
                 rollout: ledger.rollout,
-                cluster: view.name.clone(),
+                cluster: ledger.cluster,
                 stage: StageName::Verify.into(),
                 plan: ledger.plan,
                 source: ledger.source,
@@ -138,14 +199,15 @@ pub fn record(
         },
         author: signature.author.clone(),
         time: now,
-        merges: None, allow_empty: true,
+        merges: None,
+        allow_empty: true,
     };
     let commit = match planner.repository().commit(&draft, &signature.signing)? {
         CommitOutcome::Created(commit) => commit,
-        CommitOutcome::Unchanged => return Ok(Adoption::Already),
+        CommitOutcome::Unchanged => return Ok(None),
     };
     match planner.repository().push(&reading.layout.branch, &commit, head.as_ref())? {
-        PushOutcome::Pushed => Ok(Adoption::Recorded { commit: Some(commit), files }),
+        PushOutcome::Pushed => Ok(Some(commit)),
         PushOutcome::Lost { .. } => {
             anyhow::bail!("somebody else moved {} meanwhile; nothing was recorded, try again", reading.layout.branch)
         }

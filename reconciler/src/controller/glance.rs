@@ -61,8 +61,9 @@ impl Controller {
             return Glance::Nothing;
         }
         let request = ObserveRequest { expectations, kustomizations: Vec::new(), ..request.clone() };
-        let observation = match cluster.told_of_flux(&request) {
-            Some(flux) => Observation { flux, ..Observation::empty(request.at) },
+        let told = cluster.told_of_flux(&request).and_then(|flux| rollout::told_of_flux(world, flux, request.at));
+        let observation = match told {
+            Some(told) => told,
             None => cluster.observe(&request).await,
         };
         let now = self.clock.now();

@@ -34,6 +34,7 @@ pub mod planner;
 mod policy;
 pub mod proposal;
 mod readings;
+pub mod reference;
 mod report;
 mod resting;
 pub mod sources;
@@ -62,12 +63,15 @@ use readings::Readings;
 use resting::Resting;
 use standing::{Standing, Standings};
 
+use crate::cluster::ClusterReference;
 use crate::cluster::kubernetes::Extent;
 use crate::git::{BranchName, GitError, Heads};
 
 /// What the controller remembers of a cluster between passes. Losing it costs time, never correctness.
 #[derive(Clone, Debug, Default)]
 struct Memory {
+    /// Which cluster was looked at.
+    reference: Option<ClusterReference>,
     history: GateHistory,
     readings: Readings,
     /// Until when a reading of Flux alone may show that there is nothing to decide yet.
@@ -97,6 +101,12 @@ impl Memory {
     /// This was read.
     fn read(&mut self, readings: Readings) {
         (self.readings, self.glances) = (readings, None);
+    }
+
+    /// Another cluster is meant by now: nothing that was read of the one before, or done to it, says anything.
+    fn forget_cluster(&mut self) {
+        (self.history, self.applied, self.told) = (GateHistory::default(), None, None);
+        self.forget_reading(None);
     }
 
     /// What was read says nothing any more. Glances may be enough for a while.

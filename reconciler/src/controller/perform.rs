@@ -59,7 +59,7 @@ impl Controller {
                 }
             }
             Effect::Backup { rollout, .. } => {
-                let cluster = self.clusters.cluster(&view.cluster);
+                let cluster = self.handle(reading, view);
                 if let Err(error) = answering.wait(self.clock.as_ref(), cluster.back_up(&rollout, now)).await {
                     tracing::warn!(cluster.name = %view.name, %error, "backup of `{}` failed", view.name);
                 }

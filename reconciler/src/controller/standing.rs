@@ -83,7 +83,7 @@ pub fn prerequisite(
     let policy = &fleet.policy;
     let manager = match &cluster.management {
         Management::ManagedBy(manager) => Some(manager.as_str()),
-        Management::SelfManaged => None,
+        Management::SelfManaged | Management::Undeclared => None,
     };
     let unmet = |name: &str| -> Option<Prerequisite> {
         let cluster: ClusterName = name.parse().ok()?;

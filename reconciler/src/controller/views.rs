@@ -15,7 +15,7 @@ impl Controller {
     /// What git says of a cluster now; none for one that has no plan.
     pub(super) fn state(reading: &FleetReading, cluster: &ClusterSpec) -> Option<StateKey> {
         let eksa = match &cluster.management {
-            Management::SelfManaged => Eksa::Fleet(Arc::clone(&reading.deployed.eksa)),
+            Management::SelfManaged | Management::Undeclared => Eksa::Fleet(Arc::clone(&reading.deployed.eksa)),
             Management::ManagedBy(manager) => {
                 let manager = manager.parse::<ClusterName>().ok();
                 Eksa::Manager(manager.and_then(|manager| reading.deployed.eksa.get(&manager).cloned()))

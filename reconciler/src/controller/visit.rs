@@ -33,7 +33,7 @@ impl Controller {
         answering: &Answering,
     ) -> Visit {
         let now = self.clock.now();
-        let cluster = self.clusters.cluster(&view.cluster);
+        let cluster = self.handle(reading, view);
         self.ensure_applied(reading, view, cluster.as_ref(), now).await;
         self.ensure_told(reading, view, cluster.as_ref(), now).await;
         let mut request = request(view, world, freshness, now);
@@ -55,6 +55,18 @@ impl Controller {
         let reachable = readings.observation().map(|observation| observation.reachable.clone());
         self.remember(&view.name, |memory| memory.reachable = reachable);
         Visit::Read(readings)
+    }
+
+    /// The cluster that is meant now. Where that leads elsewhere than before, what was read there says nothing of it.
+    pub(super) fn handle(&self, reading: &FleetReading, view: &ClusterView) -> Arc<dyn Cluster> {
+        let reference = self.planner.reference(reading, &view.cluster);
+        self.remember(&view.name, |memory| {
+            if memory.reference.as_ref().is_some_and(|known| known.leads_elsewhere(&reference)) {
+                memory.forget_cluster();
+            }
+            memory.reference = Some(reference.clone());
+        });
+        self.clusters.referred(&view.cluster, &reference)
     }
 
     /// Flux is told of a commit before its effect is looked for, whoever brought it onto the branch: it would find it at its own interval, which

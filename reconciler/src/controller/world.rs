@@ -63,7 +63,10 @@ impl Controller {
         world.people = proposal::people(planner, &board, reading, view).await?;
         proposal::name_mergers(planner, &board, reading, view, &mut world.deploy, &mut Mergers::default()).await;
         world.observation = Some(Arc::new(
-            clusters.cluster(&view.cluster).observe(&request(view, &world, Freshness::Fresh, now)).await,
+            clusters
+                .referred(&view.cluster, &planner.reference(reading, &view.cluster))
+                .observe(&request(view, &world, Freshness::Fresh, now))
+                .await,
         ));
         world.history = rollout::record(&world, now);
         for effect in rollout::step(&world, now) {

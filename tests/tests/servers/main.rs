@@ -12,6 +12,7 @@ mod eksa_layout;
 mod ending;
 mod faults;
 mod flux_upgrade;
+mod identity;
 mod installation;
 mod installed;
 mod killing;

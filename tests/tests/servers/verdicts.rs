@@ -56,6 +56,8 @@ impl Judge {
     /// What the gate says of one more reading.
     pub fn evaluate(&mut self, observation: &Observation, now: Timestamp) -> GateVerdict {
         let gate = Gate {
+            cluster: "test",
+            identity: None,
             stage: &self.stage,
             rollout: &self.rollout,
             expectations: &self.expectations,

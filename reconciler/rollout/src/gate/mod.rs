@@ -22,6 +22,7 @@ use crate::deploy::Landing;
 use crate::expectation::Expectation;
 use crate::history::{GateHistory, GateKey, Streak};
 use crate::identifier::RolloutId;
+use crate::identity::ClusterIdentity;
 use crate::observation::{Observation, Reachability};
 use crate::policy::StagePolicy;
 use crate::stage::StageId;
@@ -43,6 +44,10 @@ const BETWEEN_READS: SignedDuration = SignedDuration::from_millis(1);
 /// The gate of one stage.
 #[derive(Debug, Clone, Copy)]
 pub struct Gate<'a> {
+    /// The cluster.
+    pub cluster: &'a str,
+    /// Which one that is, as its ledger records it; none before it is recorded.
+    pub identity: Option<&'a ClusterIdentity>,
     /// The stage.
     pub stage: &'a StageId,
     /// The rollout, which a backup has to name.
@@ -153,6 +158,7 @@ impl Gate<'_> {
             evidence: Evidence {
                 commit: self.binding.map(|binding| binding.commit.clone()),
                 applied_revision,
+                identity: observation.identity.proven().cloned().map(Box::new),
                 observed_at: observation.read_at,
                 held_since: streak.since,
                 reads: streak.reads,
@@ -215,6 +221,14 @@ impl Gate<'_> {
         if let Reachability::Unreachable { reason } = &observation.reachable {
             findings.wait(Reason::new(format!("the cluster cannot be reached: {reason}")));
             return;
+        }
+        match observation.identity.of(self.cluster, self.identity) {
+            // Two reads of which the second confirms the first are of one cluster.
+            Ok(identity) => findings.settle(identity.uid.as_deref().unwrap_or(&identity.endpoint)),
+            Err(reason) => {
+                findings.wait(reason);
+                return;
+            }
         }
         let age = now.duration_since(observation.read_at);
         let maximum_age = SignedDuration::try_from(self.policy.maximum_age).unwrap_or(SignedDuration::MAX);

@@ -46,7 +46,8 @@ fn replay(
     history: &GateHistory,
 ) -> (GateVerdict, GateHistory) {
     let rollout = PlanDigest::of([b"recording".as_slice()]).rollout_id();
-    let gate = Gate { stage, rollout: &rollout, expectations, binding: None, policy };
+    let gate =
+        Gate { cluster: "recording", identity: None, stage, rollout: &rollout, expectations, binding: None, policy };
     let now = observation.read_at;
     let held: BTreeMap<_, _> = gate.held(observation, now).map(|settled| (gate.key(), settled)).into_iter().collect();
     let history = history.record(observation.read_at, held, policy.maximum_age, observation.read_at);

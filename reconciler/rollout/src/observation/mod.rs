@@ -15,6 +15,8 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::identity::Identification;
+
 pub use cluster_api::{ControlPlane, EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
 pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
 pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, WebhookOutcome, WebhookProbe};
@@ -30,6 +32,9 @@ pub struct Observation {
     pub read_at: Timestamp,
     /// Whether the API servers answered.
     pub reachable: Reachability,
+    /// Which cluster it is of. Recordings from before it was noted down say nothing of that, and prove nothing.
+    #[serde(default)]
+    pub identity: Identification,
     /// Whether every object in it comes from a fresh GET or LIST of the API server, not from a watch's cache.
     #[serde(default)]
     pub confirmed: bool,
@@ -97,12 +102,13 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// A reachable, confirmed reading in which nothing was found yet.
+    /// A reachable, confirmed reading in which nothing was found yet, not even which cluster it is of.
     #[must_use]
     pub fn empty(read_at: Timestamp) -> Self {
         Self {
             read_at,
             reachable: Reachability::Reachable,
+            identity: Identification::default(),
             confirmed: true,
             unread: BTreeMap::new(),
             flux: FluxObservation::default(),

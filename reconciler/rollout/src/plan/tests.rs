@@ -81,6 +81,7 @@ fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
         state: LedgerState::Running,
         started_at: jiff::Timestamp::UNIX_EPOCH,
         finished_at: None,
+        identity: None,
         before: None,
         stages: Vec::new(),
         approvals: Vec::new(),

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 
 use crate::effect::Effect;
 use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
-use crate::observation::Observation;
+use crate::observation::{Observation, Reachability};
 use crate::plan::{Plan, StagePlan};
-use crate::policy::OnFailure;
+use crate::policy::{OnFailure, StagePolicy};
 use crate::stage::{StageId, StageName};
 use crate::verdict::{Evidence, GateVerdict, Reason};
 use crate::world::World;
@@ -55,6 +55,18 @@ fn open(world: &World, plan: &Plan, opening: &Opening, next: Option<&StagePlan>,
         }
     };
     let observation = observed(world, next.map(|stage| &stage.stage), now)?;
+    // A repair, and a plan without gates before its start, rest on a reading as well.
+    let recorded = world.ledger.as_deref().and_then(|ledger| ledger.identity.as_ref());
+    let unreachable = match &observation.reachable {
+        Reachability::Unreachable { reason } => Some(Reason::new(format!("the cluster cannot be reached: {reason}"))),
+        Reachability::Reachable => None,
+    };
+    if let Some(reason) = unreachable.or_else(|| observation.identity.of(plan.cluster.as_str(), recorded).err()) {
+        let stage = next.map_or_else(|| StageName::Verify.into(), |stage| stage.stage.clone());
+        let age = next.map_or_else(|| StagePolicy::default().maximum_age, |stage| stage.policy.maximum_age);
+        let at = super::next_reading(world, age, None, now);
+        return Err(vec![Effect::Observe { confirm: true, at }, wait(stage, reason, None)]);
+    }
     let observation = world.rest.as_deref().unwrap_or(observation);
     for gate in gates::earlier(world, plan, next.map(|stage| &stage.stage), watched) {
         still_holds(world, &gate, observation, now)?;
@@ -112,7 +124,7 @@ fn fail(
 /// Preflight with its soak, and the backup: before the first commit.
 fn pass_before_start(world: &World, plan: &Plan, preflight: bool, now: Timestamp) -> Result<Evidence, Stop> {
     let mut evidence = None;
-    if preflight && let Some(gate) = gates::before_start(plan, &StageName::Preflight) {
+    if preflight && let Some(gate) = gates::before_start(world, plan, &StageName::Preflight) {
         match gate.as_gate().evaluate(world.observation.as_deref(), &world.history, now) {
             GateVerdict::Pass { evidence: passed } => evidence = Some(passed),
             GateVerdict::Wait { reason, until } => return Err(observe_and_wait(world, &gate, reason, until, now)),
@@ -120,7 +132,9 @@ fn pass_before_start(world: &World, plan: &Plan, preflight: bool, now: Timestamp
         }
     }
     let observation = observed(world, None, now)?;
-    if let Some(gate) = gates::before_start(plan, &StageName::Backup).filter(|gate| !gate.expectations.is_empty()) {
+    if let Some(gate) =
+        gates::before_start(world, plan, &StageName::Backup).filter(|gate| !gate.expectations.is_empty())
+    {
         match gate.as_gate().evaluate_once(observation, now) {
             GateVerdict::Pass { evidence: backup } => {
                 let preflight = evidence.take();
@@ -145,6 +159,7 @@ fn pass_before_start(world: &World, plan: &Plan, preflight: bool, now: Timestamp
     Ok(evidence.unwrap_or_else(|| Evidence {
         commit: None,
         applied_revision: None,
+        identity: observation.identity.proven().cloned().map(Box::new),
         observed_at: observation.read_at,
         held_since: observation.read_at,
         reads: 1,

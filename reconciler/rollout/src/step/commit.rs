@@ -10,7 +10,7 @@ use crate::effect::{Effect, StageCommit};
 use crate::identifier::CommitId;
 use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 use crate::plan::{Plan, StagePlan};
-use crate::verdict::Reason;
+use crate::verdict::{Evidence, Fact, Reason};
 use crate::world::World;
 
 use super::approval;
@@ -33,10 +33,15 @@ pub(super) fn stage(
     };
     let continued = world.ledger.as_deref().filter(|_| matches!(opening, Opening::Continue));
     let attempt = continued.map_or(0, |ledger| ledger.attempts(&next.stage)).saturating_add(1);
-    let (opened_by, reasons) = match key {
+    let (mut opened_by, reasons) = match key {
         Key::Evidence(evidence) => (Some(evidence), Vec::new()),
         Key::Repair(reasons) => (None, reasons),
     };
+    let mut ledger = match continued {
+        Some(ledger) => ledger.clone(),
+        None => begin(world, plan, now),
+    };
+    identify(&mut ledger, opened_by.as_mut(), world);
     let record = StageRecord {
         stage: next.stage.clone(),
         kind: StageRecordKind::Commit,
@@ -46,10 +51,6 @@ pub(super) fn stage(
         after: after.clone(),
         opened_by,
         reasons,
-    };
-    let mut ledger = match continued {
-        Some(ledger) => ledger.clone(),
-        None => begin(world, plan, now),
     };
     approval::name(&mut ledger, world);
     ledger.source = plan.source.clone();
@@ -94,6 +95,18 @@ pub(super) fn stage(
     })
 }
 
+/// Records which cluster was read, as the gates have found it to be. Where it was not recorded before, the evidence says so.
+pub(super) fn identify(ledger: &mut Ledger, evidence: Option<&mut Evidence>, world: &World) {
+    let Some(identity) = world.observation.as_deref().and_then(|observation| observation.identity.proven()) else {
+        return;
+    };
+    if let Some(evidence) = evidence.filter(|_| ledger.identity.is_none()) {
+        let seen = format!("recorded from this commit on as {identity}");
+        evidence.facts.push(Fact { object: format!("cluster {}", ledger.cluster), seen });
+    }
+    ledger.identity = Some(identity.clone());
+}
+
 /// Whether somebody wants this attempt at this stage.
 pub(super) fn is_for(retry: &Retry, plan: &Plan, stage: &StagePlan, attempt: u32) -> bool {
     retry.plan == plan.digest && retry.stage == stage.stage && retry.attempt == attempt
@@ -112,6 +125,7 @@ fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
         state: LedgerState::Running,
         started_at: now,
         finished_at: None,
+        identity: world.ledger.as_deref().and_then(|ledger| ledger.identity.clone()),
         before: before(world),
         stages: Vec::new(),
         approvals: Vec::new(),

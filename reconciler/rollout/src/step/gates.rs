@@ -9,6 +9,7 @@ use crate::expectation::Expectation;
 use crate::gate::Gate;
 use crate::history::GateHistory;
 use crate::identifier::{ClusterName, RolloutId};
+use crate::identity::ClusterIdentity;
 use crate::ledger::{Ledger, LedgerState, StageRecord};
 use crate::observation::Observation;
 use crate::plan::{Plan, StagePlan, StageState};
@@ -20,6 +21,8 @@ use crate::world::World;
 /// A gate with the values it needs.
 #[derive(Debug, Clone)]
 pub(super) struct OwnedGate {
+    pub(super) cluster: ClusterName,
+    pub(super) identity: Option<ClusterIdentity>,
     pub(super) stage: StageId,
     pub(super) rollout: RolloutId,
     pub(super) expectations: Vec<Expectation>,
@@ -30,6 +33,8 @@ pub(super) struct OwnedGate {
 impl OwnedGate {
     pub(super) fn as_gate(&self) -> Gate<'_> {
         Gate {
+            cluster: self.cluster.as_str(),
+            identity: self.identity.as_ref(),
             stage: &self.stage,
             rollout: &self.rollout,
             expectations: &self.expectations,
@@ -54,8 +59,10 @@ impl OwnedGate {
         }
     }
 
-    fn of(plan: &Plan, stage: &StagePlan, binding: Option<Binding>) -> Self {
+    fn of(world: &World, plan: &Plan, stage: &StagePlan, binding: Option<Binding>) -> Self {
         Self {
+            cluster: plan.cluster.clone(),
+            identity: identity(world),
             stage: stage.stage.clone(),
             rollout: plan.rollout_id.clone(),
             expectations: stage.expectations.clone(),
@@ -63,6 +70,11 @@ impl OwnedGate {
             policy: stage.policy.clone(),
         }
     }
+}
+
+/// Which cluster the ledger records, whether its rollout runs or has ended.
+fn identity(world: &World) -> Option<ClusterIdentity> {
+    world.ledger.as_deref()?.identity.clone()
 }
 
 /// A stage whose commit is not on the known part of the deploy branch, and why that makes the gate wait.
@@ -78,6 +90,8 @@ pub(super) fn running(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Res
     };
     let (expectations, policy) = expectations(plan, record);
     Some(Ok(OwnedGate {
+        cluster: ledger.cluster.clone(),
+        identity: identity(world),
         stage: stage.clone(),
         rollout: ledger.rollout.clone(),
         expectations,
@@ -146,13 +160,13 @@ pub(super) fn earlier(world: &World, plan: &Plan, next: Option<&StageId>, judged
 fn of_another(world: &World, plan: &Plan, stage: &StagePlan) -> OwnedGate {
     let own = world.ledger.as_deref().filter(|_| stage.state == StageState::Committed);
     let own = own.and_then(|ledger| binding(&world.deploy, &ledger.cluster, &ledger.rollout, &stage.stage));
-    OwnedGate::of(plan, stage, own.or_else(|| any_commit(&world.deploy)))
+    OwnedGate::of(world, plan, stage, own.or_else(|| any_commit(&world.deploy)))
 }
 
 /// The gate before the first commit: bound to no commit, since none is its own.
-pub(super) fn before_start(plan: &Plan, name: &StageName) -> Option<OwnedGate> {
+pub(super) fn before_start(world: &World, plan: &Plan, name: &StageName) -> Option<OwnedGate> {
     let stage = plan.stages.iter().find(|stage| &stage.stage.name == name)?;
-    Some(OwnedGate::of(plan, stage, None))
+    Some(OwnedGate::of(world, plan, stage, None))
 }
 
 /// The gate after the last commit: what the end state has to be, and what the last stage has to be, so that its soak begins when both hold. It
@@ -160,7 +174,7 @@ pub(super) fn before_start(plan: &Plan, name: &StageName) -> Option<OwnedGate> {
 pub(super) fn verify(world: &World, ledger: &Ledger, plan: &Plan) -> Option<OwnedGate> {
     let stage = plan.stages.iter().find(|stage| stage.stage.name == StageName::Verify)?;
     let last = running(world, ledger, plan)?.ok()?;
-    let mut gate = OwnedGate::of(plan, stage, last.binding);
+    let mut gate = OwnedGate::of(world, plan, stage, last.binding);
     for expectation in &mut gate.expectations {
         if let Expectation::Verified(verified) = expectation {
             verified.before.clone_from(&ledger.before);
@@ -174,7 +188,7 @@ pub(super) fn verify(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Owne
 /// Every gate that has a soak: those that the history has to remember.
 pub(super) fn soaking(world: &World) -> Vec<OwnedGate> {
     let ledger = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running);
-    let mut gates: Vec<OwnedGate> = before_start(&world.plan, &StageName::Preflight).into_iter().collect();
+    let mut gates: Vec<OwnedGate> = before_start(world, &world.plan, &StageName::Preflight).into_iter().collect();
     let Some(ledger) = ledger else { return gates };
     let own_plan = if world.plan.running {
         Some(world.plan.as_ref())

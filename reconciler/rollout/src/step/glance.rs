@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::expectation::Expectation;
+use crate::identity::Identification;
 use crate::ledger::{Ledger, LedgerState};
 use crate::observation::{FluxKustomization, FluxObservation, Observation};
 use crate::plan::Plan;
@@ -17,6 +18,16 @@ use super::gates::{self, OwnedGate};
 pub fn expected_of_flux(world: &World) -> Vec<Expectation> {
     let gates = gate(world).into_iter().chain(earlier_of_flux(world));
     gates.flat_map(|gate| gate.expectations).collect()
+}
+
+/// What watches tell of Flux, as a reading of it: none where it is not known which cluster they are of. Nothing passes on it, so that it may be taken
+/// to be of the cluster that was read or recorded last.
+#[must_use]
+pub fn told_of_flux(world: &World, flux: FluxObservation, at: Timestamp) -> Option<Observation> {
+    let read = world.observation.as_deref().and_then(|read| read.identity.proven());
+    let recorded = world.ledger.as_deref().and_then(|ledger| ledger.identity.as_ref());
+    let identity = recorded.or(read)?.clone();
+    Some(Observation { flux, identity: Identification::Proven { identity }, ..Observation::empty(at) })
 }
 
 /// What the running stage waits for, and until when at the latest, if this reading of Flux alone shows that its gate, or one before it, cannot pass. None
@@ -135,7 +146,7 @@ mod tests {
         let world = laboratory.world();
         assert_eq!(expected_of_flux(&world), expectations("cert-manager", 2)[..1]);
 
-        let flux = |now| Observation { flux: laboratory.read().flux, ..Observation::empty(now) };
+        let flux = |now| told_of_flux(&world, laboratory.read().flux, now).unwrap();
         let now = laboratory.now;
         // The rest of the cluster decides, although none of it was read here.
         assert_eq!(waits_for_flux(&world, &flux(now), now), None);
@@ -166,7 +177,7 @@ mod tests {
         let expected = [&expectations("capi", 2)[..1], &expectations("cert-manager", 2)[..1]].concat();
         assert_eq!(expected_of_flux(&world), expected);
 
-        let mut observation = Observation { flux: laboratory.read().flux, ..Observation::empty(now) };
+        let mut observation = told_of_flux(&world, laboratory.read().flux, now).unwrap();
         assert_eq!(waits_for_flux(&world, &observation, now), None);
         observation.flux.kustomizations[0].last_applied_revision = Some(Laboratory::source_commit(7));
         let (stage, reason, until) = waits_for_flux(&world, &observation, now).unwrap();

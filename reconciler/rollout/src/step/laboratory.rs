@@ -13,6 +13,7 @@ use crate::effect::{Effect, StageCommit};
 use crate::expectation::Expectation;
 use crate::history::GateHistory;
 use crate::identifier::{CommitId, TreeDigest};
+use crate::identity::Identification;
 use crate::ledger::{Ledger, LedgerState};
 use crate::observation::{
     BackupReport, ConditionStatus, Deployment, FluxKustomization, Observation, RunningImage, Survey, conditions,
@@ -28,6 +29,8 @@ pub(super) type Stage = (&'static str, u8, u8);
 
 pub(super) struct Laboratory {
     pub(super) now: Timestamp,
+    /// Which cluster answers.
+    pub(super) identity: Identification,
     pub(super) source: u8,
     pub(super) stages: Vec<Stage>,
     /// Stages as of earlier sources, for the plan of a running rollout.
@@ -85,6 +88,7 @@ impl Laboratory {
             people: People::default(),
             proposed: None,
             backup: None,
+            identity: Identification::without_server("laboratory"),
             broken: Vec::new(),
             paused: None,
             foreign_change: None,
@@ -199,6 +203,7 @@ impl Laboratory {
     /// What a cluster looks like in which Flux has applied the deploy head and everything that is not broken has come up.
     pub(super) fn read(&self) -> Observation {
         let mut observation = Observation::empty(self.now);
+        observation.identity = self.identity.clone();
         observation.survey = Some(Survey::default());
         let head = self.deploy.commit().map(|commit| commit.id.clone());
         for (name, deployed, _) in &self.stages {

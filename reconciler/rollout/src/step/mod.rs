@@ -14,6 +14,8 @@ mod opening;
 mod told;
 
 #[cfg(test)]
+mod identity_tests;
+#[cfg(test)]
 mod laboratory;
 #[cfg(test)]
 mod properties;
@@ -37,7 +39,7 @@ use crate::world::World;
 pub use advance::exhausted;
 pub use approval::{rules as approval_rules, scope as approval_scope, verdict as approval_verdict};
 pub use confirming::{concerning_running_gate, confirming, running_gate, waits_for_gate};
-pub use glance::{expected_of_flux, first_read, may_read_first, waits_for_flux};
+pub use glance::{expected_of_flux, first_read, may_read_first, told_of_flux, waits_for_flux};
 pub use told::{Told, told_of_gate};
 
 use opening::Opening;
@@ -227,8 +229,10 @@ fn repairs(plan: &Plan, failed: &StageId) -> bool {
     }
 }
 
-fn close(world: &World, ledger: &Ledger, state: LedgerState, evidence: Evidence, now: Timestamp) -> Effect {
-    let mut ledger = Ledger { state, finished_at: Some(now), verified: Some(evidence), ..ledger.clone() };
+fn close(world: &World, ledger: &Ledger, state: LedgerState, mut evidence: Evidence, now: Timestamp) -> Effect {
+    let mut ledger = Ledger { state, finished_at: Some(now), ..ledger.clone() };
+    commit::identify(&mut ledger, Some(&mut evidence), world);
+    ledger.verified = Some(evidence);
     approval::name(&mut ledger, world);
     let parent = world.deploy.commit().map(|commit| commit.id.clone());
     Effect::Close(LedgerCommit { cluster: world.plan.cluster.clone(), parent, ledger })

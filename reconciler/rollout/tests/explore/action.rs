@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use rollout::{
-    BackupReport, ConditionStatus, Effect, Expectation, FluxKustomization, GateHistory, Observation, Reachability,
-    StageTrailer, Told, WorkloadObservation, conditions, confirming, record, running_gate, told_of_gate,
+    BackupReport, ConditionStatus, Effect, Expectation, FluxKustomization, GateHistory, Identification, Observation,
+    Reachability, StageTrailer, Told, WorkloadObservation, conditions, confirming, record, running_gate, told_of_gate,
 };
 
-use super::model::{LATE, Model, STAGES, Versions, digest, time, tree};
+use super::model::{LATE, Model, NAMES, STAGES, Versions, digest, time, tree};
 use super::pictures::{add_control_plane, add_deployment, add_workers};
 
 /// What can happen. The first group is the ordinary course of things, the second costs a fault each.
@@ -81,6 +81,7 @@ impl Model {
     /// What a reader sees of a cluster whose Flux has applied so many commits and in which these versions run.
     fn content(&self, cluster: usize, applied: usize, actual: Versions) -> Observation {
         let mut seen = Observation::empty(time(self.now));
+        seen.identity = Identification::without_server(NAMES[cluster]);
         let revision =
             applied.checked_sub(1).and_then(|index| self.deploy.commits.get(index)).map(|commit| commit.id.clone());
         let declared = applied.checked_sub(1).map_or([1; 3], |index| self.trees[index][cluster]);

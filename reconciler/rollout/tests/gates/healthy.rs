@@ -6,10 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 use rollout::{
     BackupReport, Before, CommitId, Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation,
     CustomResourceDefinition, DaemonSet, Deployment, EksaCluster, EksaClusterExpectation, EtcdExpectation,
-    EtcdadmCluster, Expectation, FluxKustomization, FluxSource, KubeVipExpectation, KubeletVersions, Machine,
-    MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, PlanDigest,
-    Pod, RolloutId, RunningImage, Survey, VerifiedExpectation, VirtualAddress, WebhookOutcome, WebhookProbe,
-    WorkersExpectation, conditions,
+    EtcdadmCluster, Expectation, FluxKustomization, FluxSource, Identification, KubeVipExpectation, KubeletVersions,
+    Machine, MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation,
+    PlanDigest, Pod, RolloutId, RunningImage, Survey, VerifiedExpectation, VirtualAddress, WebhookOutcome,
+    WebhookProbe, WorkersExpectation, conditions,
 };
 
 pub const VERSION: &str = "v1.35.0-eks-1-35-4";
@@ -133,6 +133,7 @@ pub fn rollout_id() -> RolloutId {
 
 pub fn healthy() -> Observation {
     let mut healthy = Observation::empty(second(-1));
+    healthy.identity = Identification::without_server("test");
     let ready = healthy_conditions(&["Ready"], &[]).remove("Ready");
     healthy.flux.sources.push(FluxSource {
         namespace: "flux-system".into(),

@@ -43,7 +43,15 @@ fn verdict_by(
     at: Timestamp,
 ) -> GateVerdict {
     let (stage, rollout, binding) = (StageId::from(StageName::Capi), rollout_id(), binding());
-    let gate = Gate { stage: &stage, rollout: &rollout, expectations, binding: Some(&binding), policy };
+    let gate = Gate {
+        cluster: "mgmt",
+        identity: None,
+        stage: &stage,
+        rollout: &rollout,
+        expectations,
+        binding: Some(&binding),
+        policy,
+    };
     let mut history = GateHistory::default();
     for reading in readings {
         let held = gate.held(reading, at).map(|settled| (gate.key(), settled)).into_iter().collect();

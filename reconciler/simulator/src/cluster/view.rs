@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rollout::{EKSA_CLUSTERS, FluxObservation, MachineTopology, Observation, Reachability, Survey, VirtualAddress};
+use rollout::{
+    EKSA_CLUSTERS, FluxObservation, Identification, MachineTopology, Observation, Reachability, Survey, VirtualAddress,
+};
 
 use super::{Conditions, State, condition};
 use crate::{clock::Moment, fault::Fault, random::Random};
@@ -193,6 +195,7 @@ impl State {
                 .then(|| VirtualAddress { holder: self.address_holder.clone(), renewed_at: Some(stamp) }),
             survey: Some(self.survey()),
             backup: self.backup.clone(),
+            identity: Identification::without_server(&format!("simulation of {}", self.cluster)),
             ..Observation::empty(stamp)
         }
     }

@@ -7,8 +7,10 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+use super::authorities::Authorities;
 use super::client::client;
 use super::known::Known;
+use super::leadership::Leadership;
 use super::limit::RateLimit;
 use crate::disk;
 
@@ -75,6 +77,12 @@ pub struct Connection {
     pub(super) timeout: Duration,
     pub(super) requests_per_second: u32,
     pub(super) known: Arc<Known>,
+    /// While this process leads, where others may: it writes nothing otherwise.
+    pub(super) fence: Option<Leadership>,
+    /// Whom the server is trusted by; none where that is the system's to say.
+    pub(super) authorities: Arc<Authorities>,
+    host: String,
+    port: u16,
     limit: Arc<RateLimit>,
 }
 
@@ -166,6 +174,14 @@ impl Connection {
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
             .await
             .map_err(|_| failed("its current context cannot be used"))?;
+        let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']);
+        let is_here = host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        if config.cluster_url.scheme_str() == Some("http") && !is_here {
+            return Err(failed("its server is asked in the clear, which is refused; it has to begin with https://"));
+        }
+        if config.accept_invalid_certs {
+            return Err(failed("it trusts whoever answers, which is refused; take `insecure-skip-tls-verify` out"));
+        }
         Self::new(config).map_err(|_| failed("its certificates cannot be used"))
     }
 
@@ -175,10 +191,15 @@ impl Connection {
         config.connect_timeout = Some(REQUEST_TIMEOUT);
         config.read_timeout = Some(SILENCE);
         let server = server(&config);
+        let certificates = config.root_cert.iter().flatten().map(Vec::as_slice);
+        let authorities = Arc::new(Authorities::of(certificates));
+        let (host, port) = host_and_port(&config);
         let client = client(config).map_err(|error| error.to_string())?;
         let limit = Arc::new(RateLimit::new(REQUESTS_PER_SECOND, 2 * REQUESTS_PER_SECOND));
         let requests_per_second = REQUESTS_PER_SECOND;
-        Ok(Self { client, server, timeout: REQUEST_TIMEOUT, requests_per_second, known: Arc::default(), limit })
+        let (timeout, known) = (REQUEST_TIMEOUT, Arc::default());
+        let fence = None;
+        Ok(Self { client, server, timeout, requests_per_second, known, fence, authorities, host, port, limit })
     }
 
     /// The same connection with another limit for single requests.
@@ -196,6 +217,12 @@ impl Connection {
         self
     }
 
+    /// The same connection, by which nothing is written but while this process leads.
+    #[must_use]
+    pub fn fenced(self, fence: Option<Leadership>) -> Self {
+        Self { fence, ..self }
+    }
+
     /// Waits until one more request may be sent.
     pub(super) async fn permit(&self) {
         self.limit.permit().await;
@@ -206,11 +233,23 @@ impl Connection {
         Arc::ptr_eq(&self.limit, &other.limit)
     }
 
+    /// Whether this is the server at a host and port.
+    pub(super) fn is_at(&self, (host, port): &(String, u16)) -> bool {
+        let bare = |host: &str| host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+        bare(&self.host) == bare(host) && self.port == *port
+    }
+
     /// Address of the API server, without credentials.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
+}
+
+fn host_and_port(config: &Config) -> (String, u16) {
+    let url = &config.cluster_url;
+    let usual = if url.scheme_str() == Some("http") { 80 } else { 443 };
+    (url.host().unwrap_or("unknown").to_owned(), url.port_u16().unwrap_or(usual))
 }
 
 fn server(config: &Config) -> String {

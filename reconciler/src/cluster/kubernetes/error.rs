@@ -99,6 +99,26 @@ pub enum RequestError {
         /// What the parser said; never the answer itself, which may be a Secret.
         message: String,
     },
+    /// Another process may lead by now.
+    #[error("could not {attempt} on {server}: this process does not lead, or no longer, and writes nothing")]
+    NotLeading {
+        /// What was attempted.
+        attempt: String,
+        /// The server's address.
+        server: String,
+    },
+    /// A list that is longer, or an answer that is larger, than what is read: what is missing of it is not known.
+    #[error(
+        "could not {attempt} on {server}: there is more of it than {limit}, and a part of it says nothing of the rest"
+    )]
+    TooLong {
+        /// What was attempted.
+        attempt: String,
+        /// The server's address.
+        server: String,
+        /// What is read at most.
+        limit: String,
+    },
     /// The server does not serve this kind.
     #[error("could not {attempt} on {server}: {kind} is not served there; install its definition first")]
     NotServed {

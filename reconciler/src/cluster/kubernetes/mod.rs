@@ -1,12 +1,15 @@
 //! Real clusters, through their API servers.
 
 mod apply;
+mod authorities;
 mod backup;
 mod client;
 mod connection;
 mod error;
+mod identity;
 mod kind;
 mod known;
+mod leadership;
 mod lease;
 mod limit;
 mod observe;
@@ -15,6 +18,7 @@ mod probe;
 mod request;
 mod review;
 mod rollout_resource;
+mod secrets;
 mod specimen;
 mod watch;
 mod watched;
@@ -31,13 +35,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use rollout::{BackupReport, CommitId, Expectation, FluxObservation, Observation, RolloutId, WorkloadObservation};
+use rollout::{
+    BackupReport, CommitId, Expectation, FluxObservation, Identification, Observation, RolloutId, WorkloadObservation,
+};
 use serde_json::json;
 
 pub use apply::{ApplyConflict, ApplyError};
 pub use backup::{BackupError, read_backup};
 pub use connection::{Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT, REQUESTS_PER_SECOND};
 pub use error::{FieldConflict, RequestError};
+pub use leadership::Leadership;
 pub use lease::{Holder, Lease};
 pub use pause::{Paused, end_expired, pause, resume};
 pub use review::{Permit, review};
@@ -49,7 +56,10 @@ use self::kind::{GIT_REPOSITORY, KUSTOMIZATION, OCI_REPOSITORY};
 use self::watched::Watched;
 use self::workload::Own;
 pub use super::objects::PauseLease;
-use super::{ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster, ClusterError, FluxReference, ObserveRequest};
+use super::{
+    ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster, ClusterError, ClusterReference, FluxReference,
+    Freshness, ManagementReference, ObserveRequest,
+};
 
 /// The annotation by which Flux is asked to reconcile at once.
 const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
@@ -65,11 +75,20 @@ pub const SYSTEM_NAMESPACE: &str = "stepgate-system";
 #[derive(Debug)]
 pub struct KubernetesCluster {
     management: Connection,
+    /// The cluster that the operator says this connection leads to.
+    named: Option<String>,
+    reference: ClusterReference,
     own: Own,
     backups: PathBuf,
+    memory: Arc<Memory>,
+    watched: Option<Arc<Watched>>,
+}
+
+/// What was done to a cluster, and is to be seen in its readings.
+#[derive(Debug, Default)]
+struct Memory {
     applied: Mutex<BTreeMap<FluxReference, Applied>>,
     backup: Mutex<Option<BackupReport>>,
-    watched: Option<Watched>,
 }
 
 /// What was last applied without Flux in place of a Kustomization.
@@ -81,27 +100,64 @@ struct Applied {
 }
 
 impl KubernetesCluster {
-    /// A management cluster. Backups go to a folder for each rollout below `backups`.
+    /// A management cluster: whoever connects says that it is this one. Backups go to a folder for each rollout below `backups`.
     #[must_use]
     pub fn management(connection: Connection, backups: PathBuf) -> Self {
-        Self::new(connection, Own::Management, backups)
+        let name = String::from("management");
+        let reference = ClusterReference {
+            name: name.clone(),
+            namespace: String::new(),
+            management: ManagementReference::Itself { is_presumed: false },
+            recorded: None,
+        };
+        Self::new(connection, reference, Some(name), backups)
     }
 
     /// A workload cluster: the Cluster API `Cluster` of this namespace and name in the management cluster.
     #[must_use]
     pub fn workload(management: Connection, namespace: &str, name: &str, backups: PathBuf) -> Self {
-        Self::new(management, Own::workload(namespace, name), backups)
+        let reference = ClusterReference {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            management: ManagementReference::Undeclared,
+            recorded: None,
+        };
+        Self::new(management, reference, None, backups)
+    }
+
+    /// The cluster of a fleet that is meant, where `named` is the one that the operator says this connection leads to.
+    #[must_use]
+    pub fn new(management: Connection, reference: ClusterReference, named: Option<String>, backups: PathBuf) -> Self {
+        let is_named = named.as_ref() == Some(&reference.name);
+        let own = match reference.management {
+            ManagementReference::Itself { .. } => Own::Management,
+            ManagementReference::Undeclared | ManagementReference::By(_) if is_named => Own::Management,
+            ManagementReference::Undeclared | ManagementReference::By(_) => {
+                Own::workload(&reference.namespace, &reference.name)
+            }
+        };
+        Self { management, named, reference, own, backups, memory: Arc::default(), watched: None }
+    }
+
+    /// The cluster that is meant.
+    #[must_use]
+    pub fn reference(&self) -> &ClusterReference {
+        &self.reference
+    }
+
+    /// The same cluster, of which more or something else is recorded by now. What it remembers, it goes on remembering.
+    #[must_use]
+    pub fn known_as(&self, reference: ClusterReference) -> Self {
+        let (memory, watched) = (Arc::clone(&self.memory), self.watched.clone());
+        let known = Self::new(self.management.clone(), reference, self.named.clone(), self.backups.clone());
+        Self { memory, watched, ..known }
     }
 
     /// The same cluster, that tells of changes under this name.
     #[must_use]
     pub fn watched(mut self, name: &str, watches: &Arc<ManagementWatches>) -> Self {
-        self.watched = Some(Watched::new(name, Arc::clone(watches)));
+        self.watched = Some(Arc::new(Watched::new(name, Arc::clone(watches))));
         self
-    }
-
-    fn new(management: Connection, own: Own, backups: PathBuf) -> Self {
-        Self { management, own, backups, applied: Mutex::default(), backup: Mutex::default(), watched: None }
     }
 
     /// The sets of each server, in their order.
@@ -120,7 +176,7 @@ impl KubernetesCluster {
         results: &[Option<Result<(), String>>],
         at: Timestamp,
     ) {
-        let mut known = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.memory.applied.lock().unwrap_or_else(PoisonError::into_inner);
         for (set, result) in sets.iter().zip(results) {
             let Some(result) = result else { continue };
             let applied = Applied { commit: request.commit.clone(), at, problem: result.as_ref().err().cloned() };
@@ -129,7 +185,7 @@ impl KubernetesCluster {
     }
 
     fn newest_backup(&self) -> Option<BackupReport> {
-        let mut newest = self.backup.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = self.memory.backup.lock().unwrap_or_else(PoisonError::into_inner);
         if newest.is_none() {
             // After a restart the folder remembers.
             *newest = backup::newest(&self.backups);
@@ -139,6 +195,14 @@ impl KubernetesCluster {
 }
 
 impl Cluster for KubernetesCluster {
+    fn identify(&self) -> BoxFuture<'_, Identification> {
+        Box::pin(async move {
+            let own = self.own.connect(&self.management).await;
+            let identity = self.identified(own.as_ref(), Freshness::Fresh).await;
+            identity.map_or_else(Identification::from, |identity| Identification::Proven { identity })
+        })
+    }
+
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
         Box::pin(observe::observe(self, request))
     }
@@ -160,7 +224,7 @@ impl Cluster for KubernetesCluster {
 
     fn told_of_flux(&self, request: &ObserveRequest) -> Option<FluxObservation> {
         // What was applied without Flux stands in the place of its Kustomizations, which may still be there and are behind then.
-        let is_applied = !self.applied.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let is_applied = !self.memory.applied.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         self.watched.as_ref().filter(|_| !is_applied)?.told_of_flux(request)
     }
 
@@ -180,8 +244,13 @@ impl Cluster for KubernetesCluster {
         at: Timestamp,
     ) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
         Box::pin(async move {
-            let report = backup::back_up(&self.management, &self.backups, rollout, at).await?;
-            *self.backup.lock().unwrap_or_else(PoisonError::into_inner) = Some(report.clone());
+            self.prove_management_of_it()
+                .await
+                .map_err(|not| identity::not_proven("back up Cluster API objects", not))?;
+            // What manages others is restored with all that is needed to go on managing them.
+            let only = matches!(self.own, Own::Workload { .. }).then_some(self.reference.name.as_str());
+            let report = backup::back_up(&self.management, &self.backups, only, rollout, at).await?;
+            *self.memory.backup.lock().unwrap_or_else(PoisonError::into_inner) = Some(report.clone());
             Ok(report)
         })
     }
@@ -192,6 +261,7 @@ impl Cluster for KubernetesCluster {
         at: Timestamp,
     ) -> BoxFuture<'a, Result<(), ClusterError>> {
         Box::pin(async move {
+            self.prove_management_of_it().await.map_err(|not| identity::not_proven("tell Flux of the commit", not))?;
             let served = self.management.served_versions().await?;
             let Some(version) = served.version_of(&KUSTOMIZATION) else { return Ok(()) };
             let patch = json!({"metadata": {"annotations": {REQUESTED_AT: at.to_string()}}});
@@ -217,11 +287,12 @@ impl Cluster for KubernetesCluster {
         at: Timestamp,
     ) -> BoxFuture<'a, Result<ApplyReport, ClusterError>> {
         Box::pin(async move {
+            self.may_be_written("apply manifests").await?;
             let mut report = ApplyReport::default();
             for (server, sets) in self.by_server(request) {
                 let connection = match server {
                     ApplyServer::Management => self.management.clone(),
-                    ApplyServer::Own => self.own.connect(&self.management).await?,
+                    ApplyServer::Own => self.own.connect(&self.management).await?.connection,
                 };
                 let applying = apply::apply(&connection, request, &sets).await;
                 report.extend(applying.report);

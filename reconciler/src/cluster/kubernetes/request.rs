@@ -18,8 +18,14 @@ use super::kind::Kind;
 /// Objects on one page of a list.
 const PAGE: u32 = 500;
 
+/// Pages of a list that are read: 100,000 objects.
+const MOST_PAGES: usize = 200;
+
 /// The largest answer that is read. A page of the largest custom resource definitions has about 40 MB.
 const LARGEST_ANSWER: u64 = 128 << 20;
+
+/// The largest list that is read, all pages together.
+const LARGEST_LIST: u64 = 512 << 20;
 
 /// Name under which this program owns fields.
 pub(super) const FIELD_MANAGER: &str = "stepgate";
@@ -176,11 +182,18 @@ impl Connection {
         let mut parameters = ListParams::default().limit(at_most.unwrap_or(PAGE));
         parameters.label_selector = labels.map(str::to_owned);
         parameters.field_selector = fields.map(str::to_owned);
-        let mut objects = Vec::new();
-        loop {
-            let page: ObjectList<DynamicObject> = match self.send(attempt, request.list(&parameters)).await {
-                Ok(page) => page,
-                Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        let (mut objects, mut bytes) = (Vec::new(), 0_u64);
+        for _ in 0..MOST_PAGES {
+            let page: ObjectList<DynamicObject> = match self.answer(attempt, request.list(&parameters)).await {
+                Ok(answer) => {
+                    bytes = bytes.saturating_add(answer.len() as u64);
+                    if bytes > LARGEST_LIST {
+                        return Err(self.too_long(attempt, format!("{} MiB", LARGEST_LIST >> 20)));
+                    }
+                    self.parse(attempt, &answer)?
+                }
+                // A kind that is served no more between two pages is not one of which there is nothing.
+                Err(error) if error.is_not_found() && objects.is_empty() => return Ok(Vec::new()),
                 Err(error) => return Err(error),
             };
             objects.extend(page.items.into_iter().map(|mut object| {
@@ -192,6 +205,11 @@ impl Connection {
                 None => return Ok(objects),
             }
         }
+        Err(self.too_long(attempt, format!("{MOST_PAGES} pages")))
+    }
+
+    fn too_long(&self, attempt: &str, limit: String) -> RequestError {
+        RequestError::TooLong { attempt: attempt.to_owned(), server: self.server.clone(), limit }
     }
 
     /// One object; none where there is none, or where its kind is not served.
@@ -384,15 +402,33 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads its answer. Nothing of the answer is logged: it may be a Secret.
+    /// Sends a request and reads its answer.
     async fn send<T: DeserializeOwned>(
         &self,
         attempt: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, RequestError> {
+        self.parse(attempt, &self.answer(attempt, request).await?)
+    }
+
+    fn parse<T: DeserializeOwned>(&self, attempt: &str, answer: &[u8]) -> Result<T, RequestError> {
+        serde_json::from_slice(answer).map_err(|error| RequestError::malformed(attempt, &self.server, &error))
+    }
+
+    /// Sends a request and reads its answer. Nothing of it is logged: it may be a Secret.
+    async fn answer(
+        &self,
+        attempt: &str,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Vec<u8>, RequestError> {
         let failed = |error: kube::Error| RequestError::new(attempt, &self.server, &error);
         let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
         self.permit().await;
+        let mut patience = self.timeout;
+        if let Some(fence) = self.fence.as_ref().filter(|_| writes(&request)) {
+            let not_leading = || RequestError::NotLeading { attempt: attempt.to_owned(), server: self.server.clone() };
+            patience = patience.min(fence.remaining().ok_or_else(not_leading)?);
+        }
         let answer = async {
             let stream = self.client.request_stream(request).await.map_err(failed)?;
             let mut answer = Vec::new();
@@ -400,13 +436,22 @@ impl Connection {
             stream.read_to_end(&mut answer).await.map_err(|error| failed(kube::Error::ReadEvents(error)))?;
             Ok(answer)
         };
-        let answer = timeout(self.timeout, answer).await.map_err(|_| RequestError::TimedOut {
+        let answer = timeout(patience, answer).await.map_err(|_| RequestError::TimedOut {
             attempt: attempt.to_owned(),
             server: self.server.clone(),
-            after: self.timeout,
+            after: patience,
         })??;
-        serde_json::from_slice(&answer).map_err(|error| RequestError::malformed(attempt, &self.server, &error))
+        if answer.len() as u64 >= LARGEST_ANSWER {
+            return Err(self.too_long(attempt, format!("{} MiB in one answer", LARGEST_ANSWER >> 20)));
+        }
+        Ok(answer)
     }
+}
+
+/// Whether a request changes something that is kept.
+fn writes(request: &http::Request<Vec<u8>>) -> bool {
+    let is_dry_run = || request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "dryRun=All"));
+    request.method() != http::Method::GET && !is_dry_run()
 }
 
 /// The path of a kind's objects.

@@ -25,6 +25,8 @@ use super::connection::Connection;
 pub(super) enum Answer {
     /// 200 and this document.
     Json(Value),
+    /// The same after a while.
+    Late(Duration, Value),
     /// An error as the API server words it.
     Error(u16, &'static str),
     /// An error that is no Kubernetes status, as a proxy gives it.
@@ -164,9 +166,10 @@ impl ApiServer {
         self.asked.lock().unwrap().clone()
     }
 
-    /// `METHOD path` of every request, in order.
+    /// `METHOD path` of every request, in order, but for those by which each reading and each act asks which cluster it is.
     pub(super) fn lines(&self) -> Vec<String> {
-        self.asked().iter().map(|asked| format!("{} {}", asked.method, asked.path)).collect()
+        let lines = self.asked().into_iter().map(|asked| format!("{} {}", asked.method, asked.path));
+        lines.filter(|line| line != "GET /api/v1/namespaces/kube-system").collect()
     }
 }
 
@@ -191,6 +194,10 @@ async fn handle(script: Script, changed: OwnedNotified, seen: Arc<Mutex<Vec<Aske
     };
     match script.answer(&asked) {
         Answer::Json(value) => json(200, value.to_string()),
+        Answer::Late(after, value) => {
+            tokio::time::sleep(after).await;
+            json(200, value.to_string())
+        }
         Answer::Error(code, message) => {
             json(code, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code, "reason": ""}).to_string())
         }

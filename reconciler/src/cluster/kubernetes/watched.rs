@@ -6,6 +6,7 @@ use rollout::{FluxObservation, WorkloadObservation};
 
 use super::connection::Connection;
 use super::watch::{Changes, Extent, Watches};
+use super::workload::Opened;
 use super::{KubernetesCluster, Own, observe};
 use crate::cluster::ObserveRequest;
 
@@ -73,7 +74,7 @@ impl Watched {
             }
             self.management.watches.follow(&cluster.management, &self.cluster, managed);
         }
-        if let Ok(connection) = cluster.own.connect(&cluster.management).await {
+        if let Ok(Opened { connection, .. }) = cluster.own.connect(&cluster.management).await {
             let mut known = self.own.lock().unwrap_or_else(PoisonError::into_inner);
             // New credentials make a new connection, and the watches of the old one would end with it.
             if known.as_ref().is_none_or(|(before, _)| !before.is_same(&connection)) {

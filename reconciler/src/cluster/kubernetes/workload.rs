@@ -2,12 +2,21 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kube::core::DynamicObject;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::connection::{Connection, ConnectionError};
 use super::kind::SECRET;
 use crate::cluster::ClusterError;
+
+/// A connection to the cluster's own server.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    /// Whether it was made just now.
+    pub(super) is_new: bool,
+}
 
 /// Which server is the cluster's own.
 #[derive(Debug)]
@@ -29,9 +38,9 @@ impl Own {
     }
 
     /// Connects, or returns the connection that there is while the Secret stays the same.
-    pub(super) async fn connect(&self, management: &Connection) -> Result<Connection, ClusterError> {
+    pub(super) async fn connect(&self, management: &Connection) -> Result<Opened, ClusterError> {
         let (namespace, name, known) = match self {
-            Self::Management => return Ok(management.clone()),
+            Self::Management => return Ok(Opened { connection: management.clone(), is_new: false }),
             Self::Workload { namespace, secret, known } => (namespace, secret, known),
         };
         let failed =
@@ -42,20 +51,35 @@ impl Own {
         let version = secret.metadata.resource_version.clone().unwrap_or_default();
         let mut known = known.lock().await;
         if let Some((_, connection)) = known.as_ref().filter(|(seen, _)| *seen == version && !version.is_empty()) {
-            return Ok(connection.clone());
+            return Ok(Opened { connection: connection.clone(), is_new: false });
         }
+        let connection = Self::open(namespace, name, &secret)
+            .await?
+            .with_timeout(management.timeout)
+            .with_requests_per_second(management.requests_per_second)
+            .fenced(management.fence.clone());
+        *known = Some((version, connection.clone()));
+        Ok(Opened { connection, is_new: true })
+    }
+
+    /// A connection by the kubeconfig in a Secret that Cluster API keeps.
+    pub(super) async fn open(
+        namespace: &str,
+        name: &str,
+        secret: &DynamicObject,
+    ) -> Result<Connection, ConnectionError> {
+        let failed = |reason: &str| ConnectionError::Secret {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            reason: reason.to_owned(),
+        };
         let value = secret.data.get("data").and_then(|data| data.get("value")).and_then(Value::as_str);
-        let value = value.ok_or_else(|| failed(String::from("key `value` is missing")))?;
+        let value = value.ok_or_else(|| failed("key `value` is missing"))?;
         let text = STANDARD
             .decode(value)
             .ok()
             .and_then(|bytes| String::from_utf8(bytes).ok())
-            .ok_or_else(|| failed(String::from("key `value` is no base64 of a text")))?;
-        let connection = Connection::from_secret(namespace, name, &text)
-            .await?
-            .with_timeout(management.timeout)
-            .with_requests_per_second(management.requests_per_second);
-        *known = Some((version, connection.clone()));
-        Ok(connection)
+            .ok_or_else(|| failed("key `value` is no base64 of a text"))?;
+        Connection::from_secret(namespace, name, &text).await
     }
 }

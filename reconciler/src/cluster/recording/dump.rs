@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use kustomize_rs::yaml::{self, Limits};
-use rollout::Observation;
+use rollout::{Identification, Observation};
 use serde_json::Value;
 
 use crate::cluster::objects::{self, Contract, OwnedPod};
@@ -187,6 +187,7 @@ fn add(value: Value, objects: &mut Objects) -> Result<(), String> {
 
 fn observe(objects: &Objects) -> Observation {
     let mut observation = Observation::empty(Timestamp::UNIX_EPOCH);
+    observation.identity = Identification::without_server("recording");
     let of = |kind: &str| {
         let kind = kind.to_owned();
         objects

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use rollout::{
-    Condition, ControlPlane, GroupName, Machine, MachineDeployment, MachineTopology, Observation, Reachability,
+    Condition, ControlPlane, GroupName, Identification, Machine, MachineDeployment, MachineTopology, Observation,
+    Reachability,
 };
 
 use super::sample::{RecordedCluster, RecordedMachine, RecordedOwner, Sample, status_and_reason};
@@ -30,6 +31,7 @@ impl RecordedClusters {
     /// The observation of `sample`. A failed sample is an unreachable cluster.
     pub fn observe(&mut self, sample: &Sample) -> Observation {
         let mut observation = Observation::empty(read_at(sample.t));
+        observation.identity = Identification::without_server("recording");
         if let Some(error) = &sample.err {
             let reason = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
             observation.reachable = Reachability::Unreachable { reason };

@@ -33,7 +33,7 @@ pub(super) fn skew(facts: &Facts<'_>) -> SkewFacts {
     let others = |managed: bool| facts.deployed_eksa.iter().filter(move |(name, _)| managed && *name != facts.name);
     let manager = match &facts.cluster.management {
         overlays::Management::ManagedBy(name) => Some(name.as_str()),
-        overlays::Management::SelfManaged => None,
+        overlays::Management::SelfManaged | overlays::Management::Undeclared => None,
     };
     SkewFacts {
         control_plane: step(

@@ -9,19 +9,20 @@ mod reading;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use overlays::{Charts, Fleet, Manifests, Problem, ReadFiles, Remembered, Scope};
-use rollout::{ClusterName, CommitId};
+use rollout::{ClusterName, CommitId, Ledger};
 
 use making::Planned;
 pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, layout};
 
 use super::deploy::Histories;
 use super::deployed::DeployedVersions;
-use super::directory::ClusterDirectory;
+use super::directory::{self, ClusterDirectory};
 use super::inputs::SourceReading;
+use super::reference::Recorded;
 use super::{deploy, people};
 use crate::cluster::DeployedObjects;
 use crate::forge::{Forge, ForgeAccess, ForgeError, Forges};
-use crate::git::{BranchName, GitError, GitSnapshot, Heads, HistoryEntry, Limit, Repository, Signing};
+use crate::git::{BranchName, GitError, GitSnapshot, Heads, HistoryEntry, Limit, ObjectId, Repository, Signing};
 
 /// Where manifests and charts come from, given what the policy allows.
 pub trait Sources: Send + Sync {
@@ -49,6 +50,7 @@ struct Known {
     sources: Mutex<Remembered<CommitId, Arc<SourceReading>>>,
     deployed: DeployedVersions,
     histories: Histories,
+    recorded: Mutex<Remembered<ObjectId, Recorded>>,
 }
 
 impl Default for Known {
@@ -59,6 +61,7 @@ impl Default for Known {
             sources: Mutex::new(Remembered::new(128 << 20)),
             deployed: DeployedVersions::default(),
             histories: Histories::default(),
+            recorded: Mutex::new(Remembered::new(4 << 20)),
         }
     }
 }
@@ -268,6 +271,25 @@ impl Planner {
         let foreign = entries.iter_mut().filter(|entry| entry.is_foreign());
         deploy::recognise(&self.repository, &reading.layout, cluster, foreign)?;
         Ok(entries)
+    }
+
+    /// What the ledger of a cluster records of its identity.
+    pub(super) fn recorded(&self, reading: &FleetReading, cluster: &ClusterName) -> Recorded {
+        let (Some(deploy), (Some(id), _)) = (&reading.deploy, reading.deployed.ids(cluster.as_str())) else {
+            return Recorded::NoLedger;
+        };
+        let mut known = self.known.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(recorded) = known.get(&id) {
+            return recorded;
+        }
+        let text = directory::ledger_path(cluster).and_then(|path| deploy.read(&path));
+        let recorded = match text.ok().and_then(|text| serde_yaml::from_slice::<Ledger>(&text).ok()) {
+            None => Recorded::NoLedger,
+            Some(Ledger { identity: None, .. }) => Recorded::NoIdentity,
+            Some(Ledger { identity: Some(identity), .. }) => Recorded::Identity(identity),
+        };
+        known.insert(id, recorded.clone(), 512);
+        recorded
     }
 
     fn history(

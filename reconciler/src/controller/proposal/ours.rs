@@ -67,7 +67,11 @@ pub(super) fn records(
         .iter()
         .skip(approvals)
         .all(|approved| approved.by.is_none() && approved.approvers.is_empty() && approved.overridden.is_none());
-    ledger.cluster == plan.cluster
+    // Which cluster it is follows from no text that others can write.
+    let recorded = deployed.and_then(|known| known.identity.as_ref());
+    let is_same = recorded.is_none_or(|known| ledger.identity.as_ref().is_some_and(|it| it.is_of_same_cluster(known)));
+    is_same
+        && ledger.cluster == plan.cluster
         && ledger.rollout == plan.rollout_id
         && ledger.plan == plan.digest
         && ledger.target == plan.target

@@ -11,17 +11,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt as _};
 use kube::core::DynamicObject;
-use rollout::{Condition, ConditionStatus, FluxKustomization, ObjectReference, Observation, Reachability, TakenField};
+use rollout::{
+    Condition, ConditionStatus, FluxKustomization, Identification, ObjectReference, Observation, Reachability,
+    TakenField,
+};
 
 pub(super) use self::managed::source_of;
 use self::pods::ToldPods;
 use self::reads::Reads;
+use super::connection::Connection;
 use super::error::RequestError;
+use super::identity::NotProven;
 use super::kind::Kind;
 use super::request::ServedVersions;
 use super::watch::Workloads;
 use super::{Applied, KubernetesCluster};
-use crate::cluster::{Cluster as _, DeployedObjects, FluxReference, Freshness, ObserveRequest, objects};
+use crate::cluster::{Cluster as _, ClusterError, DeployedObjects, FluxReference, Freshness, ObserveRequest, objects};
 
 /// Requests under way at once to one server.
 const CONCURRENT: usize = 8;
@@ -41,34 +46,47 @@ pub(super) fn workloads(request: &ObserveRequest) -> Workloads<'_> {
 pub(super) async fn observe(cluster: &KubernetesCluster, request: &ObserveRequest) -> Observation {
     let reads = Reads::of(request);
     let mut reading = Reading::new(request);
-    let served = if reads.needs_management() { reading.served(&cluster.management, &reads).await } else { None };
+    let own = cluster.own.connect(&cluster.management).await;
+    let (identity, served) = futures::join!(cluster.identified(own.as_ref(), request.freshness), async {
+        if reads.needs_management() { reading.served(&cluster.management, &reads).await } else { None }
+    });
+    let own = own.map(|opened| opened.connection);
     if reading.unreachable.is_none() {
         // Flux is the cause of everything else; what follows from it in several ways is read at once.
         match request.freshness {
             Freshness::Told | Freshness::Fresh => {
                 reading.add(reading.flux(&cluster.management, served.as_ref(), &reads).await);
                 if reading.unreachable.is_none() {
-                    reading.add(reading.followers(cluster, served.as_ref(), &reads, &ToldPods::default()).await);
+                    reading.add(reading.followers(cluster, &own, served.as_ref(), &reads, &ToldPods::default()).await);
                 }
             }
             Freshness::Again => {
                 let told = cluster.told_of_workloads(request).map(|told| ToldPods::of(&told)).unwrap_or_default();
                 let flux = reading.flux(&cluster.management, served.as_ref(), &reads);
-                let followers = reading.followers(cluster, served.as_ref(), &reads, &told);
+                let followers = reading.followers(cluster, &own, served.as_ref(), &reads, &told);
                 let (flux, followers) = futures::join!(flux, followers);
                 reading.add(flux);
                 reading.add(followers);
             }
         }
     }
-    let Reading { mut observation, unreachable, .. } = reading;
+    let Reading { mut observation, mut unreachable, .. } = reading;
+    observation.identity = match identity {
+        Ok(identity) => Identification::Proven { identity },
+        Err(not) => {
+            if let NotProven::Unreachable(error) = &not {
+                unreachable.get_or_insert_with(|| error.to_string());
+            }
+            not.into()
+        }
+    };
     if let Some(reason) = unreachable {
         observation.reachable = Reachability::Unreachable { reason };
     }
     if reads.backup {
         observation.backup = cluster.newest_backup();
     }
-    let applied = cluster.applied.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let applied = cluster.memory.applied.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     add_applied(&applied, &mut observation);
     observation
 }
@@ -94,21 +112,21 @@ impl<'a> Reading<'a> {
     async fn followers(
         &self,
         cluster: &KubernetesCluster,
+        own: &Result<Connection, ClusterError>,
         served: Option<&ServedVersions>,
         reads: &Reads<'_>,
         told: &ToldPods,
     ) -> Self {
         let mut part = self.part();
-        let own = if reads.needs_own() { Some(cluster.own.connect(&cluster.management).await) } else { None };
-        let own = match own.transpose() {
+        let own = match reads.needs_own().then_some(own.as_ref()).transpose() {
             Ok(own) => own,
             Err(error) => {
                 part.unreachable = Some(error.to_string());
                 return part;
             }
         };
-        let machines = part.machines(&cluster.management, served, own.as_ref(), reads);
-        let (machines, own) = futures::join!(machines, part.own(own.as_ref(), reads, told));
+        let machines = part.machines(&cluster.management, served, own, reads);
+        let (machines, own) = futures::join!(machines, part.own(own, reads, told));
         part.add(machines);
         own.into_iter().for_each(|own| part.add(own));
         part

@@ -51,7 +51,10 @@ async fn a_backup_is_written_read_back_and_found_again() {
     let secrets = [
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "prod-kubeconfig", "namespace": "eksa-system"}}),
     ];
-    let server = ApiServer::start(settled().list("/api/v1/secrets", &secrets)).await;
+    let server = ApiServer::start(
+        settled().object("/api/v1/namespaces/eksa-system/secrets/prod-kubeconfig", secrets[0].clone()),
+    )
+    .await;
     let folder = tempfile::tempdir().unwrap();
     let rollout = "0123456789ab".parse().unwrap();
     let at = "2026-03-01T12:00:00Z".parse().unwrap();
@@ -105,7 +108,7 @@ async fn a_backup_of_nothing_or_of_half_is_no_backup() {
     }
 }
 
-const MANIFESTS: &str = "\
+pub(super) const MANIFESTS: &str = "\
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: hooks}
@@ -219,7 +222,7 @@ async fn a_dry_run_keeps_nothing_and_bad_manifests_send_nothing() {
         assert!(asked.query.contains("dryRun=All"), "{asked:?}");
     }
     assert!(cluster.observe(&request(Vec::new())).await.flux.kustomizations.is_empty());
-    let before = server.asked().len();
+    let before = server.lines().len();
     for (text, expected) in [
         ("kind: [", "capi/manifest.yaml:"),
         (
@@ -231,5 +234,5 @@ async fn a_dry_run_keeps_nothing_and_bad_manifests_send_nothing() {
         let error = cluster.apply(&apply_request(text, false), at).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
-    assert_eq!(server.asked().len(), before);
+    assert_eq!(server.lines().len(), before);
 }

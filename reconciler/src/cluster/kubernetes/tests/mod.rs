@@ -1,6 +1,8 @@
 //! Real reads, probes, backups and applies against the scripted API server.
 
 mod acting;
+mod identity;
+mod leading;
 mod objects;
 mod reading;
 mod showing;

@@ -54,6 +54,34 @@ async fn lists_are_read_page_by_page() {
 }
 
 #[tokio::test]
+async fn a_list_of_which_a_part_is_missing_is_unknown_and_never_short() {
+    let page = |token: &str| {
+        Answer::Json(
+            json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {"continue": token}, "items": [node("a")]}),
+        )
+    };
+    let healthy = || vec![Expectation::ClusterHealthy { cluster: None }];
+    for (next, expected) in [
+        // One that never ends, one that is gone between two pages, one whose beginning is not kept any more.
+        (page("next"), "there is more of it than 200 pages"),
+        (Answer::Text(404, "404 page not found"), "refused with 404"),
+        (Answer::Error(410, "the provided continue parameter is too old"), "refused with 410"),
+        (Answer::CutOff, "cut off"),
+    ] {
+        let text = format!("{next:?}");
+        let script =
+            Script::default().on("GET /api/v1/nodes", page("next")).on("GET /api/v1/nodes?continue=next", next);
+        let server = ApiServer::start(script).await;
+        let connection = server.connection().with_requests_per_second(100_000);
+        let cluster = KubernetesCluster::management(connection, PathBuf::new());
+        let observation = cluster.observe(&request(healthy())).await;
+        let reason = observation.unread.get("Node").map_or("nothing", String::as_str);
+        assert!(reason.contains(expected) && reason.contains("list nodes"), "{text}: {reason}");
+        assert_eq!(observation.nodes, []);
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_has_only_v1beta1_is_read_in_it() {
     let machine = json!({"metadata": {"name": "m", "namespace": "n", "labels": {"cluster.x-k8s.io/control-plane": ""}}, "spec": {"version": "v1.30.0"},
         "status": {"conditions": [{"type": "Ready", "status": "True"}], "v1beta2": {"conditions": [{"type": "UpToDate", "status": "True"}]}}});

@@ -111,7 +111,7 @@ async fn read_again(script: Script) -> (Option<String>, Vec<String>) {
     let request = request(vec![flux(), deployment()]);
     told(&cluster, &watches, &request).await;
     server.answer(script);
-    let before = server.asked().len();
+    let before = server.lines().len();
     let again = ObserveRequest { freshness: Freshness::Again, expectations: vec![deployment()], ..request };
     let read = cluster.observe(&again).await;
     assert_eq!(read.unread, std::collections::BTreeMap::new());

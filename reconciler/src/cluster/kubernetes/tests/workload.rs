@@ -15,6 +15,14 @@ pub(super) fn kubeconfig(server: &str, user: &Value) -> Value {
     json!({"metadata": {"name": "prod-kubeconfig", "resourceVersion": "7"}, "data": {"value": STANDARD.encode(text.to_string())}})
 }
 
+/// A kubeconfig that trusts whoever answers.
+fn trusting(server: &str) -> Value {
+    let text = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server, "insecure-skip-tls-verify": true}}],
+        "users": [{"name": "u", "user": {"token": "hunter2"}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
+    json!({"metadata": {"name": "prod-kubeconfig"}, "data": {"value": STANDARD.encode(text.to_string())}})
+}
+
 #[tokio::test]
 async fn a_workload_cluster_is_reached_through_its_secret() {
     let own = ApiServer::start(Script::default().list("/api/v1/nodes", &[node("worker")])).await;
@@ -25,7 +33,7 @@ async fn a_workload_cluster_is_reached_through_its_secret() {
         assert_eq!(observation.reachable, Reachability::Reachable);
         assert_eq!(observation.nodes.len(), 1);
     }
-    assert!(management.lines().iter().all(|line| line.ends_with("prod-kubeconfig")), "{:?}", management.lines());
+    assert!(management.lines().iter().all(|line| !line.contains("nodes")), "{:?}", management.lines());
 }
 
 #[tokio::test]
@@ -44,6 +52,8 @@ async fn a_kubeconfig_of_a_secret_runs_no_program_reads_no_file_and_shows_no_cre
             "runs a program",
         ),
         (Some(kubeconfig("http://127.0.0.1:1", &json!({"tokenFile": "/etc/hunter2"}))), "names files"),
+        (Some(kubeconfig("http://api.example.com:6443", &json!({"token": "hunter2"}))), "asked in the clear"),
+        (Some(trusting("https://127.0.0.1:1")), "trusts whoever answers"),
     ] {
         let mut script = served();
         if let Some(answer) = answer {
