@@ -12,6 +12,7 @@ pub mod fetch;
 pub mod forge;
 pub mod git;
 pub mod install;
+mod once;
 pub mod report;
 pub mod telemetry;
 pub mod watch;

@@ -15,11 +15,11 @@ use rustls::pki_types::pem::PemObject as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::OnceCell;
 
 use super::access::read_secret;
 use super::error::ForgeError;
 use super::wire::{Call, Wire};
+use crate::once::Once;
 
 /// How far the claim begins in the past, for a clock that is ahead of GitHub's.
 const SKEW: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ pub(super) struct App {
     root: &'static [&'static str],
     owner: String,
     name: String,
-    current: Mutex<Arc<OnceCell<InstallationToken>>>,
+    current: Mutex<Arc<Once<InstallationToken>>>,
 }
 
 #[derive(Deserialize)]
@@ -79,10 +79,10 @@ impl App {
             Arc::clone(&current)
         };
         // Whoever comes meanwhile waits for the same token.
-        Ok(current.get_or_try_init(|| self.ask(wire, now)).await?.token.clone())
+        Ok(current.get_or_try(async || self.ask(wire, now).await).await?.token.clone())
     }
 
-    fn current(&self) -> MutexGuard<'_, Arc<OnceCell<InstallationToken>>> {
+    fn current(&self) -> MutexGuard<'_, Arc<Once<InstallationToken>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

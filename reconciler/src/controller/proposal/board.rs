@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rollout::{ApprovalScope, ClusterName, CommitId, PlanDigest};
-use tokio::sync::OnceCell;
 
 use super::PREFIX;
 use super::marks::Marks;
@@ -14,6 +13,7 @@ use super::thread::{Permissions, Thread};
 use crate::controller::planner::{FleetReading, Planner};
 use crate::forge::{Forge, ForgeError, PullRequest, PullRequestState};
 use crate::git::{BranchName, GitError, Repository, StageTrailers};
+use crate::once::Once;
 
 /// How far below the head of a merged branch its commits are looked for.
 const LONGEST: usize = 1000;
@@ -28,7 +28,7 @@ pub struct Board {
 type Asked<T> = Result<T, ForgeError>;
 
 /// The place of an answer: whoever comes first asks.
-type Place<T> = Arc<OnceCell<T>>;
+type Place<T> = Arc<Once<T>>;
 
 type Stacks = BTreeMap<BranchName, Arc<Stack>>;
 
@@ -129,7 +129,7 @@ impl Board {
             self.known().unreadable = unreadable;
             Ok(stacks)
         };
-        place.get_or_try_init(read).await.cloned()
+        place.get_or_try(read).await.cloned()
     }
 
     /// Every proposed branch, as it is now.
@@ -201,7 +201,7 @@ impl Board {
             }
             pulls
         };
-        place.get_or_init(ask).await.clone()
+        place.get_or_ask(ask).await.clone()
     }
 
     /// The same as they are now: what was read when the pass began may be another process' work by now.
@@ -270,7 +270,7 @@ impl Board {
             let thread = Thread::read(forge, reading, (pull, before), reviews, &self.permissions).await;
             thread.map(Arc::new)
         };
-        place.get_or_init(ask).await.clone()
+        place.get_or_ask(ask).await.clone()
     }
 
     /// The pull request by which this plan of a cluster came onto the deploy branch. One stands for several clusters, and its branch
@@ -309,13 +309,13 @@ impl Board {
 
     async fn recent(&self, forge: &Forge, reading: &FleetReading) -> Asked<Vec<PullRequest>> {
         let place = Arc::clone(&self.known().recent);
-        place.get_or_init(async || forge.recent_ones(reading.layout.branch.as_str()).await).await.clone()
+        place.get_or_ask(async || forge.recent_ones(reading.layout.branch.as_str()).await).await.clone()
     }
 }
 
 /// The place of an answer that is there.
 fn answered<T>(answer: T) -> Place<T> {
-    Arc::new(OnceCell::new_with(Some(answer)))
+    Arc::new(Once::answered(answer))
 }
 
 /// Whether nothing but this pull request matters of a branch: one that was closed counts on beside others.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rollout::{ClusterName, GivenApproval, Means, Person, PlanDigest, Roster};
-use tokio::sync::OnceCell;
 
 use super::command::speakers;
 use super::conversation::{Conversation, Said};
@@ -12,10 +11,11 @@ use super::marks::Marks;
 use crate::controller::people::roster;
 use crate::controller::planner::FleetReading;
 use crate::forge::{Comment, Forge, ForgeError, Permission, PullRequest, PullRequestState, Review};
+use crate::once::Once;
 
 /// What people may do, as far as they were asked after. Each is asked after once.
 #[derive(Debug, Default)]
-pub(super) struct Permissions(Mutex<BTreeMap<String, Arc<OnceCell<Option<Permission>>>>>);
+pub(super) struct Permissions(Mutex<BTreeMap<String, Arc<Once<Option<Permission>>>>>);
 
 impl Permissions {
     /// What somebody may do; none where that may not be looked up.
@@ -30,7 +30,7 @@ impl Permissions {
             Err(ForgeError::Forbidden { .. }) => Ok(None),
             Err(error) => Err(error),
         };
-        place.get_or_try_init(ask).await.copied()
+        place.get_or_try(ask).await.copied()
     }
 }
 
