@@ -27,8 +27,8 @@ pub struct Arguments {
     access: ClusterArguments,
     /// The clusters; all that have no record yet, when left out.
     clusters: Vec<String>,
-    /// This commit had the record, and no clone has it any more: make a new record in its place. Flux then applies at once whatever the source
-    /// branch says otherwise than the cluster runs.
+    /// This commit had the record and no clone has it any more, or it took the record away and was meant to: make a new record. Flux then
+    /// applies at once whatever the source branch says otherwise than the cluster runs.
     #[arg(long, value_name = "COMMIT")]
     abandon: Option<CommitId>,
     /// Record which cluster answers by now, of clusters that have a record: they were made anew, or are reached in another way. What else is
@@ -181,7 +181,9 @@ impl Asking<'_> {
             return Ok(());
         }
         let repository = self.opened.planner.repository();
-        let gone = missing.commit().filter(|commit| !repository.holds(commit));
+        // What is there can be pushed; what somebody took away on purpose can be reverted, or be meant.
+        let is_removed = matches!(missing, MissingRecord::Removed { .. });
+        let gone = missing.commit().filter(|commit| is_removed || !repository.holds(commit));
         if gone.is_some() && gone == self.abandoned {
             return Ok(());
         }

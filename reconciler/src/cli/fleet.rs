@@ -11,7 +11,7 @@ use super::output;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::sources::FetchSources;
 use crate::forge::{ForgeAccess, ForgeCredential};
-use crate::git::{GitError, GitSettings, Limits, ListedSnapshot, Pace, Repository, RepositoryLocation};
+use crate::git::{GitError, GitSettings, LastSeen, Limits, ListedSnapshot, Pace, Repository, RepositoryLocation};
 
 /// How many clusters an error names, at most.
 const SPELLED_OUT: usize = 10;
@@ -39,6 +39,14 @@ impl Opened {
     pub fn remark(&self) {
         for problem in self.fleet().errors_of_nobody() {
             output::note(&format!("error: {problem}"));
+        }
+        let (branch, head) = (&self.reading.layout.branch, self.reading.deploy_head());
+        let tracked = self.planner.repository().tracked(branch).into_iter().next();
+        if let (Some(head), Some(LastSeen { commit, by })) = (head, tracked)
+            && *head != commit
+        {
+            let used = crate::controller::missing::used_repository(&by);
+            output::note(&format!("warning: this is a clone, whose branch {branch} is not at {by}: {used}"));
         }
     }
 

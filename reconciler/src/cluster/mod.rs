@@ -205,6 +205,17 @@ pub enum ClusterError {
     Simulated(&'static str),
 }
 
+/// A commit that an object in a cluster names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotedCommit {
+    /// The commit.
+    pub commit: CommitId,
+    /// The branch that it was taken from; none where that is not said.
+    pub branch: Option<String>,
+    /// The object, as `Kind namespace/name`.
+    pub by: String,
+}
+
 /// One cluster, together with the cluster that manages it.
 pub trait Cluster: Send + Sync {
     /// Which cluster answers, and whether that is proven to be the one that is meant.
@@ -242,10 +253,10 @@ pub trait Cluster: Send + Sync {
         at: Timestamp,
     ) -> BoxFuture<'a, Result<BackupReport, ClusterError>>;
 
-    /// The newest commit of the deploy branch that Stepgate noted in the cluster for people, and the object that says so; none where there
-    /// is no note or none can be read.
-    fn noted_commit<'a>(&'a self, _cluster: &'a str) -> BoxFuture<'a, Option<(CommitId, String)>> {
-        Box::pin(std::future::ready(None))
+    /// Commits that objects in the management cluster name of this cluster, whatever they are called: Flux' Kustomizations of its folder, and the
+    /// note that Stepgate keeps for people. What cannot be read is left out.
+    fn noted_commits<'a>(&'a self, _cluster: &'a str) -> BoxFuture<'a, Vec<NotedCommit>> {
+        Box::pin(std::future::ready(Vec::new()))
     }
 
     /// Tells Flux to fetch the source of these Kustomizations now instead of at its next interval.

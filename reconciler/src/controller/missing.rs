@@ -25,6 +25,13 @@ pub enum MissingRecord {
     },
     /// The branch is there, and does not hold the commit that the cluster was brought to.
     Rewritten(LastSeen),
+    /// The branch is there, and the record lies in another folder of it than the policy names.
+    Elsewhere {
+        /// The folder; `/` for the top.
+        folder: String,
+    },
+    /// This is a clone, and the branch that it is a clone of has the record.
+    Behind(LastSeen),
     /// The branch is there, and somebody took the ledger away.
     Removed {
         /// The commit that did.
@@ -37,7 +44,7 @@ pub enum MissingRecord {
 impl MissingRecord {
     /// Whether a record was there.
     pub fn is_lost(&self) -> bool {
-        matches!(self, Self::Lost { .. } | Self::Rewritten(_) | Self::Removed { .. })
+        !matches!(self, Self::Never | Self::NoBranch)
     }
 
     /// What helps a cluster that nobody has recorded.
@@ -45,11 +52,12 @@ impl MissingRecord {
         format!("{}`stepgate adopt {cluster} --yes` records what the source branch says", of_clone(repository))
     }
 
-    /// The commit that has the record that is missing, where it is known and in some other repository.
+    /// The commit that has the record that is missing, or took it away, where that is known.
     pub fn commit(&self) -> Option<&CommitId> {
         match self {
             Self::Lost { seen, .. } | Self::Rewritten(seen) => Some(&seen.commit),
-            Self::Never | Self::NoBranch | Self::Removed { .. } => None,
+            Self::Removed { by, .. } => Some(by),
+            Self::Never | Self::NoBranch | Self::Elsewhere { .. } | Self::Behind(_) => None,
         }
     }
 
@@ -59,7 +67,7 @@ impl MissingRecord {
             Self::Never | Self::NoBranch => true,
             // Of a clone there is nothing to know: the repository that it is of is to be asked.
             Self::Lost { seen, asked } => !asked && !matches!(seen.by, SeenBy::Clone { .. }),
-            Self::Rewritten(_) | Self::Removed { .. } => false,
+            Self::Rewritten(_) | Self::Removed { .. } | Self::Elsewhere { .. } | Self::Behind(_) => false,
         }
     }
 
@@ -82,20 +90,10 @@ impl MissingRecord {
                     self.first_time(cluster, repository)
                 ),
             ),
-            Self::Lost { seen: LastSeen { commit, by: by @ SeenBy::Clone { reference, url } }, .. } => (
+            Self::Lost { seen: LastSeen { commit, by: by @ SeenBy::Clone { .. } }, .. } => (
                 "clone-without-deploy-branch",
                 format!("{location} is a clone without a branch {branch} of its own: it knows {by}, at {commit}"),
-                match url {
-                    Some(url) => {
-                        format!(
-                            "`--repo {}` (or STEPGATE_REPO) names the repository that Stepgate and Flux use",
-                            quoted(url)
-                        )
-                    }
-                    None => format!(
-                        "`--repo URL` (or STEPGATE_REPO) names the repository that Stepgate and Flux use, of which {reference} is a copy"
-                    ),
-                },
+                used_repository(by),
             ),
             Self::Lost { seen: LastSeen { commit, by }, asked } => (
                 "lost-deploy-branch",
@@ -119,6 +117,22 @@ impl MissingRecord {
                     in_layout(layout, "flux")
                 ),
             ),
+            Self::Elsewhere { folder } => (
+                "record-elsewhere",
+                format!(
+                    "the record of {cluster} lies in {folder} of branch {branch}, and deploy.path of stepgate.yaml names another folder"
+                ),
+                format!(
+                    "name {folder} under deploy.path again, or move the folders clusters and flux there by `git mv` on {branch}"
+                ),
+            ),
+            Self::Behind(LastSeen { commit, by }) => (
+                "clone-behind",
+                format!(
+                    "branch {branch} of {location} is behind {by}, at {commit}, which holds the record of {cluster}"
+                ),
+                used_repository(by),
+            ),
             Self::Removed { by, author } => (
                 "removed-ledger",
                 format!("commit {by} by {author} took the ledger of {cluster} away from branch {branch}"),
@@ -127,6 +141,15 @@ impl MissingRecord {
         };
         Block { code: code.to_owned(), stage: None, message, help }
     }
+}
+
+/// The repository that a clone is of is the one to name.
+pub fn used_repository(by: &SeenBy) -> String {
+    let url = match by {
+        SeenBy::Clone { url: Some(url), .. } => quoted(url),
+        _ => "URL".to_owned(),
+    };
+    format!("`--repo {url}` (or STEPGATE_REPO) names the repository that Stepgate and Flux use")
 }
 
 /// A clone may have been made without the branch.

@@ -5,7 +5,7 @@ use rollout::{Block, CommitId, Observation, Reachability};
 
 use super::missing::MissingRecord;
 use super::planner::{ClusterView, FleetReading, Planner};
-use crate::cluster::{Cluster, Freshness, ObserveRequest};
+use crate::cluster::{Cluster, Freshness, NotedCommit, ObserveRequest};
 use crate::git::{LastSeen, SeenBy};
 
 /// What a cluster told.
@@ -42,10 +42,14 @@ pub async fn ask(
         }
     };
     let mut seen = applied(view, &observation);
-    if reading.deploy.is_none() {
-        // Of a branch that is there the note may tell of another time.
-        let noted = cluster.noted_commit(view.name.as_str()).await;
-        seen.extend(noted.map(|(commit, by)| LastSeen { commit, by: SeenBy::Other(by) }));
+    for NotedCommit { commit, branch, by } in cluster.noted_commits(view.name.as_str()).await {
+        let has_record = planner.holds_ledger(&reading.layout, &commit, Some(&view.name));
+        // What cannot be looked at is of the deploy branch if it says so, or where there is no branch that it could be older than.
+        let is_of_branch =
+            branch.map_or_else(|| reading.deploy.is_none(), |branch| branch == reading.layout.branch.as_str());
+        if has_record.unwrap_or(is_of_branch) && !seen.iter().any(|known| known.commit == commit) {
+            seen.push(LastSeen { commit, by: SeenBy::Other(by) });
+        }
     }
     let with_record =
         |seen: &LastSeen| planner.holds_ledger(&reading.layout, &seen.commit, Some(&view.name)) != Some(false);

@@ -146,7 +146,9 @@ impl Repository {
         head.map(|head| head.map(|commit| LastSeen { commit, by })).transpose()
     }
 
-    fn tracked(&self, branch: &BranchName) -> Vec<LastSeen> {
+    /// Where the remotes that this repository is a clone of had the branch when they were asked last.
+    pub fn tracked(&self, branch: &BranchName) -> Vec<LastSeen> {
+        let RepositoryLocation::Local(_) = &self.inner.location else { return Vec::new() };
         let remotes = self.remotes();
         let handle = self.handle();
         let found = |(remote, url): (String, Option<String>)| {

@@ -115,6 +115,17 @@ impl GitSnapshot {
         Ok(self.entry(path)?.map(|entry| ObjectId::new(entry.id)))
     }
 
+    /// Names of the folders at the top; those whose names are not UTF-8 are left out.
+    ///
+    /// # Errors
+    /// [`GitError`] when the tree cannot be read.
+    pub fn top_folders(&self) -> Result<Vec<String>, GitError> {
+        let Some(top) = self.tree else { return Ok(Vec::new()) };
+        let tree = self.repository.with_objects(|objects| objects.tree(top, || self.described("/")))?;
+        let folders = tree.entries.iter().filter(|entry| entry.mode == Mode::Folder);
+        Ok(folders.filter_map(|entry| String::from_utf8(entry.name.clone()).ok()).collect())
+    }
+
     /// Names and ids of the folders directly inside `folder`; those whose names are not UTF-8 are left out. An absent
     /// folder holds none.
     ///

@@ -187,3 +187,55 @@ fn a_policy_that_names_another_branch_is_no_first_time_for_whoever_saw_the_old_o
     shell(fleet.folder(), &command(&help, "git "));
     assert_eq!(fleet.head("rollouts").unwrap().to_string(), head);
 }
+
+#[test]
+fn a_record_in_another_folder_is_named_and_not_made_anew() {
+    let fleet = Fleet::pending();
+    fleet.replace("stepgate.yaml", "  branch: deploy\n", "  branch: deploy\n  path: rendered\n");
+    let (message, help) = blocked(&fleet, &fleet.place(), "record-elsewhere");
+    assert!(message.contains("lies in / of branch deploy"), "{message}");
+    assert!(help.contains("deploy.path"), "{help}");
+    refuses_to_adopt(&fleet, &fleet.place(), "lies in / of branch deploy");
+}
+
+#[test]
+fn a_clone_whose_branch_is_behind_says_so_and_records_nothing() {
+    let fleet = Fleet::pending();
+    let clone = clone(&fleet, &[]);
+    let place = clone.to_str().unwrap();
+    // The branch before anything was recorded on it.
+    let first = git(&clone, &["rev-list", "--max-parents=0", "origin/deploy"]);
+    git(&clone, &["branch", "-q", "--no-track", "deploy", &first]);
+    for cluster in ["team-a", "team-b"] {
+        let refused = run(&fleet, place, &["adopt", cluster, "--yes"]);
+        assert_eq!(refused.code, 2, "{}", refused.text());
+        assert!(
+            refused.stderr.contains("behind origin/deploy") && refused.stderr.contains("--repo "),
+            "{}",
+            refused.stderr
+        );
+    }
+    let status = run(&fleet, place, &["status"]);
+    assert!(
+        status.stderr.contains("this is a clone, whose branch deploy is not at origin/deploy"),
+        "{}",
+        status.stderr
+    );
+    assert_eq!(git(&clone, &["rev-parse", "deploy"]), first);
+}
+
+#[test]
+fn whoever_took_a_record_away_on_purpose_may_say_so_by_that_commit_alone() {
+    let fleet = Fleet::pending();
+    let clone = clone(&fleet, &["-b", "deploy"]);
+    git(&clone, &["rm", "-q", "-r", "clusters/mgmt", "flux/mgmt"]);
+    git(&clone, &["commit", "-q", "-m", "Take the cluster down"]);
+    git(&clone, &["push", "-q", "origin", "deploy"]);
+    let removal = fleet.head("deploy").unwrap().to_string();
+    let adopt = |commit: &str| run(&fleet, &fleet.place(), &["adopt", "mgmt", "--yes", "--abandon", commit]);
+    assert_eq!(adopt(&"1".repeat(40)).code, 2);
+    assert_eq!(fleet.head("deploy").unwrap().to_string(), removal);
+    let adopted = adopt(&removal);
+    assert_eq!(adopted.code, 0, "{}", adopted.text());
+    assert_ne!(fleet.head("deploy").unwrap().to_string(), removal);
+}

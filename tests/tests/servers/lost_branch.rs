@@ -65,12 +65,24 @@ fn flux_says_where_a_lost_branch_was_and_adopt_refuses_until_it_is_back() {
         }
         git(&["show-ref", "--verify", &format!("refs/heads/{DEPLOY}")]).expect_err("something was recorded");
 
+        // A Kustomization of another name tells the same, once those of the policy are somewhere else.
+        scene.repository.push(
+            "Move Flux",
+            &[("stepgate.yaml", &POLICY.replace("interval: 1h", "interval: 1h, namespace: elsewhere"))],
+        )?;
+        let moved = scene.why(CLUSTER).await?;
+        ensure!(moved["reasons"].to_string().contains(&head), "{moved}");
+
         let push = help.split('`').find(|part| part.starts_with("git ")).context("no command")?;
         let pushed = Command::new("sh").args(["-c", push]).output()?;
         ensure!(pushed.status.success(), "{push}: {}", String::from_utf8_lossy(&pushed.stderr));
         assert_eq!(scene.repository.head()?, head);
-        let status = scene.stepgate(&["status", "--exit-code"]).output()?;
-        ensure!(status.status.success(), "{}", String::from_utf8_lossy(&status.stdout));
+        let status = scene.stepgate(&["status", "-o", "json"]).output()?;
+        ensure!(
+            !String::from_utf8_lossy(&status.stdout).contains("blocked"),
+            "{}",
+            String::from_utf8_lossy(&status.stdout)
+        );
         Ok(())
     });
 }

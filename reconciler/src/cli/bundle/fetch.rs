@@ -138,11 +138,11 @@ pub fn run(arguments: &FetchArguments) -> Result<Exit, CommandError> {
 
 /// What the clusters need that lie where the policy does, or else the lock.
 fn needed(arguments: &FetchArguments, lock: &Path) -> Result<Needed, CommandError> {
-    let beside = if arguments.policy.is_file() { &arguments.policy } else { lock };
-    let folder = beside.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !folder.is_dir() {
+    // Without either of them nothing says that this is a fleet's folder.
+    let Some(beside) = [arguments.policy.as_path(), lock].into_iter().find(|file| file.is_file()) else {
         return Ok(Needed::default());
-    }
+    };
+    let folder = beside.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mirrors: Vec<PathBuf> =
         arguments.mirrors.iter().map(|mirror| &mirror.path).chain([&arguments.to]).cloned().collect();
     Needed::of(folder, &mirrors)

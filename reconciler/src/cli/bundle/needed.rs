@@ -18,7 +18,7 @@ const PROVIDERS: [Provider; 6] = [
     Provider::CloudStack,
 ];
 /// Files that are looked at, at most.
-const MAXIMUM_FILES: usize = 20_000;
+const MAXIMUM_FILES: usize = 200_000;
 /// Bytes that are read, at most.
 const MAXIMUM_BYTES: u64 = 256 << 20;
 /// Folders inside of folders, at most.

@@ -58,7 +58,7 @@ use self::workload::Own;
 pub use super::objects::PauseLease;
 use super::{
     ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster, ClusterError, ClusterReference, FluxReference,
-    Freshness, ManagementReference, ObserveRequest,
+    Freshness, ManagementReference, NotedCommit, ObserveRequest,
 };
 
 /// The annotation by which Flux is asked to reconcile at once.
@@ -218,8 +218,12 @@ impl Cluster for KubernetesCluster {
         })
     }
 
-    fn noted_commit<'a>(&'a self, cluster: &'a str) -> BoxFuture<'a, Option<(CommitId, String)>> {
-        Box::pin(rollout_resource::noted_commit(&self.management, SYSTEM_NAMESPACE, cluster))
+    fn noted_commits<'a>(&'a self, cluster: &'a str) -> BoxFuture<'a, Vec<NotedCommit>> {
+        Box::pin(async move {
+            let mut noted = observe::noted_by_flux(&self.management, cluster).await;
+            noted.extend(rollout_resource::noted_commit(&self.management, SYSTEM_NAMESPACE, cluster).await);
+            noted
+        })
     }
 
     fn told_of_flux(&self, request: &ObserveRequest) -> Option<FluxObservation> {

@@ -59,7 +59,39 @@ impl Planner {
                 lost.cloned().map_or(MissingRecord::NoBranch, |seen| MissingRecord::Lost { seen, asked: false }),
             ));
         };
-        let removed = deploy::removed(&self.repository, &self.known.histories, layout, cluster, head)?;
-        Ok(Some(removed.map_or(MissingRecord::Never, |(by, author)| MissingRecord::Removed { by, author })))
+        if let Some((by, author)) = deploy::removed(&self.repository, &self.known.histories, layout, cluster, head)? {
+            return Ok(Some(MissingRecord::Removed { by, author }));
+        }
+        if let Some(folder) = self.elsewhere(layout, head, cluster)? {
+            return Ok(Some(MissingRecord::Elsewhere { folder }));
+        }
+        let mut tracked = self.repository.tracked(&layout.branch).into_iter();
+        let ahead = tracked
+            .find(|seen| seen.commit != *head && self.holds_ledger(layout, &seen.commit, Some(cluster)) == Some(true));
+        Ok(Some(ahead.map_or(MissingRecord::Never, MissingRecord::Behind)))
+    }
+
+    /// The folder of a deploy commit that holds a cluster's ledger, where that is not the one of the policy; `/` for the top.
+    fn elsewhere(
+        &self,
+        layout: &DeployLayout,
+        commit: &CommitId,
+        cluster: &ClusterName,
+    ) -> Result<Option<String>, GitError> {
+        let snapshot = self.repository.snapshot_of(commit)?;
+        let ledger = directory::ledger_path(cluster)?;
+        if layout.prefix.is_some() && snapshot.tree_id(&ledger)?.is_some() {
+            return Ok(Some("/".to_owned()));
+        }
+        for folder in snapshot.top_folders()? {
+            // Names that no path can have are none of ours.
+            let Ok(path) = directory::path(&format!("{folder}/{ledger}")) else { continue };
+            if layout.prefix.as_ref().map(|prefix| prefix.as_str()) != Some(folder.as_str())
+                && snapshot.tree_id(&path)?.is_some()
+            {
+                return Ok(Some(folder));
+            }
+        }
+        Ok(None)
     }
 }

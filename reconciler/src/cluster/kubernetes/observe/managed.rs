@@ -14,8 +14,8 @@ use super::super::kind::{
 use super::super::request::{Selection, ServedVersions};
 use super::reads::{Reads, lives_in_management};
 use super::{Reading, several};
-use crate::cluster::FluxReference;
 use crate::cluster::objects::{self, Contract};
+use crate::cluster::{FluxReference, NotedCommit};
 
 /// The source of a Kustomization and its kind.
 pub(in super::super) fn source_of(kustomization: &DynamicObject) -> Option<(FluxReference, String)> {
@@ -23,6 +23,25 @@ pub(in super::super) fn source_of(kustomization: &DynamicObject) -> Option<(Flux
     let text = |name: &str| reference.get(name).and_then(Value::as_str).map(str::to_owned);
     let namespace = text("namespace").or_else(|| kustomization.metadata.namespace.clone())?;
     Some((FluxReference { namespace, name: text("name")? }, text("kind")?))
+}
+
+/// The commits that Flux has applied of the folder of a cluster, or tried to, by whatever Kustomization.
+pub(in super::super) async fn noted_by_flux(connection: &Connection, cluster: &str) -> Vec<NotedCommit> {
+    let Ok(served) = connection.served_versions().await else { return Vec::new() };
+    let listed =
+        connection.list(&KUSTOMIZATION, served.version_of(&KUSTOMIZATION), None, None).await.unwrap_or_default();
+    let folder = format!("clusters/{cluster}");
+    let noted = |object: &DynamicObject| {
+        let text = |path: &str| object.data.pointer(path).and_then(Value::as_str);
+        let path = format!("/{}/", text("/spec/path")?.trim_start_matches("./").trim_matches('/'));
+        let applied = objects::kustomization(object);
+        let is_own = path.contains(&format!("/{folder}/"));
+        let commit = applied.last_applied_revision.or(applied.last_attempted_revision).filter(|_| is_own)?;
+        let revision = text("/status/lastAppliedRevision").or_else(|| text("/status/lastAttemptedRevision"))?;
+        let branch = revision.rsplit_once('@').map(|(branch, _)| branch.to_owned());
+        Some(NotedCommit { commit, branch, by: format!("Kustomization {}/{}", applied.namespace, applied.name) })
+    };
+    listed.iter().filter_map(noted).collect()
 }
 
 /// Which versions are served: as of now where kinds are listed, since the list of a kind that is served no more is empty and would say that

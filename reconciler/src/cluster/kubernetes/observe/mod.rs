@@ -16,7 +16,7 @@ use rollout::{
     TakenField,
 };
 
-pub(super) use self::managed::source_of;
+pub(super) use self::managed::{noted_by_flux, source_of};
 use self::pods::ToldPods;
 use self::reads::Reads;
 use super::connection::Connection;

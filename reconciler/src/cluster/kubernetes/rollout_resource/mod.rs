@@ -14,11 +14,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use rollout::CommitId;
-
 use super::connection::Connection;
 use super::error::RequestError;
 use super::request::{FIELD_MANAGER, Selection};
+use crate::cluster::NotedCommit;
 pub use status::RolloutView;
 
 /// How long what was written is believed to be still there, in seconds.
@@ -260,17 +259,13 @@ impl Projection {
 }
 
 /// The commit that the `Rollout` of a cluster names, and that object.
-pub(super) async fn noted_commit(
-    connection: &Connection,
-    namespace: &str,
-    cluster: &str,
-) -> Option<(CommitId, String)> {
+pub(super) async fn noted_commit(connection: &Connection, namespace: &str, cluster: &str) -> Option<NotedCommit> {
     let fields = format!("metadata.name={cluster}");
     let selection = Selection { fields: Some(&fields), ..Selection::default() };
     let listed = connection.list_resource(&resource(), Some(namespace), selection, "list rollouts").await.ok()?;
     let rollout = listed.into_iter().find_map(|object| object.try_parse::<Rollout>().ok())?;
     let commit = rollout.status?.commit?.parse().ok()?;
-    Some((commit, format!("Rollout {namespace}/{cluster}")))
+    Some(NotedCommit { commit, branch: None, by: format!("Rollout {namespace}/{cluster}") })
 }
 
 fn resource() -> ApiResource {
