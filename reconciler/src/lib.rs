@@ -15,4 +15,6 @@ pub mod install;
 mod once;
 pub mod report;
 pub mod telemetry;
+#[cfg(test)]
+mod waiting;
 pub mod watch;

@@ -1,3 +1,4 @@
 //! Harnesses for scenarios over several packages.
 
 pub mod servers;
+pub mod waiting;

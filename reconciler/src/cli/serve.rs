@@ -302,10 +302,15 @@ async fn end_pauses(connection: Connection) {
                 None
             }
         };
-        // A pause that is made meanwhile lasts longer than this, or is ended a little late.
-        let latest = now.checked_add(LOOK_AT_PAUSES).unwrap_or(now);
-        SystemClock.sleep_until(next.map_or(latest, |next| next.min(latest))).await;
+        SystemClock.sleep_until(next_look(now, next)).await;
     }
+}
+
+/// When pauses are looked at again, where the next one of those that are known ends at `next`.
+fn next_look(now: Timestamp, next: Option<Timestamp>) -> Timestamp {
+    // A pause that is made meanwhile lasts longer than this, or is ended a little late.
+    let latest = now.checked_add(LOOK_AT_PAUSES).unwrap_or(now);
+    next.map_or(latest, |next| next.min(latest))
 }
 
 fn view(cluster: &ClusterPass) -> RolloutView {
@@ -329,4 +334,18 @@ fn next_wake(pass: &Pass, interval: u64) -> Timestamp {
     let soon = SystemClock.now().checked_add(SOONEST).unwrap_or_else(|_| SystemClock.now());
     let next = pass.clusters.iter().filter_map(|cluster| cluster.next).min();
     next.map_or_else(|| later(interval), |next| next.max(soon).min(later(interval)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_looked_at_when_the_next_one_ends_and_every_ten_seconds() {
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let after = |seconds| now + SignedDuration::from_secs(seconds);
+        for (next, expected) in [(None, 10), (Some(3), 3), (Some(3600), 10), (Some(-5), -5)] {
+            assert_eq!(next_look(now, next.map(after)), after(expected), "{next:?}");
+        }
+    }
 }

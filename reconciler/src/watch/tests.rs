@@ -1,4 +1,4 @@
-//! Real repositories, a real socket, and no sleeps: every wait ends with a notice or fails at a deadline.
+//! Real repositories, a real socket, and no sleeps: every wait ends with a notice, or fails with what it was for.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,11 +6,10 @@ use std::process::Command;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
 
 use super::*;
+use crate::waiting::end_of;
 
-const DEADLINE: Duration = Duration::from_secs(20);
 /// A poll that never comes within a test.
 const NEVER: Duration = Duration::from_secs(86_400);
 
@@ -60,7 +59,7 @@ fn settings(interval: Duration) -> WatchSettings {
 }
 
 async fn next(watch: &mut Watch) -> HeadChanged {
-    timeout(DEADLINE, watch.changed()).await.expect("no notice in time").expect("the watch ended")
+    end_of("the next notice", watch.changed()).await.expect("the watch ended")
 }
 
 /// Asserts that the next notice is this move.
@@ -157,9 +156,9 @@ async fn a_missing_folder_is_a_failure_and_no_deletion() {
     let mut failure = watch.failure();
     let away = fleet.folder.path().join("away");
     std::fs::rename(fleet.path(), &away).unwrap();
-    timeout(DEADLINE, failure.wait_for(Option::is_some)).await.unwrap().unwrap();
+    end_of("the failure", failure.wait_for(Option::is_some)).await.unwrap();
     std::fs::rename(&away, fleet.path()).unwrap();
-    timeout(DEADLINE, failure.wait_for(Option::is_none)).await.unwrap().unwrap();
+    end_of("the end of the failure", failure.wait_for(Option::is_none)).await.unwrap();
     let two = fleet.advance("main", "two");
     expect(&mut watch, "main", Some(&one), Some(&two), Noticed::FileEvent).await;
 }
@@ -204,7 +203,7 @@ async fn a_webhook_is_told_although_no_branch_has_moved() {
     let watch = fleet.watch(Duration::from_secs(3600));
     let told = watch.told();
     watch.nudge().look(Noticed::Webhook);
-    timeout(DEADLINE, told.notified()).await.unwrap();
+    end_of("it is told of the webhook", told.notified()).await;
 }
 
 #[test]
@@ -240,7 +239,7 @@ async fn post(address: std::net::SocketAddr, headers: &[(&str, &str)], body: &[u
     // A server that refuses a large body may close before it has read all of it.
     let _ = stream.write_all(body).await;
     let mut answer = Vec::new();
-    let _ = timeout(DEADLINE, stream.read_to_end(&mut answer)).await.unwrap();
+    let _ = end_of("the answer", stream.read_to_end(&mut answer)).await;
     String::from_utf8_lossy(&answer).split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default()
 }
 
@@ -270,7 +269,7 @@ async fn the_three_forges_are_understood() {
     let gitlab = [("X-Gitlab-Token", SECRET), ("X-Gitlab-Event-UUID", "3")];
     assert_eq!(post(address, &gitlab, body).await, 202);
     for _ in 0..3 {
-        assert_eq!(timeout(DEADLINE, wishes.recv()).await.unwrap(), Some(Noticed::Webhook));
+        assert_eq!(end_of("the wish", wishes.recv()).await, Some(Noticed::Webhook));
     }
     let ping = format!("sha256={}", sign(SECRET, b"ping"));
     let ping = [("X-Hub-Signature-256", ping.as_str()), ("X-GitHub-Delivery", "4"), ("X-GitHub-Event", "ping")];

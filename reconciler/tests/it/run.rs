@@ -7,6 +7,12 @@ use std::time::{Duration, Instant};
 
 use crate::support::Fleet;
 
+/// How long anything may take that is waited for. On an idle machine it takes a second.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// So long a controller with nothing to do is watched.
+const WATCHED: Duration = Duration::from_secs(3);
+
 /// A running controller, and what it logs.
 struct Running {
     process: Child,
@@ -32,7 +38,7 @@ impl Running {
 
     /// Waits for a line that holds all of these.
     fn says(&self, wanted: &[&str]) {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + PATIENCE;
         let mut said = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
             if wanted.iter().all(|wanted| line.contains(wanted)) {
@@ -87,9 +93,16 @@ fn a_controller_with_nothing_to_do_rests() {
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
-    let before = spent();
-    // What it would log while it rests is what is waited for: nothing.
-    let line = running.lines.recv_timeout(Duration::from_secs(3));
-    assert!(line.is_err(), "{line:?}");
-    assert!(spent() - before < 30, "it spent {} hundredths of a second in three seconds", spent() - before);
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let before = spent();
+        // What it would log while it rests is what is waited for: nothing.
+        let line = running.lines.recv_timeout(WATCHED);
+        let took = spent() - before;
+        if line.is_err() && took < 30 {
+            return;
+        }
+        // What it did before it came to rest may take its time.
+        assert!(Instant::now() < end, "it never rests: {took} hundredths of a second in {WATCHED:?}, {line:?}");
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -13,9 +12,6 @@ use super::certificate::{Authority, Identity};
 use super::port::free_port;
 use super::process::Process;
 use super::programs::Programs;
-
-/// How long a server may take to become ready. It takes 2 s on an idle machine.
-const READY: Duration = Duration::from_secs(90);
 
 /// What an API server is started with.
 #[derive(Debug, Clone, Copy, Default)]
@@ -87,14 +83,14 @@ impl ApiServer {
     /// When it does not become ready; with the end of its log.
     pub async fn wait_until_ready(&mut self) -> anyhow::Result<()> {
         let client = self.client().await?;
-        let ready = || async {
+        let ready = async || {
             let request = axum::http::Request::get("/readyz").body(Vec::new());
             match request {
                 Ok(request) => client.request_text(request).await.is_ok(),
                 Err(_) => false,
             }
         };
-        self.server.wait_until(READY, ready).await
+        self.server.wait_until(ready).await
     }
 
     /// The kubeconfig of the administrator.
@@ -195,6 +191,8 @@ impl ApiServer {
             .arg(format!("--root-ca-file={}", authority.display()))
             // Without it namespaces never finish deleting.
             .arg("--use-service-account-credentials")
+            // On a busy machine signs of life come late: no Node is lost by that.
+            .arg("--node-monitor-grace-period=24h")
             .args(["--leader-elect=false", "--controllers=*,-nodeipam,-cloud-node-lifecycle"]);
         Process::start(&self.folder, "kube-controller-manager", command)
     }

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,9 +12,6 @@ use super::certificate::Authority;
 use super::manifests::{apply, by_kind, define, kustomized};
 use super::process::{Process, answers};
 use super::programs::Programs;
-
-/// How long a manager may take to become ready.
-const READY: Duration = Duration::from_secs(90);
 
 /// One of the four managers. All bind every interface, hence the fixed ports: each test has namespaces of its own.
 struct Component {
@@ -116,7 +112,7 @@ impl ClusterApi {
             (&mut self.control_plane, CONTROL_PLANE),
             (&mut self.infrastructure, INFRASTRUCTURE),
         ] {
-            process.wait_until(READY, || answers(health(&component), "/readyz")).await?;
+            process.wait_until(async || answers(health(&component), "/readyz").await).await?;
         }
         Ok(())
     }

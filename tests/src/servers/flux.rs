@@ -1,7 +1,6 @@
 //! Flux: its source and kustomize controllers, and those that a test asks for.
 
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::json;
 
@@ -10,9 +9,6 @@ use super::manifests::{apply, define, kustomized};
 use super::port::free_port;
 use super::process::{Process, answers};
 use super::programs::Programs;
-
-/// How long a controller may take to become ready.
-const READY: Duration = Duration::from_secs(60);
 
 /// The namespace that Flux's own objects are in.
 pub const FLUX_NAMESPACE: &str = "flux-system";
@@ -52,8 +48,8 @@ impl Flux {
         })?;
         let (kustomize, kustomize_health) = start(programs, server, "kustomize-controller", |_| {})?;
         let mut started = Self { source, kustomize };
-        started.source.wait_until(READY, || answers(source_health, "/readyz")).await?;
-        started.kustomize.wait_until(READY, || answers(kustomize_health, "/readyz")).await?;
+        started.source.wait_until(async || answers(source_health, "/readyz").await).await?;
+        started.kustomize.wait_until(async || answers(kustomize_health, "/readyz").await).await?;
         Ok(started)
     }
 
@@ -68,7 +64,7 @@ impl Flux {
         let module = programs.module(Self::HELM, "github.com/fluxcd/helm-controller")?;
         define(&server.client().await?, &kustomized(&module, "config/crd")?).await?;
         let (mut helm, health) = start(programs, server, Self::HELM, |_| {})?;
-        helm.wait_until(READY, || answers(health, "/readyz")).await?;
+        helm.wait_until(async || answers(health, "/readyz").await).await?;
         Ok(helm)
     }
 
@@ -88,13 +84,13 @@ impl Flux {
         let (mut notification, health) = start(programs, server, Self::NOTIFICATION, |command| {
             command.arg(format!("--events-addr={events}")).arg(format!("--receiverAddr={receiver}"));
         })?;
-        notification.wait_until(READY, || answers(health, "/readyz")).await?;
+        notification.wait_until(async || answers(health, "/readyz").await).await?;
         self.kustomize.kill()?;
         let (kustomize, health) = start(programs, server, Self::NEEDED[1], |command| {
             command.arg(format!("--events-addr=http://{events}/"));
         })?;
         self.kustomize = kustomize;
-        self.kustomize.wait_until(READY, || answers(health, "/readyz")).await?;
+        self.kustomize.wait_until(async || answers(health, "/readyz").await).await?;
         Ok(notification)
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -13,6 +12,8 @@ use reqwest::{Client, Method};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+
+use crate::waiting::PATIENCE;
 
 /// What becomes of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,7 @@ impl ForgeProxy {
     pub async fn start(upstream: String) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
-        let client = Client::builder().no_proxy().timeout(Duration::from_secs(30)).build()?;
+        let client = Client::builder().no_proxy().timeout(PATIENCE).build()?;
         let fates: Arc<Fates> = Arc::new(|_, _: &Method, _: &str| Fate::Answered);
         let shared = Arc::new(Shared {
             client,

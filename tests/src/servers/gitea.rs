@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use reqwest::{Client, Method};
@@ -11,9 +10,7 @@ use serde_json::{Value, json};
 use super::port::free_port;
 use super::process::{Process, answers};
 use super::programs::Programs;
-
-/// How long it may take to become ready.
-const READY: Duration = Duration::from_secs(120);
+use crate::waiting::{PATIENCE, until};
 
 /// The administrator, and everybody's password.
 const ADMINISTRATOR: &str = "root-user";
@@ -66,7 +63,7 @@ impl Gitea {
             command
         };
         let mut server = Process::start(&folder, "gitea", gitea(&["web"]))?;
-        server.wait_until(READY, || answers(port, "/api/healthz")).await?;
+        server.wait_until(async || answers(port, "/api/healthz").await).await?;
         let user = ["admin", "user", "create", "--admin", "--must-change-password=false", "--username", ADMINISTRATOR];
         let email = format!("{ADMINISTRATOR}@example.com");
         let made = gitea(&[&user[..], &["--password", PASSWORD, "--email", &email]].concat()).output()?;
@@ -75,7 +72,7 @@ impl Gitea {
         }
         // Another part of the program may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder().no_proxy().timeout(Duration::from_secs(30)).build()?;
+        let client = Client::builder().no_proxy().timeout(PATIENCE).build()?;
         let gitea = Self { server, folder, client, port };
         gitea.administrate(Method::POST, "orgs", json!({"username": OWNER})).await?;
         let repository = json!({"name": REPOSITORY, "default_branch": "main", "auto_init": false});
@@ -181,15 +178,12 @@ impl Gitea {
     pub async fn merge(&self, user: &str, number: u64, style: &str) -> anyhow::Result<()> {
         let path = format!("pulls/{number}/merge");
         // It looks for conflicts in the background, and refuses to merge until it has.
-        for _ in 0..200 {
-            match self.act(user, Method::POST, &path, json!({"Do": style})).await {
-                Err(error) if error.to_string().contains("try again later") => {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-                done => return done.map(drop),
-            }
-        }
-        bail!("Gitea still looks for conflicts in pull request {number}")
+        let what = format!("Gitea has looked for conflicts in pull request {number}");
+        let merged = async || match self.act(user, Method::POST, &path, json!({"Do": style})).await {
+            Err(error) if error.to_string().contains("try again later") => Ok(None),
+            done => done.map(|_| Some(())),
+        };
+        until(&what, merged).await
     }
 
     async fn call(&self, user: &str, method: Method, path: &str, body: Value) -> anyhow::Result<Value> {

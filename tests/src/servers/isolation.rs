@@ -80,18 +80,16 @@ mod tests {
     use std::os::unix::process::CommandExt as _;
     use std::path::Path;
     use std::process::Child;
-    use std::time::{Duration, Instant};
 
     use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
     use super::super::{Folder, Process};
     use super::*;
+    use crate::waiting;
 
     /// Tells the test that is run to be ended what its processes are known by, and which file appears when it shall panic.
     const MARK: &str = "STEPGATE_TEST_MARK";
     const PANICS: &str = "STEPGATE_TEST_PANICS";
-
-    const PATIENCE: Duration = Duration::from_secs(60);
 
     /// As servers do: a child, and one that has left its session.
     const TREE: &str = "sleep \"$0\" & setsid sleep \"$0\" & exec sleep \"$0\"";
@@ -108,13 +106,9 @@ mod tests {
         pids.filter(is_marked).collect()
     }
 
-    #[track_caller]
     fn until(what: &str, holds: impl Fn() -> bool) {
-        let start = Instant::now();
-        while !holds() {
-            assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(waiting::until(what, async || Ok(holds().then_some(())))).unwrap();
     }
 
     fn pid(child: &Child) -> Pid {
@@ -154,9 +148,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", TREE, mark]);
         let _tree = Process::start(panics.parent().unwrap_or(panics), "tree", command)?;
-        while !panics.exists() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        waiting::until("it is told to panic", async || Ok(panics.exists().then_some(()))).await?;
         panic!("as it was told");
     }
 }

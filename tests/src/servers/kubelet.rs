@@ -16,7 +16,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-/// Time between two signs of life: without them a Node counts as lost after 40 s.
+/// Time between two signs of life.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Why a container does not run, in the words of a kubelet.

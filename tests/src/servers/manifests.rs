@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
@@ -14,8 +14,7 @@ use kustomize_rs::yaml::{Limits, parse};
 use kustomize_rs::{DiskFileSystem, Options, build};
 use serde_json::Value;
 
-/// How long an API server may take until it serves a kind that was just defined, or calls a webhook that was just started.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::waiting::{PATIENCE, end_of};
 
 /// Objects under way at once.
 const CONCURRENT: usize = 8;
@@ -55,7 +54,7 @@ pub fn kind(object: &Value) -> &str {
 /// for.
 ///
 /// # Errors
-/// When an object is refused, or a kind is not served after a minute.
+/// When an object is refused, or a kind is not served.
 pub async fn apply(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
     apply_as(client, "tests", objects).await
 }
@@ -151,7 +150,7 @@ pub async fn kind_of_cluster(client: &Client, (api_version, kind): (&str, &str))
 /// Applies the definitions and waits until the server serves their kinds.
 ///
 /// # Errors
-/// When one is refused, or not established after a minute.
+/// When one is refused, or not established.
 pub async fn define(client: &Client, definitions: &[Value]) -> anyhow::Result<()> {
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use kube::runtime::conditions::is_crd_established;
@@ -162,9 +161,7 @@ pub async fn define(client: &Client, definitions: &[Value]) -> anyhow::Result<()
     for definition in definitions {
         let name = definition.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let established = await_condition(api.clone(), name, is_crd_established());
-        if tokio::time::timeout(PATIENCE, established).await.is_err() {
-            bail!("definition {name} is not established");
-        }
+        end_of(&format!("definition {name} is established"), established).await??;
     }
     Ok(())
 }

@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+
+use crate::waiting::until;
 
 /// How programs written in Go collect garbage: less often, up to a bound. Most of them run for a minute, and collecting is a good part of what
 /// their start costs.
@@ -42,27 +44,19 @@ impl Process {
     /// Waits until `ready` holds.
     ///
     /// # Errors
-    /// When the program ends before, or it takes longer than `limit`; with the end of its log.
-    pub async fn wait_until<R: Future<Output = bool>>(
-        &mut self,
-        limit: Duration,
-        mut ready: impl FnMut() -> R,
-    ) -> anyhow::Result<()> {
-        let start = Instant::now();
-        loop {
+    /// When the program ends before, or does not become ready; with the end of its log.
+    pub async fn wait_until(&mut self, mut ready: impl AsyncFnMut() -> bool) -> anyhow::Result<()> {
+        let what = format!("{} is ready", self.name);
+        until(&what, async || {
             // Asked before its end is looked for: somebody else may answer in place of a program that has ended.
             let is_ready = ready().await;
-            if let Some(status) = self.child.try_wait()? {
-                bail!("{} ended ({status}):\n{}", self.name, self.last_lines());
+            match self.child.try_wait()? {
+                Some(status) => bail!("{} ended ({status})", self.name),
+                None => Ok(is_ready.then_some(())),
             }
-            if is_ready {
-                return Ok(());
-            }
-            if start.elapsed() > limit {
-                bail!("{} was not ready after {} s:\n{}", self.name, limit.as_secs(), self.last_lines());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        })
+        .await
+        .with_context(|| self.last_lines())
     }
 
     /// Kills it as a power cut does.

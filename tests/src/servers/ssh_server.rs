@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use tokio::net::TcpStream;
@@ -17,8 +16,6 @@ const PROGRAM: &str = "/usr/sbin/sshd";
 
 /// Where it wants a folder when root starts it.
 const PRIVILEGE_SEPARATION: &str = "/run/sshd";
-
-const READY: Duration = Duration::from_secs(30);
 
 /// A running server on loopback, for keys that it was told of; it ends when dropped.
 pub struct SshServer {
@@ -78,7 +75,7 @@ impl SshServer {
         // In the foreground, its log on standard error.
         command.args(["-D", "-e", "-f"]).arg(folder.join("sshd_config"));
         let mut server = Process::start(&folder, "sshd", command)?;
-        server.wait_until(READY, || async move { TcpStream::connect(("127.0.0.1", port)).await.is_ok() }).await?;
+        server.wait_until(async || TcpStream::connect(("127.0.0.1", port)).await.is_ok()).await?;
         Ok(Self { server, folder, port, user })
     }
 

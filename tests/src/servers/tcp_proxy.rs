@@ -144,7 +144,6 @@ async fn carry(
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
     const SHORT: Duration = Duration::from_millis(150);
 
     /// A proxy of a server that says what it hears.
@@ -170,7 +169,7 @@ mod tests {
 
     async fn heard(socket: &mut TcpStream, word: &[u8]) -> std::io::Result<()> {
         let mut heard = vec![0; word.len()];
-        tokio::time::timeout(PATIENCE, socket.read_exact(&mut heard)).await??;
+        tokio::time::timeout(crate::waiting::PATIENCE, socket.read_exact(&mut heard)).await??;
         assert_eq!(heard, word);
         Ok(())
     }

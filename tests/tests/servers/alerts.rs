@@ -1,7 +1,6 @@
 //! Flux's own alerts about what Stepgate commits: whoever reads one finds the stage by the commit that it names.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use axum::{Json, Router};
@@ -67,7 +66,7 @@ fn an_alert_of_flux_names_the_commit_of_the_stage_that_it_is_about() {
             let about = |event: &&Value| event.pointer("/involvedObject/name") == Some(&json!(APPLIED));
             Ok(arrived.iter().find(about).cloned())
         };
-        let event = scene.until("an alert of the Kustomization", Duration::from_secs(90), told).await?;
+        let event = scene.until("an alert of the Kustomization", told).await?;
 
         assert_eq!(event["severity"], "info", "{event}");
         let revision = event.pointer("/metadata/revision").and_then(Value::as_str).context("no revision")?;

@@ -1,7 +1,5 @@
 //! Reading a real API server.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
@@ -11,6 +9,7 @@ use serde_json::json;
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
 use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::{ApiServer, ApiServerOptions, FakeKubelet, Folder, isolated};
+use tests::waiting::end_of;
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager"];
 
@@ -32,7 +31,7 @@ fn a_deployment_is_read_as_it_is_and_an_outage_as_one() {
         let ready = kube::runtime::wait::await_condition(deployments, "web", |found: Option<&Deployment>| {
             found.and_then(|found| found.status.as_ref()).is_some_and(|status| status.available_replicas == Some(2))
         });
-        tokio::time::timeout(Duration::from_secs(60), ready).await??;
+        end_of("both Pods are available", ready).await??;
 
         let source = ConnectionSource::Kubeconfig { path: Some(server.kubeconfig()), context: None };
         let cluster = KubernetesCluster::management(Connection::open(&source).await?, folder.path().join("backups"));

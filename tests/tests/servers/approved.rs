@@ -1,10 +1,9 @@
 //! Stages that people approve, on a real forge or over SSH without any, carried out by real Flux on machines of real Cluster API.
 
-use std::time::{Duration, Instant};
-
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tests::servers::{Gitea, SshServer, isolated};
+use tests::waiting::{LONG_PATIENCE, until_within};
 
 use super::killing::kill_at_random;
 use super::machines::{self, CLUSTER, FILE};
@@ -16,9 +15,6 @@ const NEW: &str = "v1.35.0";
 
 /// How often Stepgate is killed meanwhile.
 const KILLS: usize = 20;
-
-/// How long people go on looking for something to approve.
-const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Ways of merging that keep the commits, by which stages are counted here.
 const STYLES: [&str; 3] = ["merge", "rebase", "rebase-merge"];
@@ -78,10 +74,8 @@ async fn rolls_out(scene: &Scene, who: &str, people: impl AsyncFnOnce() -> anyho
 
 /// A person merges whatever Stepgate asks for, until every stage is merged.
 async fn merge_all(scene: &Scene, gitea: &Gitea) -> anyhow::Result<()> {
-    let start = Instant::now();
     let mut merged = 0;
-    while merged < machines::PARTS.len() {
-        ensure!(start.elapsed() < PATIENCE, "{merged} merged; {}", scene.why(CLUSTER).await?);
+    let all_merged = async || {
         let pulls = gitea.read("pulls?state=open&limit=50").await?;
         for pull in pulls.as_array().into_iter().flatten() {
             let author = pull.pointer("/user/login").and_then(Value::as_str);
@@ -91,26 +85,24 @@ async fn merge_all(scene: &Scene, gitea: &Gitea) -> anyhow::Result<()> {
             let style = STYLES[merged % STYLES.len()];
             merged += usize::from(gitea.merge("alice", number, style).await.is_ok());
         }
-        // A person looks now and then.
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    Ok(())
+        Ok((merged >= machines::PARTS.len()).then_some(()))
+    };
+    let waited = until_within("every stage is merged", LONG_PATIENCE, all_merged).await;
+    waited.with_context(|| format!("{merged} merged"))
 }
 
 /// A person approves whatever is proposed by a command on a machine of hers, until every stage is approved.
 async fn approve_all(scene: &Scene, server: &SshServer) -> anyhow::Result<()> {
-    let start = Instant::now();
     let key = server.key("alice")?;
     let mut approved = 0;
-    while approved < machines::PARTS.len() {
-        ensure!(start.elapsed() < PATIENCE, "{approved} approved; {}", scene.why(CLUSTER).await?);
+    let all_approved = async || {
         let mut command = scene.stepgate(&["approve", CLUSTER, "--yes", "--as", "Alice <alice@example.com>"]);
         command.env("STEPGATE_GIT_SECRET", &key).env("XDG_CACHE_HOME", scene.file("cache-of-alice"));
         let output = tokio::task::spawn_blocking(move || command.output()).await??;
         // Where nothing is proposed, or the branch is moved at this moment, it says so and is said again.
         approved += usize::from(output.status.success());
-        // A person looks now and then.
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    Ok(())
+        Ok((approved >= machines::PARTS.len()).then_some(()))
+    };
+    let waited = until_within("every stage is approved", LONG_PATIENCE, all_approved).await;
+    waited.with_context(|| format!("{approved} approved"))
 }

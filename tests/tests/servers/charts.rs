@@ -1,8 +1,6 @@
 //! Charts that Flux' helm-controller installs: a release that is there is not one that works.
 
-use std::time::{Duration, Instant};
-
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
 use rollout::{CommitId, Expectation, GateVerdict};
 use serde_json::{Value, json};
@@ -10,14 +8,12 @@ use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesClus
 use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::manifests::apply;
 use tests::servers::{FLUX_NAMESPACE, FakeKubelet, Flux, Trouble, isolated};
+use tests::waiting;
 
 use super::scene::Scene;
 use super::verdicts::Judge;
 
 const NAMESPACE: &str = "charts";
-
-/// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(180);
 
 const CHART: &str = "{apiVersion: v2, name: app, version: 0.1.0}\n";
 
@@ -70,26 +66,20 @@ async fn read(judge: &mut Judge, cluster: &KubernetesCluster) -> GateVerdict {
 
 /// Reads until the gate has passed, or says all of these words.
 async fn until(judge: &mut Judge, cluster: &KubernetesCluster, words: Option<&[&str]>) -> anyhow::Result<()> {
-    let start = Instant::now();
-    loop {
+    let mut said = String::new();
+    let judged = async || {
         let verdict = read(judge, cluster).await;
-        let said = match &verdict {
+        said = match &verdict {
             GateVerdict::Wait { reason, .. } => reason.to_string(),
             other => format!("{other:?}"),
         };
-        match words {
-            None if verdict.is_pass() => return Ok(()),
-            Some(words) if words.iter().all(|word| said.contains(word)) => {
-                println!("{said}");
-                return Ok(());
-            }
-            _ => {}
-        }
         ensure!(words.is_none() || !verdict.is_pass(), "passed instead of {words:?}");
-        ensure!(start.elapsed() < PATIENCE, "said instead of {words:?}: {said}");
-        // Between two readings; what is waited for is a verdict, not a time.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+        let is_said = words.map_or(verdict.is_pass(), |words| words.iter().all(|word| said.contains(word)));
+        Ok(is_said.then_some(()))
+    };
+    let waited = waiting::until(&format!("the gate says {words:?}"), judged).await;
+    println!("{said}");
+    waited.with_context(|| format!("said instead: {said}"))
 }
 
 #[test]

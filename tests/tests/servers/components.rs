@@ -9,7 +9,6 @@
 //! - Flux's own upgrade starts the same programs again ([`super::flux_upgrade`]), and its credentials are asked for by nobody.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
@@ -141,7 +140,7 @@ async fn applied(scene: &Scene) -> anyhow::Result<()> {
         let clusters = list(&scene.client, EKSA_CLUSTER, "default").await.unwrap_or_default();
         Ok((all && !clusters.is_empty()).then_some(()))
     };
-    let waited = scene.until("Flux has applied what was recorded", Duration::from_secs(900), ready).await;
+    let waited = scene.until("Flux has applied what was recorded", ready).await;
     match waited {
         Ok(()) => Ok(()),
         Err(error) => {

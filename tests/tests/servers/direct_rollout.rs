@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use kube::Client;
@@ -17,6 +16,7 @@ use tests::servers::{
     ApiServer, ApiServerOptions, FakeKubelet, FakeWebhooks, FleetRepository, Folder, Process, Programs, Trouble,
     isolated, pod,
 };
+use tests::waiting::{LONG_PATIENCE, until, until_within};
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager"];
 
@@ -105,28 +105,20 @@ impl Scene {
 
     /// Waits until the reasons are as they should be.
     async fn reasons_are(&self, is_said: impl Fn(&str) -> bool) -> anyhow::Result<()> {
-        let start = Instant::now();
-        loop {
-            let reasons = self.reasons().await?;
-            if is_said(&reasons) {
-                return Ok(());
-            }
-            ensure!(start.elapsed() < Duration::from_secs(120), "said instead: {reasons}");
-            tokio::time::sleep(Duration::from_millis(300)).await;
-        }
+        let mut reasons = String::new();
+        let said = async || {
+            reasons = self.reasons().await?;
+            Ok(is_said(&reasons).then_some(()))
+        };
+        let waited = until("the Rollout says so", said).await;
+        waited.with_context(|| format!("said instead: {reasons}"))
     }
 
     /// Waits until these stages are committed, and nothing else.
     async fn stages_are(&self, stages: &[&str]) -> anyhow::Result<()> {
-        let start = Instant::now();
-        while self.repository.stages()?.len() < stages.len() {
-            ensure!(
-                start.elapsed() < Duration::from_secs(180),
-                "{:?}: {}",
-                self.repository.stages()?,
-                self.reasons().await?
-            );
-            tokio::time::sleep(Duration::from_millis(100)).await;
+        let committed = async || Ok((self.repository.stages()?.len() >= stages.len()).then_some(()));
+        if let Err(error) = until_within(&format!("{stages:?} are committed"), LONG_PATIENCE, committed).await {
+            return Err(error.context(format!("{:?}: {}", self.repository.stages()?, self.reasons().await?)));
         }
         assert_eq!(self.repository.stages()?, stages);
         Ok(())
@@ -199,11 +191,7 @@ fn without_flux_a_pod_applies_what_it_commits_stage_by_stage_and_never_fights() 
         let bumped: Vec<(&str, &str)> = bumped.iter().map(|(path, text)| (*path, text.as_str())).collect();
         scene.repository.push("Take the next cert-manager and Cluster API", &bumped)?;
         let notes = kind_in(&scene.client, ("v1", "ConfigMap"), "cert-manager").await?;
-        let start = Instant::now();
-        while notes.get_opt("note").await?.is_none() {
-            ensure!(start.elapsed() < Duration::from_secs(120), "not applied: {}", scene.reasons().await?);
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        until("the note is applied", async || Ok(notes.get_opt("note").await?)).await?;
         settled::create(&scene.client, KUBERNETES).await?;
 
         scene.stages_are(&STAGES[..3]).await?;

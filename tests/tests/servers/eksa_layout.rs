@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
@@ -207,7 +206,7 @@ fn has_applied(kustomization: &DynamicObject, branch: &str, commit: &str) -> boo
 async fn applied(scene: &Scene, branch: &str, commit: &str) -> anyhow::Result<()> {
     let api = kind_in(&scene.client, KUSTOMIZATION, FLUX_NAMESPACE).await?;
     let done = async || Ok(has_applied(&api.get(FLUX).await?, branch, commit).then_some(()));
-    let waited = scene.until(&format!("{branch} is applied"), Duration::from_secs(120), done).await;
+    let waited = scene.until(&format!("{branch} is applied"), done).await;
     let status = api.get(FLUX).await?.data["status"].to_string();
     waited.context(status)
 }
@@ -219,7 +218,7 @@ async fn all_applied(scene: &Scene) -> anyhow::Result<()> {
         let found = list(&scene.client, KUSTOMIZATION, FLUX_NAMESPACE).await?;
         Ok((found.len() > 5 && found.iter().all(|known| has_applied(known, DEPLOY, &head))).then_some(()))
     };
-    scene.until("everything is applied", Duration::from_secs(120), ready).await
+    scene.until("everything is applied", ready).await
 }
 
 async fn specification(scene: &Scene) -> anyhow::Result<DynamicObject> {

@@ -3,8 +3,6 @@
 //! What is not real: of each controller one version is built here, so that the processes that begin are the same programs as those that ended.
 //! They are restarted when the Deployments that name the next version's images are applied, which only the fake kubelet runs.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -86,7 +84,7 @@ pub async fn restart(scene: &mut Scene) -> anyhow::Result<()> {
         let wanted = wanted.iter().find(is_it).with_context(|| format!("no Deployment {name} in {deployment}"))?;
         let api = kind_in(&scene.client, ("apps/v1", "Deployment"), FLUX_NAMESPACE).await?;
         let replaced = async || Ok((images(&api.get(name).await?.data) == images(wanted)).then_some(()));
-        scene.until(&format!("{name} is replaced"), Duration::from_secs(300), replaced).await?;
+        scene.until(&format!("{name} is replaced"), replaced).await?;
     }
     for process in [&mut scene.flux.source, &mut scene.flux.kustomize] {
         process.kill()?;

@@ -1,18 +1,16 @@
 //! Kills of Stepgate at random moments. `STEPGATE_SEED` gives the moments of an earlier run again.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::ensure;
 use tests::servers::{FleetRepository, Process};
+use tests::waiting::{LONG_PATIENCE, until_within};
 
 /// How often the controller is killed in a rollout.
 pub const KILLS: usize = 30;
 
 /// The longest time between two kills, in milliseconds. A gate takes less to pass, so that some fall between its readings, some into its commit.
 const LONGEST: u64 = 6000;
-
-/// How long one part of a rollout may take.
-const PATIENCE: Duration = Duration::from_secs(1200);
 
 /// Kills the controller at so many random moments, each time with another process to go on.
 pub async fn kill_at_random(controller: &mut Process, kills: usize) -> anyhow::Result<()> {
@@ -56,20 +54,14 @@ impl Kills {
 
     /// Kills the controller until there are so many commits, each time with another process to go on.
     pub async fn until(&mut self, controller: &mut Process, commits: usize) -> anyhow::Result<()> {
-        let start = Instant::now();
-        loop {
+        let committed = async || {
             let made = self.repository.stages()?.len();
-            if made >= commits {
-                return Ok(());
-            }
-            ensure!(start.elapsed() < PATIENCE, "{made} commits, {commits} expected; killed {:?}", self.made);
-            if self.is_due(made) {
+            if made < commits && self.is_due(made) {
                 self.kill(controller, made).await?;
-            } else {
-                // Between two looks at the repository: what is waited for is a commit.
-                tokio::time::sleep(Duration::from_millis(200)).await;
             }
-        }
+            Ok((made >= commits).then_some(()))
+        };
+        until_within(&format!("{commits} commits"), LONG_PATIENCE, committed).await
     }
 
     /// Kills the controller as often as is due by now, while nothing can be committed.

@@ -1,7 +1,5 @@
 //! A cluster of Cluster API with machines in memory, as a fleet describes it.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -153,7 +151,7 @@ pub async fn create(scene: &Scene, programs: &Programs, version: &str, policy: &
     scene.adopt()?;
     scene.connect_flux().await?;
     scene
-        .until("the cluster is up", Duration::from_secs(600), || async {
+        .until("the cluster is up", || async {
             let clusters = list(&scene.client, CLUSTER_KIND, NAMESPACE).await?;
             let ready = clusters.iter().any(|cluster| {
                 let count = |part: &str| cluster.data.pointer(&format!("/status/{part}/availableReplicas")).cloned();

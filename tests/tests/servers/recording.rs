@@ -64,8 +64,8 @@ pub struct Recorder {
 impl Recorder {
     pub async fn start(scene: &Scene, version: &str) -> anyhow::Result<Self> {
         let source = ConnectionSource::Kubeconfig { path: Some(scene.server.kubeconfig()), context: None };
-        // A reading that hangs would hide what happens meanwhile.
-        let connection = Connection::open(&source).await?.with_timeout(Duration::from_secs(1));
+        // A reading that hangs would hide what happens meanwhile; on a busy machine others take their time.
+        let connection = Connection::open(&source).await?.with_timeout(Duration::from_secs(5));
         let cluster = KubernetesCluster::workload(connection, NAMESPACE, CLUSTER, scene.file("unused"));
         let expectations = expectations(version);
         let repository = scene.repository.clone();

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use kube::Client;
@@ -15,6 +14,7 @@ use tests::servers::{
     ApiServer, ApiServerOptions, DEPLOY, FLUX_NAMESPACE, FleetRepository, Flux, Folder, GitServer, Gitea, Process,
     Programs, SshServer,
 };
+use tests::waiting::{LONG_PATIENCE, until, until_within};
 
 /// The policy of these fleets: quick stages, and an interval of Flux that no test can wait for.
 pub const POLICY: &str = "\
@@ -161,15 +161,13 @@ impl Scene {
 
     /// Waits until the reasons of `stepgate why` are as they should be.
     pub async fn reasons_are(&self, cluster: &str, is_said: impl Fn(&str) -> bool) -> anyhow::Result<()> {
-        let start = Instant::now();
-        loop {
-            let report = self.why(cluster).await?;
-            if report.get("reasons").is_some_and(|reasons| is_said(&reasons.to_string())) {
-                return Ok(());
-            }
-            ensure!(start.elapsed() < Duration::from_secs(180), "said instead: {report}");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        let mut report = Value::Null;
+        let said = async || {
+            report = self.why(cluster).await?;
+            Ok(report.get("reasons").is_some_and(|reasons| is_said(&reasons.to_string())).then_some(()))
+        };
+        let waited = self.until("why says so", said).await;
+        waited.with_context(|| format!("said instead: {report}"))
     }
 
     /// Waits until the newest commit of the only cluster is this stage's.
@@ -178,7 +176,7 @@ impl Scene {
             let stages = self.repository.stages()?;
             Ok((stages.len() > 1 && stages.last().is_some_and(|last| last == stage)).then_some(()))
         };
-        match self.until(&format!("commit of {stage}"), Duration::from_secs(900), is_last).await {
+        match until_within(&format!("commit of {stage}"), LONG_PATIENCE, is_last).await {
             Ok(()) => Ok(()),
             Err(error) => Err(error.context(self.why(cluster).await?.to_string())),
         }
@@ -187,7 +185,7 @@ impl Scene {
     /// Waits until there are as many commits as `stages`, and compares.
     pub async fn stages_are(&self, cluster: &str, stages: &[&str]) -> anyhow::Result<()> {
         let done = async || Ok((self.repository.stages()?.len() >= stages.len()).then_some(()));
-        if let Err(error) = self.until("the rollout is closed", Duration::from_secs(1200), done).await {
+        if let Err(error) = until_within("the rollout is closed", LONG_PATIENCE, done).await {
             return Err(error.context(self.why(cluster).await?.to_string()));
         }
         let seen = self.repository.stages()?;
@@ -205,22 +203,13 @@ impl Scene {
     }
 
     /// Waits until `holds` gives a value.
-    pub async fn until<T, F: Future<Output = anyhow::Result<Option<T>>>>(
+    pub async fn until<T>(
         &self,
         what: &str,
-        limit: Duration,
-        mut holds: impl FnMut() -> F,
+        holds: impl AsyncFnMut() -> anyhow::Result<Option<T>>,
     ) -> anyhow::Result<T> {
-        let start = Instant::now();
-        loop {
-            if let Some(value) = holds().await? {
-                return Ok(value);
-            }
-            if start.elapsed() > limit {
-                bail!("not within {} s: {what}", limit.as_secs());
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        let waited = until(what, holds).await;
+        waited.with_context(|| format!("logs and state are in {}", self.folder.path().display()))
     }
 
     /// A file of this test.

@@ -1,7 +1,5 @@
 //! A second writer, on an object or on the deploy branch: Stepgate names it and stops, and it does not fight.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -40,7 +38,7 @@ pub async fn assert_stops_and_goes_on(
         Ok((object.data.pointer("/status/lastAppliedRevision") == Some(&revision)).then_some(()))
     };
     // Flux would take back the field if it had still to apply this commit.
-    scene.until("Flux has applied the last commit", Duration::from_secs(120), is_done).await?;
+    scene.until("Flux has applied the last commit", is_done).await?;
 
     let (namespace, name) = WRITTEN;
     let deployments = kind_in(&scene.client, ("apps/v1", "Deployment"), namespace).await?;
@@ -65,7 +63,7 @@ pub async fn assert_stops_and_goes_on(
     let now = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": Timestamp::now().to_string()}}});
     kustomizations.patch(APPLIED, &PatchParams::default(), &Patch::Merge(now)).await?;
     let is_back = async || Ok((policy().await?.as_deref() == Some("IfNotPresent")).then_some(()));
-    scene.until("Flux has taken the field back", Duration::from_secs(60), is_back).await?;
+    scene.until("Flux has taken the field back", is_back).await?;
     let commit = scene.repository.head()?;
     let words = [commit.as_str(), "Stepgate did not make that commit", "Person <person@example.com>", note];
     stands_still(scene, |reasons| words.iter().all(|word| reasons.contains(word))).await?;
@@ -90,7 +88,7 @@ async fn stands_still(scene: &Scene, is_said: impl Fn(&str) -> bool) -> anyhow::
         let note = format!("{number} for {head}\n");
         scene.repository.push("Note something of no consequence", &[("notes.txt", &note)])?;
         let again = async || Ok((passes().await? > before).then_some(()));
-        scene.until("another pass", Duration::from_secs(120), again).await?;
+        scene.until("another pass", again).await?;
     }
     let reasons = scene.why(CLUSTER).await?["reasons"].to_string();
     ensure!(alone(&reasons), "it gave a reason, and now says {reasons}");

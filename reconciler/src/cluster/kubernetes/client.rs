@@ -97,7 +97,7 @@ mod tests {
         };
         let watched = async {
             let request = axum::http::Request::get("/api/v1/nodes?watch=true").body(Body::empty()).unwrap();
-            tokio::time::timeout(Duration::from_secs(10), client.send(request)).await.unwrap()
+            crate::waiting::end_of("the request is given up", client.send(request)).await
         };
         tokio::select! {
             () = silent => unreachable!(),

@@ -132,6 +132,7 @@ mod tests {
     use super::super::kind::KUSTOMIZATION;
     use super::super::server::{ApiServer, Script};
     use super::*;
+    use crate::waiting::end_of;
 
     #[tokio::test]
     async fn what_is_served_is_looked_up_again_beside_who_wants_to_know_it() {
@@ -156,7 +157,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), renewed).await.unwrap();
+        end_of("it is looked up again", renewed).await;
         assert_eq!(server.asked().len(), 2);
 
         // Old, it is waited for.

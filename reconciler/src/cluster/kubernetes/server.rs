@@ -159,7 +159,7 @@ impl ApiServer {
         let connection = Connection::new(config).unwrap();
         // Only for answers that never come there is an end to wait for: on a busy machine others take their time.
         let is_silent = self.script.lock().unwrap().0.values().any(|answer| matches!(answer, Answer::Silence));
-        if is_silent { connection.with_timeout(Duration::from_millis(400)) } else { connection }
+        if is_silent { connection.with_timeout(Duration::from_secs(3)) } else { connection }
     }
 
     pub(super) fn asked(&self) -> Vec<Asked> {

@@ -179,7 +179,7 @@ fn what_the_forge_signs_wakes_the_watch() {
         };
         scene.gitea.administrate(Method::POST, "repos/platform/fleet/hooks", hook("only-for-tests-2")).await?;
         scene.say("alice", number(&pull), "Nothing moves by this.").await?;
-        tokio::time::timeout(Duration::from_secs(60), told.notified()).await?;
+        tests::waiting::end_of("it is told", told.notified()).await?;
         serving.abort();
         Ok(())
     });

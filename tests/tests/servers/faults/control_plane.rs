@@ -1,7 +1,5 @@
 //! The control plane of the cluster in the middle of its rollout, as its own controllers tell of it.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, ensure};
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
@@ -31,7 +29,7 @@ pub async fn pause(scene: &Scene, paused: bool) -> anyhow::Result<()> {
 /// Waits until it is asked for the new version, and says that all is well with what it has seen before.
 pub async fn is_stale(scene: &Scene) -> anyhow::Result<()> {
     let found = async || Ok(is_stale_now(scene).await?.then_some(()));
-    scene.until("a stale status", Duration::from_secs(60), found).await
+    scene.until("a stale status", found).await
 }
 
 /// Whether it has not seen yet what it is asked for, and looks as finished as it was before.
@@ -53,7 +51,7 @@ pub async fn new_machine(scene: &Scene) -> anyhow::Result<String> {
     };
     let found =
         async || Ok(own_machines(scene).await?.iter().find(|machine| is_new(machine)).map(DynamicObject::name_any));
-    scene.until("a new control-plane machine", Duration::from_secs(300), found).await
+    scene.until("a new control-plane machine", found).await
 }
 
 /// It is in the middle of its rollout, and says so: old machines are left.

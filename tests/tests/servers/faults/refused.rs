@@ -1,8 +1,6 @@
 //! Flux is refused, by a webhook and by what cannot be changed, and `stepgate why` tells so in the same words.
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -12,13 +10,11 @@ use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 use tests::servers::manifests::{apply, kind_in, kind_of_cluster};
 use tests::servers::{Admission, FLUX_NAMESPACE, Programs, Webhook};
+use tests::waiting::end_of;
 
 use super::{APPLIED, KUSTOMIZATION, NEW, merge};
 use crate::machines::{self, CLUSTER, CLUSTER_KIND, NAMESPACE};
 use crate::scene::Scene;
-
-/// How soon `stepgate why` says what Flux says.
-const SOON: Duration = Duration::from_secs(5);
 
 /// A name that only this test knows.
 const NAME: &str = "auditors.example.com";
@@ -37,9 +33,7 @@ pub async fn webhook(scene: &Scene) -> anyhow::Result<Webhook> {
         "matchConditions": [{"name": "version", "expression": "object.spec.topology.version != oldObject.spec.topology.version"}],
     }]});
     apply(&scene.client, &[configuration]).await?;
-    scene
-        .until("the webhook is called", Duration::from_secs(30), async || Ok(is_refused(scene).await?.then_some(())))
-        .await?;
+    scene.until("the webhook is called", async || Ok(is_refused(scene).await?.then_some(()))).await?;
     Ok(webhook)
 }
 
@@ -48,7 +42,7 @@ pub async fn is_told_of_webhook(scene: &Scene, webhook: Webhook) -> anyhow::Resu
     is_told(scene, &[NAME, Webhook::DENIAL]).await?;
     kind_of_cluster(&scene.client, CONFIGURATION).await?.delete(NAME, &DeleteParams::default()).await?;
     let is_gone = async || Ok((!is_refused(scene).await?).then_some(()));
-    scene.until("the webhook is called no more", Duration::from_secs(30), is_gone).await?;
+    scene.until("the webhook is called no more", is_gone).await?;
     drop(webhook);
     Ok(())
 }
@@ -82,27 +76,16 @@ pub async fn reconcile(scene: &Scene) -> anyhow::Result<()> {
     merge(scene, KUSTOMIZATION, (FLUX_NAMESPACE, APPLIED), &now).await
 }
 
-/// Flux says these words of its work. From then on it is a short while until `stepgate why` says all that it says.
+/// Flux says these words of its work, and `stepgate why` says all that it says.
 async fn is_told(scene: &Scene, words: &[&str]) -> anyhow::Result<()> {
     let says = |object: Option<&DynamicObject>| {
         object.and_then(ready).is_some_and(|message| words.iter().all(|word| message.contains(word)))
     };
     let api = kind_in(&scene.client, KUSTOMIZATION, FLUX_NAMESPACE).await?;
-    let said = tokio::time::timeout(Duration::from_secs(60), await_condition(api, APPLIED, says)).await;
-    let said = said.with_context(|| format!("Flux does not say {words:?}"))??;
-    let start = Instant::now();
+    let said = end_of(&format!("Flux says {words:?}"), await_condition(api, APPLIED, says)).await??;
     // A reason is one line.
     let message = said.as_ref().and_then(ready).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
-    loop {
-        let report = scene.why(CLUSTER).await?;
-        let took = start.elapsed();
-        ensure!(took <= SOON, "after {took:?} {message:?} is not told: {report}");
-        let reasons = report.get("reasons").and_then(Value::as_array).into_iter().flatten();
-        if reasons.filter_map(Value::as_str).any(|reason| reason.contains(&message)) {
-            println!("told after {took:?}");
-            return Ok(());
-        }
-    }
+    scene.why_says(CLUSTER, &[serde_json::to_string(&message)?.trim_matches('"')]).await
 }
 
 /// What Flux says of its work.
@@ -115,5 +98,5 @@ fn ready(object: &DynamicObject) -> Option<&str> {
 async fn delete(scene: &Scene, api: &Api<DynamicObject>, name: &str) -> anyhow::Result<()> {
     api.delete(name, &DeleteParams::default()).await?;
     let gone = async || Ok(api.get_opt(name).await?.is_none().then_some(()));
-    scene.until("the template is gone", Duration::from_secs(30), gone).await
+    scene.until("the template is gone", gone).await
 }

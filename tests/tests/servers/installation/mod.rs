@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
 use serde_json::Value;
 use tests::servers::manifests::{apply, define, kind, objects};
 use tests::servers::{DemoCluster, Process, Programs, service_account};
+use tests::waiting::{LONG_PATIENCE, until_within};
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager"];
 const SYSTEM: &str = "stepgate-system";
@@ -147,18 +147,10 @@ impl Installation {
         &self,
         what: &str,
         controller: &Controller,
-        mut holds: impl AsyncFnMut() -> anyhow::Result<Option<T>>,
+        holds: impl AsyncFnMut() -> anyhow::Result<Option<T>>,
     ) -> anyhow::Result<T> {
-        let start = Instant::now();
-        loop {
-            if let Some(value) = holds().await? {
-                return Ok(value);
-            }
-            if start.elapsed() > Duration::from_secs(300) {
-                bail!("not within 300 s: {what}\n{}", controller.process.last_lines());
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        let waited = until_within(what, LONG_PATIENCE, holds).await;
+        waited.with_context(|| controller.process.last_lines())
     }
 
     /// Waits until this stage's commit is the newest on the deploy branch.

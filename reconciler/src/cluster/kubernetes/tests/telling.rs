@@ -1,7 +1,6 @@
 //! What watches tell without being asked.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rollout::{FluxObservation, WorkloadObservation};
 
@@ -9,6 +8,7 @@ use super::super::ManagementWatches;
 use super::acting::{apply_request, applying};
 use super::workload::{SECRET, kubeconfig};
 use super::*;
+use crate::waiting::end_of;
 
 const KUSTOMIZATIONS: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/kustomizations";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/capi-system/deployments/capi-controller-manager";
@@ -53,7 +53,7 @@ async fn told(
             drop(watches.changes().take());
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), told).await.unwrap()
+    end_of("Flux and workloads are told of", told).await
 }
 
 #[tokio::test]

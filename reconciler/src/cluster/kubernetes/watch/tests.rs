@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::super::kind::NODE;
 use super::super::server::{Answer, ApiServer, Asked, Script};
 use super::*;
+use crate::waiting::end_of;
 
 /// The request that begins with what is there, and the one that goes on where this version was.
 const BEGINS: &str = "GET /api/v1/nodes?sendInitialEvents=true";
@@ -57,8 +58,7 @@ fn follow(server: &ApiServer, names: &[&str]) -> (Watches, Arc<Changes>) {
 async fn told(changes: &Changes, expected: &[&str]) {
     let mut told = BTreeSet::new();
     while !expected.iter().all(|name| told.contains(*name)) {
-        let changed = tokio::time::timeout(Duration::from_secs(20), changes.changed()).await;
-        changed.unwrap_or_else(|_| panic!("{expected:?} expected, told of {told:?}"));
+        end_of(&format!("something is told of {expected:?}, besides {told:?}"), changes.changed()).await;
         told.extend(changes.take().into_keys());
     }
 }
@@ -82,7 +82,7 @@ async fn a_server_whose_events_cannot_be_read_is_asked_once() {
     let tasks = follow();
     assert_eq!(tasks.len(), 1);
     for task in tasks {
-        tokio::time::timeout(Duration::from_secs(10), task).await.unwrap().unwrap();
+        end_of("the watch is given up", task).await.unwrap();
     }
     assert!(follow().is_empty());
     assert_eq!(server.asked().len(), 1);
