@@ -28,7 +28,7 @@ fn each_stage_is_merged_by_another_person_and_then_applied_by_flux() {
         let forge = json!({"kind": "gitea", "url": gitea.url(), "repository": "platform/fleet"});
         let policy = format!("{POLICY}approval: stage\nforge: {forge}\n");
         let _cluster_api = machines::create(&scene, &programs, OLD, &policy).await?;
-        rolls_out(&scene, "by: alice (http", async || merge_all(&scene, &gitea).await).await?;
+        rolls_out(&scene, "by: alice (http", async || merge_all(&gitea).await).await?;
         // One pull request for each stage, whatever the kills.
         let pulls = gitea.read("pulls?state=all&limit=50").await?;
         ensure!(pulls.as_array().is_some_and(|pulls| pulls.len() == machines::PARTS.len()), "{pulls}");
@@ -73,7 +73,7 @@ async fn rolls_out(scene: &Scene, who: &str, people: impl AsyncFnOnce() -> anyho
 }
 
 /// A person merges whatever Stepgate asks for, until every stage is merged.
-async fn merge_all(scene: &Scene, gitea: &Gitea) -> anyhow::Result<()> {
+async fn merge_all(gitea: &Gitea) -> anyhow::Result<()> {
     let mut merged = 0;
     let all_merged = async || {
         let pulls = gitea.read("pulls?state=open&limit=50").await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use regex::Regex;
 use rollout::{
-    Binding, CommitId, Expectation, Gate, GateHistory, GateVerdict, Landing, Observation, RolloutId, StageId,
+    Binding, CommitId, Expectation, Gate, GateHistory, GateVerdict, Landing, Observation, Reason, RolloutId, StageId,
     StagePolicy,
 };
 
@@ -19,8 +19,8 @@ pub struct Judge {
     pub expectations: Vec<Expectation>,
     binding: Binding,
     history: GateHistory,
-    /// Kinds of verdicts since the last step, each once where it lasts.
-    pub kinds: Vec<&'static str>,
+    /// What the gate was about since the last step, each word once where it lasts: [`word`].
+    pub course: Vec<String>,
 }
 
 impl Judge {
@@ -38,7 +38,7 @@ impl Judge {
                 landing: Landing::Pushed,
             },
             history: GateHistory::default(),
-            kinds: Vec::new(),
+            course: Vec::new(),
         }
     }
 
@@ -73,20 +73,34 @@ impl Judge {
     /// What the gate says of one more reading, in words.
     pub fn read(&mut self, observation: &Observation, now: Timestamp) -> String {
         let verdict = self.evaluate(observation, now);
-        let kind = match verdict {
-            GateVerdict::Pass { .. } => "pass",
-            GateVerdict::Wait { .. } => "wait",
-            GateVerdict::Fail { .. } => "fail",
-        };
-        if self.kinds.last() != Some(&kind) {
-            self.kinds.push(kind);
+        if let Some(word) = word(&verdict).filter(|word| self.course.last() != Some(word)) {
+            self.course.push(word);
         }
         said(&verdict)
     }
 }
 
-/// A verdict in words that are the same on every cluster.
-fn said(verdict: &GateVerdict) -> String {
+/// What a verdict is about first, without values, which differ from one moment to the next: the object and the field. None where the gate
+/// wants to be asked once more, since that depends on when it is asked.
+fn word(verdict: &GateVerdict) -> Option<String> {
+    let about = |reason: &Reason| match &reason.field {
+        Some(field) => format!("{} {field}", reason.object),
+        None => format!("{} {}", reason.object, reason.message.split([':', ';']).next().unwrap_or_default()),
+    };
+    let text = match verdict {
+        GateVerdict::Pass { .. } => "pass".to_owned(),
+        GateVerdict::Wait { reason, .. } if reason.object.is_empty() && reason.message.starts_with("healthy") => {
+            return None;
+        }
+        GateVerdict::Wait { reason, .. } => format!("wait: {}", about(reason)),
+        GateVerdict::Fail { reasons } => format!("fail: {}", reasons.first().map(about).unwrap_or_default()),
+    };
+    static NUMBERS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b[0-9]+\b").unwrap());
+    Some(NUMBERS.replace_all(&general(&text), "N").into_owned())
+}
+
+/// A text without what differs from one cluster to the next.
+fn general(text: &str) -> String {
     static OTHERS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         [
             (r"\b[0-9a-f]{40}\b", "COMMIT"),
@@ -98,13 +112,17 @@ fn said(verdict: &GateVerdict) -> String {
         .map(|(pattern, words)| (Regex::new(pattern).unwrap(), words))
         .into()
     });
-    let text = match verdict {
-        GateVerdict::Pass { .. } => return "pass".to_owned(),
+    OTHERS.iter().fold(text.to_owned(), |text, (pattern, words)| pattern.replace_all(&text, *words).into_owned())
+}
+
+/// A verdict in words that are the same on every cluster.
+fn said(verdict: &GateVerdict) -> String {
+    general(&match verdict {
+        GateVerdict::Pass { .. } => "pass".to_owned(),
         GateVerdict::Wait { reason, .. } => format!("wait: {reason}"),
         GateVerdict::Fail { reasons } => {
             let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
             format!("fail: {}", reasons.join("; "))
         }
-    };
-    OTHERS.iter().fold(text, |text, (pattern, words)| pattern.replace_all(&text, *words).into_owned())
+    })
 }

@@ -1,9 +1,9 @@
 //! Scenarios played on an API server with its controllers, and on Flux. Pods alone are fake, and what answers for webhooks in them.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail};
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use kube::Client;
@@ -18,10 +18,12 @@ use tests::servers::{
     ApiServer, ApiServerOptions, FLUX_NAMESPACE, FakeKubelet, FakeWebhooks, FleetRepository, Flux, Folder, GitServer,
     Programs, Trouble,
 };
+use tests::waiting::{LONG_PATIENCE, until, until_within};
 
+use super::course::Expected;
 use super::machines::{self, MachineProvider};
 use super::scenario::{History, Scenario};
-use super::simulated::{self, Settled};
+use super::simulated;
 use super::{NODES, Step};
 use crate::verdicts::Judge;
 
@@ -29,9 +31,6 @@ const SOURCE: (&str, &str) = ("source.toolkit.fluxcd.io/v1", "GitRepository");
 const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization");
 const REFUSAL: (&str, &str) = ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy");
 const REFUSAL_BINDING: (&str, &str) = ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding");
-
-/// How long the real servers may take to come to where the simulator has come, machines included.
-const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Clusters that are read at once.
 const CONCURRENT: usize = 8;
@@ -54,7 +53,7 @@ pub struct Stand {
 struct Played<'a> {
     scenario: &'a Scenario,
     cluster: KubernetesCluster,
-    expected: Vec<Settled>,
+    expected: Vec<Expected>,
     judge: Judge,
     said: String,
     /// The commit that Flux has come to.
@@ -66,7 +65,7 @@ struct Played<'a> {
 impl Played<'_> {
     /// Whether the gate says what the simulated one says in the end of a step, and nothing is to come.
     fn is_settled(&self, number: usize) -> bool {
-        self.said == self.expected[number].said && (self.followed.is_none() || self.attempted == self.followed)
+        self.expected[number].ends.contains(&self.said) && (self.followed.is_none() || self.attempted == self.followed)
     }
 }
 
@@ -111,7 +110,7 @@ impl Stand {
             .map(|scenario| Played {
                 scenario,
                 cluster: self.cluster(scenario),
-                expected: simulated::play(scenario, 1),
+                expected: simulated::expected(scenario),
                 judge: Judge::new(nothing(), Vec::new(), now),
                 said: String::new(),
                 attempted: None,
@@ -121,7 +120,7 @@ impl Stand {
         for (number, step) in Step::ALL.into_iter().enumerate() {
             self.act(step, &mut played).await.with_context(|| format!("{step:?}"))?;
             let start = Instant::now();
-            played.iter_mut().for_each(|played| played.judge.kinds.clear());
+            played.iter_mut().for_each(|played| played.judge.course.clear());
             self.settle(step, number, &mut played).await?;
             // Those that were the first to settle are seen once more.
             self.settle(step, number, &mut played).await?;
@@ -169,35 +168,33 @@ impl Stand {
 
     /// Reads until every gate has said what the simulator's said in the end, and what it said before as well.
     async fn settle(&self, step: Step, number: usize, played: &mut [Played<'_>]) -> anyhow::Result<()> {
-        let start = Instant::now();
         let mut open: Vec<&mut Played<'_>> = played.iter_mut().collect();
-        while !open.is_empty() {
+        let all_settled = async || {
             let readings: Vec<_> = open.iter_mut().map(|played| self.read(played)).collect();
             stream::iter(readings).buffer_unordered(CONCURRENT).collect::<Vec<()>>().await;
             for played in &open {
-                let (seen, expected) = (&played.judge.kinds, &played.expected[number].kinds);
-                ensure!(
-                    is_part(seen, expected),
-                    "{} after {step:?}: the real gate says {seen:?} ({}), the simulated one {expected:?}",
-                    played.scenario.name,
-                    played.said
-                );
+                let (seen, expected) = (&played.judge.course, &played.expected[number]);
+                if let Some(contradiction) = expected.contradiction(seen) {
+                    let (name, said) = (&played.scenario.name, &played.said);
+                    bail!(
+                        "{name} after {step:?}: {contradiction}\n  real:      {seen:?}, now {said}\n  simulated: {:?}",
+                        expected.courses
+                    );
+                }
             }
             open.retain(|played| !played.is_settled(number));
-            if !open.is_empty() && start.elapsed() > PATIENCE {
-                let left = open.iter().map(|played| {
-                    format!(
-                        "{}, Flux at {:?}\n  real:      {}\n  simulated: {}",
-                        played.scenario.name, played.attempted, played.said, played.expected[number].said
-                    )
-                });
-                let left: Vec<String> = left.collect();
-                anyhow::bail!("after {step:?} these differ:\n{}", left.join("\n"));
-            }
-            // Between two readings; what is waited for is a verdict, not a time.
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-        Ok(())
+            Ok(open.is_empty().then_some(()))
+        };
+        let waited = until_within(&format!("all gates are settled after {step:?}"), LONG_PATIENCE, all_settled).await;
+        waited.with_context(|| {
+            let left = open.iter().map(|played| {
+                format!(
+                    "{}, Flux at {:?}\n  real:      {}\n  simulated: {:?}",
+                    played.scenario.name, played.attempted, played.said, played.expected[number].ends
+                )
+            });
+            format!("these differ:\n{}", left.collect::<Vec<_>>().join("\n"))
+        })
     }
 
     async fn read(&self, played: &mut Played<'_>) {
@@ -289,13 +286,9 @@ impl Stand {
         let refused = serde_json::from_value(refused)?;
         let configs = kind_in(&self.client, ("v1", "ConfigMap"), "default").await?;
         let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        let start = Instant::now();
-        while configs.create(&dry_run, &refused).await.is_err() != begins {
-            ensure!(start.elapsed() < PATIENCE, "the API server does not take notice of the policy");
-            // The API server tells nobody when it has taken notice.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        Ok(())
+        // The API server tells nobody when it has taken notice.
+        let noticed = async || Ok((configs.create(&dry_run, &refused).await.is_err() == begins).then_some(()));
+        until("the API server has taken notice of the policy", noticed).await
     }
 
     /// Flux applies the folder of each scenario.
@@ -324,12 +317,6 @@ impl Stand {
 
 fn nothing() -> CommitId {
     "0".repeat(40).parse().unwrap()
-}
-
-/// Whether these verdicts are among the expected ones in their order: a short one may be missed between two readings.
-fn is_part(seen: &[&str], expected: &[&str]) -> bool {
-    let mut expected = expected.iter();
-    seen.iter().all(|kind| expected.any(|known| known == kind))
 }
 
 /// The objects of a version as files of the deploy branch.

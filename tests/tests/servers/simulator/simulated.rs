@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use rollout::{CommitId, Observation};
 use simulator::{ClusterShape, DeployedCommit, Etcd, Injection, SimulatedCluster, Trigger};
 
+use super::course::Expected;
 use super::scenario::Scenario;
 use super::{NODES, Step, machines};
 use crate::verdicts::Judge;
@@ -19,15 +20,29 @@ const PERIOD: SignedDuration = SignedDuration::from_secs(5);
 /// The shortest time between two readings.
 const MOMENT: SignedDuration = SignedDuration::from_millis(1);
 
-/// What the gate says after each step: the kinds of verdicts on the way, and the words in the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settled {
-    pub kinds: Vec<&'static str>,
-    pub said: String,
+/// Runs of each scenario: what takes how long differs from one to the next.
+const SEEDS: u64 = 12;
+
+/// What the gate says in each step, in all runs.
+pub fn expected(scenario: &Scenario) -> Vec<Expected> {
+    let mut all = vec![Expected::default(); Step::ALL.len()];
+    for seed in 1..=SEEDS {
+        for (expected, settled) in all.iter_mut().zip(play(scenario, seed)) {
+            expected.ends.insert(settled.said);
+            expected.courses.push(settled.course);
+        }
+    }
+    all
+}
+
+/// What the gate says in a step: what it is about on the way, and the words in the end.
+struct Settled {
+    course: Vec<String>,
+    said: String,
 }
 
 /// Plays a scenario from its first step to its last.
-pub fn play(scenario: &Scenario, seed: u64) -> Vec<Settled> {
+fn play(scenario: &Scenario, seed: u64) -> Vec<Settled> {
     let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     let shape = machines::shape(scenario).unwrap_or_else(|| ClusterShape {
         name: "prod".parse().unwrap(),
@@ -71,7 +86,7 @@ pub fn play(scenario: &Scenario, seed: u64) -> Vec<Settled> {
         // Where nothing is mended, somebody commits another version instead, long before a Deployment's deadline.
         let passes_by = step == Step::Mend && !step.mends(scenario);
         let end = now + if passes_by { SignedDuration::from_secs(1) } else { WATCHED };
-        judge.kinds.clear();
+        judge.course.clear();
         let mut said = String::new();
         while now < end {
             let next = cluster.next_event().unwrap_or(end).min(now + PERIOD);
@@ -81,7 +96,7 @@ pub fn play(scenario: &Scenario, seed: u64) -> Vec<Settled> {
                 said = judge.read(&without_kubelets(cluster.observe_afresh(now)), now);
             }
         }
-        settled.push(Settled { kinds: judge.kinds.clone(), said });
+        settled.push(Settled { course: judge.course.clone(), said });
     }
     settled
 }
