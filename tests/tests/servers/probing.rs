@@ -1,7 +1,5 @@
 //! Probes on a real API server: webhooks by dry runs, and definitions with their stored versions.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +12,7 @@ use serde_json::{Value, json};
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
 use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::{Admission, ApiServer, ApiServerOptions, Folder, Webhook, isolated};
+use tests::waiting::until;
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
 
@@ -66,16 +65,11 @@ async fn start(server: &ApiServer) -> anyhow::Result<KubernetesCluster> {
 async fn established(cluster: &KubernetesCluster, name: &str) -> anyhow::Result<Observation> {
     let expected =
         Expectation::CustomResourceDefinition { name: name.to_owned(), served: Vec::new(), storage: String::new() };
-    let reading = async {
-        loop {
-            let seen = observe(cluster, expected.clone()).await;
-            if seen.custom_resource_definitions.iter().any(|definition| definition.established) {
-                return seen;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+    let reading = async || {
+        let seen = observe(cluster, expected.clone()).await;
+        Ok(seen.custom_resource_definitions.iter().any(|definition| definition.established).then_some(seen))
     };
-    tokio::time::timeout(Duration::from_secs(60), reading).await.context("the definition is not established")
+    until(&format!("definition {name} is established"), reading).await
 }
 
 #[test]
@@ -115,16 +109,16 @@ fn a_webhook_is_called_by_a_dry_run_and_its_silence_is_no_answer() {
             seen.webhooks.into_iter().next().map(|probe| probe.outcome).with_context(|| format!("{:?}", seen.unread))
         };
         // A configuration takes a moment to be in force; until then nothing calls the webhook.
-        let in_force = async {
-            while webhook.asked().is_empty() {
-                probe("cert-manager-webhook").await?;
-            }
-            anyhow::Ok(())
+        let in_force = async || {
+            probe("cert-manager-webhook").await?;
+            Ok((!webhook.asked().is_empty()).then_some(()))
         };
-        tokio::time::timeout(Duration::from_secs(60), in_force).await??;
+        until("the configuration is in force", in_force).await?;
         for name in ["cert-manager-webhook", "capi-validating-webhook-configuration"] {
             webhook.say(Admission::Allow);
-            assert_eq!(probe(name).await?, WebhookOutcome::Answered, "{name}");
+            // Until it is certain that a configuration is in force, nothing is concluded from it.
+            let answered = async || Ok((probe(name).await? == WebhookOutcome::Answered).then_some(()));
+            until(&format!("{name} answers"), answered).await?;
             webhook.say(Admission::Deny);
             assert_eq!(probe(name).await?, WebhookOutcome::Answered, "{name}");
             webhook.say(Admission::Silence);
@@ -144,6 +138,101 @@ fn a_webhook_is_called_by_a_dry_run_and_its_silence_is_no_answer() {
         for (api_version, kind) in [("cert-manager.io/v1", "Certificate"), ("cluster.x-k8s.io/v1beta2", "Cluster")] {
             assert_eq!(api(&client, api_version, kind, None).list(&ListParams::default()).await?.items.len(), 0);
         }
+        folder.done();
+        Ok(())
+    });
+}
+
+/// A webhook of the kind `Widget`, and whether a dry run can prove that it was called.
+struct Variant {
+    name: &'static str,
+    more: Value,
+    says: Admission,
+    is_provable: bool,
+}
+
+fn variants() -> Vec<Variant> {
+    let variant = |name, more, is_provable| Variant { name, more, says: Admission::Allow, is_provable };
+    let team = |team: &str| json!({"namespaceSelector": {"matchLabels": {"team": team}}});
+    let never = json!([{"key": "a", "operator": "Exists"}, {"key": "a", "operator": "DoesNotExist"}]);
+    let cluster_wide = json!([{"apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["widgets"], "operations": ["*"], "scope": "Cluster"}]);
+    vec![
+        variant("plain", json!({}), true),
+        variant("ignore", json!({"failurePolicy": "Ignore"}), false),
+        Variant { says: Admission::Silence, ..variant("silent", json!({"failurePolicy": "Ignore"}), false) },
+        variant("conditions", json!({"matchConditions": [{"name": "never", "expression": "false"}]}), false),
+        variant("no-namespace", team("nobody"), false),
+        variant("one-namespace", team("b"), true),
+        variant("labels", json!({"objectSelector": {"matchLabels": {"checked": "yes"}}}), true),
+        variant("no-labels", json!({"objectSelector": {"matchExpressions": never}}), false),
+        variant("scope", json!({"rules": cluster_wide}), false),
+    ]
+}
+
+#[test]
+fn a_call_is_claimed_only_of_webhooks_that_were_called() {
+    isolated("probing::a_call_is_claimed_only_of_webhooks_that_were_called", NEEDED, async |programs| {
+        let folder = Folder::new()?;
+        let server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;
+        let (client, cluster) = (server.client().await?, start(&server).await?);
+        let definitions = api(&client, "apiextensions.k8s.io/v1", "CustomResourceDefinition", None);
+        let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        create(&definitions, definition("example.com", "Widget", "widgets", &[("v1", true)], &any)).await?;
+        established(&cluster, "widgets.example.com").await?;
+        let namespaces = api(&client, "v1", "Namespace", None);
+        create(
+            &namespaces,
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-b", "labels": {"team": "b"}}}),
+        )
+        .await?;
+        let hooks = api(&client, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", None);
+        let configuration = |name: &str, config: Value, more: &Value| {
+            let mut hook = json!({"name": format!("{name}.example.com"), "sideEffects": "None", "admissionReviewVersions": ["v1"],
+                "timeoutSeconds": 1, "clientConfig": config,
+                "rules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["widgets"], "operations": ["CREATE", "UPDATE"]}]});
+            hook.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+                "metadata": {"name": name}, "webhooks": [hook]})
+        };
+        let mut started = Vec::new();
+        for variant in variants() {
+            let webhook = Webhook::start(server.authority()).await?;
+            webhook.say(variant.says);
+            let config = json!({"url": webhook.url(), "caBundle": STANDARD.encode(server.authority().certificate())});
+            create(&hooks, configuration(variant.name, config, &variant.more)).await?;
+            started.push((variant, webhook));
+        }
+        let service = json!({"service": {"namespace": "team-b", "name": "hook"}});
+        create(&hooks, configuration("service", service, &json!({"failurePolicy": "Ignore"}))).await?;
+        let probe = async |name: &str| {
+            let seen = observe(&cluster, Expectation::Webhook { name: name.to_owned() }).await;
+            seen.webhooks.into_iter().next().map(|probe| probe.outcome).with_context(|| format!("{:?}", seen.unread))
+        };
+        let is_recent = |outcome: &WebhookOutcome| matches!(outcome, WebhookOutcome::Unproven { message } if message.contains("only just changed"));
+        let in_force = async || Ok((!is_recent(&probe("service").await?)).then_some(()));
+        until("the last configuration is in force", in_force).await?;
+        for (variant, webhook) in &started {
+            let before = webhook.asked().len();
+            let outcome = probe(variant.name).await?;
+            let is_called = webhook.asked().len() > before;
+            assert_eq!(outcome == WebhookOutcome::Answered, variant.is_provable, "{}: {outcome:?}", variant.name);
+            assert!(is_called || outcome != WebhookOutcome::Answered, "{} was not called: {outcome:?}", variant.name);
+        }
+
+        // Behind a Service there is something to look at.
+        let services = api(&client, "v1", "Service", Some("team-b"));
+        create(&services, json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hook"}, "spec": {"ports": [{"port": 443}]}})).await?;
+        let none = probe("service").await?;
+        assert!(
+            matches!(&none, WebhookOutcome::Unproven { message } if message.contains("no endpoint that is ready")),
+            "{none:?}"
+        );
+        let slices = api(&client, "discovery.k8s.io/v1", "EndpointSlice", Some("team-b"));
+        create(&slices, json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": "hook-1", "labels": {"kubernetes.io/service-name": "hook"}},
+            "ports": [{"name": "", "port": 9443}], "endpoints": [{"addresses": ["10.1.0.1"], "conditions": {"ready": true}}]})).await?;
+        let ready = probe("service").await?;
+        assert!(matches!(ready, WebhookOutcome::Serving { endpoints: 1, .. }), "{ready:?}");
         folder.done();
         Ok(())
     });

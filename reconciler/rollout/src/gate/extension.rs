@@ -146,12 +146,15 @@ pub(super) fn check_webhook(
         return;
     }
     match &probe.outcome {
-        WebhookOutcome::Answered => findings.fact(subject, "answers a dry run"),
+        WebhookOutcome::Answered => findings.fact(subject, "was called by a dry run, and answers"),
         WebhookOutcome::Unreachable { message } => {
             findings.wait(Reason::on(subject, format!("cannot be called: {message}")).help(help));
         }
-        WebhookOutcome::Refused { message } => {
-            findings.wait(Reason::on(subject, format!("answers with an error: {message}")).help(help));
+        WebhookOutcome::Serving { endpoints, reason } => {
+            findings.fact(subject, format!("{endpoints} endpoints are ready; no dry run proves a call: {reason}"));
+        }
+        WebhookOutcome::Unproven { message } => {
+            findings.wait(Reason::on(subject, format!("is not proven to answer: {message}")).help(help));
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct CustomResourceDefinition {
     pub conversion_authority_injected: Option<bool>,
 }
 
-/// How an admission webhook answered a dry-run request.
+/// What is known of an admission webhook after a dry-run request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "result")]
 pub enum WebhookOutcome {
@@ -44,9 +44,16 @@ pub enum WebhookOutcome {
         /// The API server's words.
         message: String,
     },
-    /// It answered with an error of its own.
-    Refused {
-        /// The API server's words.
+    /// No request proves that it was called, but something is ready to answer behind it.
+    Serving {
+        /// So many endpoints are ready, of the Service that has the fewest.
+        endpoints: u32,
+        /// Why no request proves it.
+        reason: String,
+    },
+    /// Nothing proves that it answers.
+    Unproven {
+        /// Why.
         message: String,
     },
 }

@@ -54,6 +54,10 @@ kinds! {
     NODE: "" "Node" "nodes" ["v1"];
     /// Secrets: only the kubeconfig of a workload cluster is read.
     SECRET: "" "Secret" "secrets" ["v1"];
+    /// Services: what webhooks are served by.
+    SERVICE: "" "Service" "services" ["v1"];
+    /// What is ready behind a Service.
+    ENDPOINT_SLICE: "discovery.k8s.io" "EndpointSlice" "endpointslices" ["v1"];
     /// Namespaces.
     NAMESPACE: "" "Namespace" "namespaces" ["v1"];
     /// What direct apply keeps its inventory in.

@@ -60,6 +60,7 @@ pub fn overlays() -> Vec<(String, String)> {
                     .map(|(kind, operation)| webhook(kind, version, plural, operation))
             }));
             objects.push(webhook("Mutating", "cert-manager.io/v1", "certificaterequests", "CREATE"));
+            objects.push(uncalled());
         }
         let text: Vec<String> = objects.iter().map(Value::to_string).collect();
         let kustomization =
@@ -126,6 +127,21 @@ fn one_of_each(component: &str) -> Vec<Value> {
             object
         })
         .collect()
+}
+
+/// A webhook that no dry run proves to be called: what is behind its Service is looked at. [`endpoints`] are there.
+fn uncalled() -> Value {
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "uncalled"},
+        "webhooks": [{"name": "uncalled.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore",
+            "clientConfig": {"service": {"name": "capi-other", "namespace": "default", "path": "/", "port": 80}},
+            "rules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["things"]}]}]})
+}
+
+/// What is ready behind the Service of the webhook that no dry run proves to be called.
+pub fn endpoints() -> Value {
+    json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "capi-other-1", "namespace": "default", "labels": {"kubernetes.io/service-name": "capi-other"}},
+        "ports": [{"name": "", "port": 80}], "endpoints": [{"addresses": ["10.1.0.1"], "conditions": {"ready": true}}]})
 }
 
 /// A webhook that is called for one operation on one kind. The Service is one of the demo's; whoever is asked there allows everything.

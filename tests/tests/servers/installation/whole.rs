@@ -44,8 +44,14 @@ fn a_whole_rollout_makes_use_of_all_that_is_granted_and_is_refused_nothing() {
         let overlays: Vec<(&str, &str)> = overlays.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         let provider = json!({"apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Provider",
             "metadata": {"name": "cluster-api", "namespace": "default"}});
-        let mut scene =
-            Installation::start(&programs, folder.path(), &overlays, &everything::definitions(), &[provider]).await?;
+        let mut scene = Installation::start(
+            &programs,
+            folder.path(),
+            &overlays,
+            &everything::definitions(),
+            &[provider, everything::endpoints()],
+        )
+        .await?;
         let _webhooks = FakeWebhooks::start(&scene.cluster.client).await?;
         scene.cluster.eks_anywhere = FakeEksAnywhere::rolling(&scene.cluster.client);
         scene.cluster.flux.released(FLUX_NAMESPACE).await?;

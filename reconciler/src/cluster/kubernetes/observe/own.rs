@@ -65,7 +65,7 @@ impl Reading<'_> {
             return;
         }
         let probed_at = self.observation.read_at;
-        let probes: Vec<_> = reads.webhooks.iter().map(|name| probe::probe(connection, name)).collect();
+        let probes: Vec<_> = reads.webhooks.iter().map(|name| probe::probe(connection, name, probed_at)).collect();
         for (name, outcome) in reads.webhooks.iter().zip(several(probes).await) {
             let outcome = self.took("Webhook", outcome.map(Some));
             self.observation.webhooks.extend(outcome.map(|outcome| rollout::WebhookProbe {

@@ -1,149 +1,253 @@
-//! Whether an admission webhook answers: a dry-run request that has to pass through it.
+//! Whether an admission webhook answers: a dry-run request that cannot be accepted without a call of it, else the endpoints behind it.
 //!
 //! An object that exists is the best probe, as it satisfies its schema: it is changed by a dry run. Where there is none, one is made up
 //! and created by a dry run. Nothing is kept of either.
 
+mod answer;
+mod endpoints;
+mod hook;
+mod specimen;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube::core::DynamicObject;
 use rollout::WebhookOutcome;
 use serde_json::{Value, json};
 
+use self::answer::{Told, tell};
+use self::hook::{Admission, Backend, Hook, Labels, Operation, Target};
+use self::specimen::specimen;
 use super::connection::Connection;
 use super::error::RequestError;
-use super::kind::{CUSTOM_RESOURCE_DEFINITION, MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION};
+use super::kind::{
+    CUSTOM_RESOURCE_DEFINITION, MUTATING_WEBHOOK_CONFIGURATION, NAMESPACE, VALIDATING_WEBHOOK_CONFIGURATION,
+};
 use super::request::{Address, Selection};
-use super::specimen::specimen;
+use crate::cluster::objects;
 
-/// At most this many resources of one configuration are tried.
+/// At most this many resources are tried for what serves a webhook.
 const TRIES: usize = 4;
 
 /// Name and namespace of made-up objects.
 const PROBE: &str = "stepgate-probe";
-const NAMESPACE: &str = "default";
+const PLACE: &str = "default";
 
-/// A resource that a webhook is called for.
-#[derive(Debug, PartialEq, Eq)]
-struct Target {
-    api_version: String,
-    plural: String,
-    create: bool,
-    update: bool,
+/// What serves webhooks and has not been called yet.
+struct Open {
+    tries: usize,
+    /// Why nothing proves that it was.
+    reason: String,
 }
 
-/// What one request tells.
-enum Told {
-    Outcome(WebhookOutcome),
-    /// Nothing: the request did not come as far as the webhook, for this reason.
-    Nothing(String),
-}
-
-/// Calls the webhooks of the configuration of this name, whether they check or change.
-pub(super) async fn probe(connection: &Connection, name: &str) -> Result<WebhookOutcome, RequestError> {
-    let mut last = String::from("no webhook configuration of this name");
-    for (kind, mutating) in [(VALIDATING_WEBHOOK_CONFIGURATION, false), (MUTATING_WEBHOOK_CONFIGURATION, true)] {
-        let Some(configuration) = connection.get(&kind.resource("v1"), None, name).await? else { continue };
-        last = String::from("no resource of its rules can be used to call it");
-        for target in targets(&configuration.data).into_iter().take(TRIES) {
-            match probe_target(connection, &target, mutating).await? {
-                Told::Outcome(outcome) => return Ok(outcome),
-                Told::Nothing(reason) => last = reason,
-            }
+/// Calls the webhooks of the configurations of this name, whether they check or change: each program that serves some of them.
+pub(super) async fn probe(connection: &Connection, name: &str, at: Timestamp) -> Result<WebhookOutcome, RequestError> {
+    let mut hooks = Vec::new();
+    for (kind, mutates) in [(VALIDATING_WEBHOOK_CONFIGURATION, false), (MUTATING_WEBHOOK_CONFIGURATION, true)] {
+        let Some(found) = connection.get(&kind.resource("v1"), None, name).await? else { continue };
+        if hook::is_recent(&found, at) {
+            let message = format!("{} has only just changed, and may not be in force yet", kind.kind);
+            return Ok(WebhookOutcome::Unproven { message });
         }
+        hooks.extend(Hook::of(&found, mutates));
     }
-    Ok(WebhookOutcome::Refused { message: last })
-}
-
-/// The resources of a configuration's rules that are named in full, in their order.
-fn targets(configuration: &Value) -> Vec<Target> {
-    let list = |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
-    let texts = |value: &Value, key: &str| -> Vec<String> {
-        list(value, key).iter().filter_map(Value::as_str).map(str::to_owned).collect()
-    };
-    let mut targets = Vec::new();
-    for rule in list(configuration, "webhooks").iter().flat_map(|webhook| list(webhook, "rules")) {
-        let operations = texts(&rule, "operations");
-        let allows = |operation: &str| operations.iter().any(|known| known == operation || known == "*");
-        let (create, update) = (allows("CREATE"), allows("UPDATE"));
-        for group in texts(&rule, "apiGroups") {
-            for version in texts(&rule, "apiVersions") {
-                for plural in texts(&rule, "resources") {
-                    let plural = plural.trim_end_matches("/*").to_owned();
-                    let is_exact = ![&group, &version, &plural].into_iter().any(|part| part.contains('*'));
-                    if is_exact && !plural.contains('/') && (create || update) {
-                        let api_version = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
-                        targets.push(Target { api_version, plural, create, update });
-                    }
+    if hooks.is_empty() {
+        let message = String::from("no webhook configuration of this name has webhooks");
+        return Ok(WebhookOutcome::Unproven { message });
+    }
+    let mut open: BTreeMap<&Backend, Open> = BTreeMap::new();
+    for hook in &hooks {
+        let reason = hook.unprovable().unwrap_or("no resource of its rules can be used to call it");
+        open.entry(&hook.backend).or_insert_with(|| Open { tries: 0, reason: reason.to_owned() });
+    }
+    for hook in hooks.iter().filter(|hook| hook.unprovable().is_none()) {
+        for target in hook.targets() {
+            match open.get_mut(&hook.backend) {
+                Some(known) if known.tries < TRIES => known.tries += 1,
+                _ => break,
+            }
+            match try_target(connection, &hooks, hook, &target).await? {
+                Told::Answered(backends) => open.retain(|known, _| !backends.contains(known)),
+                Told::Unreachable(message) => return Ok(WebhookOutcome::Unreachable { message }),
+                Told::Nothing(reason) => {
+                    open.entry(&hook.backend).and_modify(|known| known.reason = reason);
                 }
             }
         }
     }
-    targets
+    uncalled(connection, &hooks, &open).await
 }
 
-async fn probe_target(connection: &Connection, target: &Target, mutating: bool) -> Result<Told, RequestError> {
+/// What is known of those that nothing proves to have been called.
+async fn uncalled(
+    connection: &Connection,
+    hooks: &[Hook],
+    open: &BTreeMap<&Backend, Open>,
+) -> Result<WebhookOutcome, RequestError> {
+    let (mut least, mut reasons) = (u32::MAX, Vec::new());
+    for (backend, Open { reason, .. }) in open {
+        if let Some(hook) = hooks.iter().find(|hook| hook.backend == **backend && hook.lacks_authority) {
+            let message = format!(
+                "clientConfig.caBundle of {} is empty; look at cert-manager's cainjector, which writes it",
+                hook.name
+            );
+            return Ok(WebhookOutcome::Unproven { message });
+        }
+        match endpoints::ready(connection, backend).await? {
+            Ok(count) => least = least.min(count),
+            Err(problem) => {
+                let message = format!("{problem}, and no dry run proves a call: {reason}");
+                return Ok(WebhookOutcome::Unproven { message });
+            }
+        }
+        reasons.push(reason.as_str());
+    }
+    if reasons.is_empty() {
+        return Ok(WebhookOutcome::Answered);
+    }
+    Ok(WebhookOutcome::Serving { endpoints: least, reason: reasons.join("; ") })
+}
+
+/// What requests for this resource tell, as far as rules and selectors of `hook` ask for them.
+async fn try_target(
+    connection: &Connection,
+    hooks: &[Hook],
+    hook: &Hook,
+    target: &Target,
+) -> Result<Told, RequestError> {
     let Some(address) = connection.address_of_plural(&target.api_version, &target.plural).await? else {
         return Ok(Told::Nothing(format!("{} of {} is not served", target.plural, target.api_version)));
     };
     let mut told = Told::Nothing(format!("there is no {} to change", address.resource.kind));
-    if target.update {
-        told = change(connection, &address).await?;
+    if hook.is_for(target, Operation::Update)
+        && let Some(object) = existing(connection, &address, hook).await?
+    {
+        told = change(connection, hooks, target, &address, &object).await?;
     }
-    if target.create && matches!(told, Told::Nothing(_)) {
-        let namespace = address.namespaced.then_some(NAMESPACE);
-        let created = connection.create_dry_run(&address.resource, namespace, &made_up(&address)).await;
-        told = tell(created, mutating)?;
+    if hook.is_for(target, Operation::Create)
+        && matches!(told, Told::Nothing(_))
+        && let Some(place) = place(connection, &address, hook).await?
+    {
+        told = create(connection, hooks, target, &address, &place, made_up(&address, hook)).await?;
         // What is known of a kind is not enough: its definition knows better.
         if matches!(told, Told::Nothing(_))
-            && let Some(object) = of_definition(connection, &address).await?
+            && let Some(object) = of_definition(connection, &address, hook).await?
         {
-            told = tell(connection.create_dry_run(&address.resource, namespace, &object).await, mutating)?;
+            told = create(connection, hooks, target, &address, &place, object).await?;
         }
     }
     Ok(told)
 }
 
-async fn change(connection: &Connection, address: &Address) -> Result<Told, RequestError> {
-    let resource = &address.resource;
-    let attempt = format!("list one {} for a probe", resource.kind);
-    let selection = Selection { at_most: Some(1), ..Selection::default() };
-    let found = connection.list_resource(resource, None, selection, &attempt).await?;
-    let Some(object) = found.first() else {
-        return Ok(Told::Nothing(format!("there is no {} to change", resource.kind)));
-    };
-    let patch = json!({"metadata": {"annotations": {"stepgate.dev/probe": "dry-run"}}});
-    let name = object.metadata.name.as_deref().unwrap_or_default();
-    let namespace = object.metadata.namespace.as_deref();
-    tell(connection.merge(resource, namespace, name, &patch, true).await.map(drop), false)
+/// An object of this kind that the webhook is called for by its labels.
+async fn existing(
+    connection: &Connection,
+    address: &Address,
+    hook: &Hook,
+) -> Result<Option<DynamicObject>, RequestError> {
+    let attempt = format!("list one {} for a probe", address.resource.kind);
+    let labels = objects::selector_text(&hook.objects);
+    let selection = Selection { at_most: Some(1), labels: labels.as_deref(), ..Selection::default() };
+    Ok(connection.list_resource(&address.resource, None, selection, &attempt).await?.into_iter().next())
 }
 
-/// What the answer to a dry run tells of the webhook. The words are those of the API server's admission.
-fn tell(answer: Result<(), RequestError>, mutating: bool) -> Result<Told, RequestError> {
-    let error = match answer {
-        Ok(()) => return Ok(Told::Outcome(WebhookOutcome::Answered)),
-        Err(error) => error,
+async fn change(
+    connection: &Connection,
+    hooks: &[Hook],
+    target: &Target,
+    address: &Address,
+    object: &DynamicObject,
+) -> Result<Told, RequestError> {
+    let metadata = &object.metadata;
+    let namespace = metadata.namespace.as_deref();
+    let of_namespace = match namespace {
+        Some(namespace) => labels_of_namespace(connection, hooks, namespace).await?,
+        None => None,
     };
-    let message = match &error {
-        RequestError::Forbidden { message, .. }
-        | RequestError::Conflict { message, .. }
-        | RequestError::Refused { message, .. }
-        | RequestError::Unavailable { message, .. } => message.clone(),
-        _ => return Err(error),
+    let none = Labels::new();
+    let admission = Admission {
+        target,
+        operation: Operation::Update,
+        namespace: of_namespace.as_ref(),
+        namespaced: address.namespaced,
+        labels: metadata.labels.as_ref().unwrap_or(&none),
     };
-    if message.contains("failed calling webhook") || message.contains("failed to call webhook") {
-        return Ok(Told::Outcome(WebhookOutcome::Unreachable { message }));
+    let patch = json!({"metadata": {"annotations": {"stepgate.dev/probe": "dry-run"}}});
+    let name = metadata.name.as_deref().unwrap_or_default();
+    tell(connection.merge(&address.resource, namespace, name, &patch, true).await.map(drop), &admission, hooks)
+}
+
+/// Where a made-up object goes: its namespace with the labels of that, as far as somebody asks for them.
+struct Place {
+    namespace: Option<String>,
+    labels: Option<Labels>,
+}
+
+/// A namespace that the webhook is called for; none where there is none.
+async fn place(connection: &Connection, address: &Address, hook: &Hook) -> Result<Option<Place>, RequestError> {
+    if !address.namespaced {
+        return Ok(Some(Place { namespace: None, labels: None }));
     }
-    if message.contains("admission webhook") && message.contains("denied the request") {
-        return Ok(Told::Outcome(WebhookOutcome::Answered));
+    let default = |labels| Some(Place { namespace: Some(PLACE.to_owned()), labels });
+    if objects::is_empty_selector(&hook.namespaces) {
+        return Ok(default(None));
     }
-    match error {
-        // The schema is checked after the webhooks that change an object and before those that check it.
-        RequestError::Refused { code: 422, .. } if mutating => Ok(Told::Outcome(WebhookOutcome::Answered)),
-        RequestError::Refused { .. } | RequestError::Conflict { .. } => Ok(Told::Nothing(message)),
-        // A missing verb or a server in trouble says nothing of the webhook, and the reading has to say so.
-        _ => Err(error),
+    let labels = read_namespace(connection, PLACE).await?;
+    if objects::admits(&hook.namespaces, labels.as_ref()) {
+        return Ok(default(labels));
     }
+    let labels = objects::selector_text(&hook.namespaces);
+    let selection = Selection { at_most: Some(1), labels: labels.as_deref(), ..Selection::default() };
+    let attempt = "list one Namespace for a probe";
+    let found = connection.list_resource(&NAMESPACE.resource("v1"), None, selection, attempt).await?;
+    Ok(found
+        .into_iter()
+        .next()
+        .map(|found| Place { namespace: found.metadata.name, labels: Some(found.metadata.labels.unwrap_or_default()) }))
+}
+
+async fn create(
+    connection: &Connection,
+    hooks: &[Hook],
+    target: &Target,
+    address: &Address,
+    place: &Place,
+    object: Value,
+) -> Result<Told, RequestError> {
+    let labels: Labels = object
+        .pointer("/metadata/labels")
+        .and_then(|labels| serde_json::from_value(labels.clone()).ok())
+        .unwrap_or_default();
+    let admission = Admission {
+        target,
+        operation: Operation::Create,
+        namespace: place.labels.as_ref(),
+        namespaced: address.namespaced,
+        labels: &labels,
+    };
+    let created = connection.create_dry_run(&address.resource, place.namespace.as_deref(), &object).await;
+    tell(created, &admission, hooks)
+}
+
+/// The labels of a namespace, where one of the webhooks asks for them.
+async fn labels_of_namespace(
+    connection: &Connection,
+    hooks: &[Hook],
+    namespace: &str,
+) -> Result<Option<Labels>, RequestError> {
+    if hooks.iter().all(|hook| objects::is_empty_selector(&hook.namespaces)) {
+        return Ok(None);
+    }
+    read_namespace(connection, namespace).await
+}
+
+async fn read_namespace(connection: &Connection, name: &str) -> Result<Option<Labels>, RequestError> {
+    let found = connection.get_metadata(&NAMESPACE.resource("v1"), None, name).await?;
+    Ok(found.map(|namespace| namespace.metadata.labels.unwrap_or_default()))
 }
 
 /// An object that its schema allows, for the kinds that a management cluster always has; for others an empty one.
-fn made_up(address: &Address) -> Value {
+fn made_up(address: &Address, hook: &Hook) -> Value {
     let resource = &address.resource;
     let spec = match (resource.group.as_str(), resource.kind.as_str()) {
         ("cert-manager.io", "Certificate") => {
@@ -153,11 +257,17 @@ fn made_up(address: &Address) -> Value {
         ("cluster.x-k8s.io", "Cluster") => json!({"clusterNetwork": {"pods": {"cidrBlocks": ["192.0.2.0/24"]}}}),
         _ => json!({}),
     };
-    json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": PROBE}, "spec": spec})
+    json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata(hook), "spec": spec})
+}
+
+/// Name and labels of a made-up object: those that the webhook is called for.
+fn metadata(hook: &Hook) -> Value {
+    let labels = objects::fitting_labels(&hook.objects);
+    if labels.is_empty() { json!({"name": PROBE}) } else { json!({"name": PROBE, "labels": labels}) }
 }
 
 /// An object with everything that the definition of its kind requires; none for kinds without a definition.
-async fn of_definition(connection: &Connection, address: &Address) -> Result<Option<Value>, RequestError> {
+async fn of_definition(connection: &Connection, address: &Address, hook: &Hook) -> Result<Option<Value>, RequestError> {
     let resource = &address.resource;
     if resource.group.is_empty() {
         return Ok(None);
@@ -168,71 +278,7 @@ async fn of_definition(connection: &Connection, address: &Address) -> Result<Opt
     Ok(specimen.map(|mut object| {
         object.insert("apiVersion".to_owned(), json!(resource.api_version));
         object.insert("kind".to_owned(), json!(resource.kind));
-        object.insert("metadata".to_owned(), json!({"name": PROBE}));
+        object.insert("metadata".to_owned(), metadata(hook));
         Value::Object(object)
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refused(code: u16, message: &str) -> RequestError {
-        RequestError::Refused {
-            attempt: String::from("create"),
-            server: String::from("s"),
-            code,
-            message: message.to_owned(),
-        }
-    }
-
-    #[test]
-    fn answers_of_the_admission_chain_are_told_apart() {
-        let unavailable = |message: &str| RequestError::Unavailable {
-            attempt: String::from("create"),
-            server: String::from("s"),
-            code: 500,
-            message: message.to_owned(),
-        };
-        let denied = "admission webhook \"webhook.cert-manager.io\" denied the request: spec.dnsNames: Required value";
-        let down = "Internal error occurred: failed calling webhook \"webhook.cert-manager.io\": connection refused";
-        for (answer, mutating, expected) in [
-            (Ok(()), false, "answered"),
-            (Err(refused(400, denied)), false, "answered"),
-            (Err(unavailable(down)), false, "unreachable"),
-            (Err(refused(422, "Certificate is invalid: spec: Required value")), false, "nothing"),
-            (Err(refused(422, "Certificate is invalid: spec: Required value")), true, "answered"),
-            (Err(unavailable("etcdserver: request timed out")), false, "error"),
-            (Err(refused(404, "namespace not found")), false, "nothing"),
-        ] {
-            let text = format!("{answer:?}");
-            let told = match tell(answer, mutating) {
-                Ok(Told::Outcome(WebhookOutcome::Answered)) => "answered",
-                Ok(Told::Outcome(WebhookOutcome::Unreachable { .. })) => "unreachable",
-                Ok(Told::Outcome(WebhookOutcome::Refused { .. })) => "refused",
-                Ok(Told::Nothing(_)) => "nothing",
-                Err(_) => "error",
-            };
-            assert_eq!(told, expected, "{text} mutating {mutating}");
-        }
-    }
-
-    #[test]
-    fn only_resources_that_are_named_in_full_are_tried() {
-        let rule = |groups: Value, resources: Value, operations: Value| json!({"apiGroups": groups, "apiVersions": ["v1"], "resources": resources, "operations": operations});
-        let configuration = json!({"webhooks": [
-            {"rules": [rule(json!(["*"]), json!(["pods"]), json!(["CREATE"])), rule(json!(["a.b"]), json!(["*/*"]), json!(["*"]))]},
-            {"rules": [rule(json!(["a.b"]), json!(["things", "things/status"]), json!(["CREATE", "UPDATE"]))]},
-            {"rules": [rule(json!([""]), json!(["pods"]), json!(["DELETE"])), rule(json!([""]), json!(["nodes"]), json!(["*"]))]},
-            {}
-        ]});
-        let seen: Vec<_> = targets(&configuration)
-            .into_iter()
-            .map(|target| (target.api_version, target.plural, target.create, target.update))
-            .collect();
-        assert_eq!(
-            seen,
-            [("a.b/v1".into(), "things".into(), true, true), ("v1".into(), String::from("nodes"), true, true)]
-        );
-    }
 }
