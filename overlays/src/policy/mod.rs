@@ -27,7 +27,7 @@ pub use sources::is_mirror_name;
 pub use stage::{Approval, OnFailure, StagePolicy, StageSettings};
 pub use template::commented_policy;
 pub use types::{
-    Apply, Author, BundleSelection, ClusterPolicy, Deploy, EnvironmentPolicy, FluxPolicy, FluxSource, Policy,
-    ProviderSecrets, Signing, SigningFormat, Wave,
+    Apply, Author, BackupPolicy, BundleSelection, ClusterPolicy, Deploy, EnvironmentPolicy, FluxPolicy, FluxSource,
+    Policy, ProviderSecrets, Signing, SigningFormat, Wave,
 };
 pub use window::{Week, Window, WindowDay};

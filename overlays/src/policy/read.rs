@@ -310,6 +310,7 @@ impl Reader<'_> {
                 "author" => self.author(node, &mut policy.author),
                 "signing" => policy.signing = self.signing(node),
                 "flux" => self.flux(node, &mut policy.flux),
+                "backup" => self.backup(node, &mut policy.backup),
                 "forge" => policy.forge = self.forge(node),
                 "groups" => policy.groups = self.named_lists(node, "groups"),
                 "people" => policy.people = self.named_lists(node, "people"),
@@ -333,7 +334,7 @@ const SETTINGS: [&str; 8] =
     ["soak", "timeout", "approval", "onFailure", "onStaleMerge", "retries", "acceptEdits", "approvers"];
 const LEVEL: [&str; 8] =
     ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData"];
-const FLEET: [&str; 25] = [
+const FLEET: [&str; 26] = [
     "apiVersion",
     "kind",
     "deploy",
@@ -355,6 +356,7 @@ const FLEET: [&str; 25] = [
     "author",
     "signing",
     "flux",
+    "backup",
     "forge",
     "groups",
     "people",

@@ -1,9 +1,18 @@
-//! Author, signing, Flux and fetching of `stepgate.yaml`.
+//! Author, signing, Flux, backups and fetching of `stepgate.yaml`.
+
+use std::time::Duration;
 
 use kustomize_rs::yaml::Node;
 
+use super::format_duration;
 use super::read::Reader;
-use super::types::{Author, FluxPolicy, Signing, SigningFormat};
+use super::types::{Author, BackupPolicy, FluxPolicy, Signing, SigningFormat};
+
+/// The shortest age of a backup that a policy may ask for.
+const LEAST_AGE: Duration = Duration::from_secs(10 * 60);
+
+/// What Flux can fetch a deploy branch from so that it is known which commit it has applied.
+const SOURCES: [(&str, &str); 2] = [("GitRepository", "GitRepository"), ("OCIRepository", "OCIRepository")];
 
 impl Reader<'_> {
     pub(super) fn author(&mut self, node: &Node, author: &mut Author) {
@@ -87,20 +96,47 @@ impl Reader<'_> {
                 }
                 "source" => {
                     for field in self.mapping(&entry.value, "flux.source").into_iter().flatten() {
-                        let slot = match field.key.as_str() {
-                            "kind" => &mut flux.source.kind,
-                            "name" => &mut flux.source.name,
-                            _ => {
-                                self.unknown(field, "flux.source", &["kind", "name"]);
-                                continue;
+                        match field.key.as_str() {
+                            "kind" => {
+                                if let Some(kind) = self.choice(&field.value, "flux.source.kind", &SOURCES) {
+                                    kind.clone_into(&mut flux.source.kind);
+                                }
                             }
-                        };
-                        if let Some(text) = self.text(&field.value, "flux.source") {
-                            *slot = text;
+                            "name" => {
+                                if let Some(name) = self.text(&field.value, "flux.source.name") {
+                                    flux.source.name = name;
+                                }
+                            }
+                            _ => self.unknown(field, "flux.source", &["kind", "name"]),
                         }
                     }
                 }
                 _ => self.unknown(entry, "flux", &["namespace", "source", "interval"]),
+            }
+        }
+    }
+
+    pub(super) fn backup(&mut self, node: &Node, backup: &mut BackupPolicy) {
+        for entry in self.mapping(node, "backup").into_iter().flatten() {
+            match entry.key.as_str() {
+                "maxAge" => {
+                    let Some(age) = self.duration(&entry.value, "backup.maxAge") else { continue };
+                    if age < LEAST_AGE {
+                        let hint = format!(
+                            "a backup is looked at some minutes after it was taken: at least {}",
+                            format_duration(LEAST_AGE)
+                        );
+                        self.problem(
+                            entry.value.span,
+                            "backup.maxAge is so short that no backup may count",
+                            Some(hint),
+                        );
+                    } else {
+                        backup.max_age = age;
+                    }
+                }
+                "keep" => backup.keep = self.number(&entry.value, "backup.keep", 1, 1000).unwrap_or(backup.keep),
+                _ => self.unknown(entry, "backup", &["maxAge", "keep"]),
             }
         }
     }

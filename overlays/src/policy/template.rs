@@ -145,13 +145,20 @@ fetch:
 # signing:
 #   format: ssh
 
-# The Flux source that watches the deploy branch.
+# The Flux source that watches the deploy branch: kind GitRepository, or OCIRepository, whose artifacts have to name their commit
+# (flux push artifact --revision).
 # flux:
 #   namespace: flux-system
 #   source:
 #     kind: GitRepository
 #     name: flux-system
 #   interval: 10m
+
+# Before its first commit a rollout saves the objects of Cluster API (--backups says where): how old such a backup may be when the rollout
+# begins, and how many of each cluster stay, the newest.
+# backup:
+#   maxAge: 24h
+#   keep: 5
 
 # Where pull requests are opened for what people have to approve: kind gitea (Forgejo too), github or gitlab. The token is given to Stepgate
 # itself (--forge-token-file), never to git. Without a forge, merging the proposed branch by git is the approval.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::commented_policy;
+use crate::policy::{BackupPolicy, commented_policy};
 use crate::{Scope, Week, WindowDay};
 
 fn read(text: &str) -> (Policy, Vec<Problem>) {
@@ -95,6 +95,10 @@ fn every_mistake_has_a_place_and_advice() {
         ("mirrors: ['a=b']", 1, 11, "is no name of a mirror", "STEPGATE_MIRROR"),
         ("mirrors: central", 1, 10, "mirrors must be a list", ""),
         ("fetch: {allow: ['https://a/b']}", 1, 16, "fetch.allow: \"https://a/b\" is an address", "without https"),
+        ("backup: {maxAge: 1m}", 1, 18, "backup.maxAge is so short that no backup may count", "at least 10m"),
+        ("backup: {keep: 0}", 1, 16, "backup.keep must be a number from 1 to 1000", ""),
+        ("backup: {max_age: 1h}", 1, 10, "unknown field \"max_age\" in backup", "did you mean \"maxAge\"?"),
+        ("flux: {source: {kind: Bucket}}", 1, 23, "flux.source.kind must be one of GitRepository, OCIRepository", ""),
         ("windows: [{days: [lastsunday]}]", 1, 18, "\"lastsunday\" is no day", "\"last sunday\""),
         ("windows: [{days: [fifth monday]}]", 1, 18, "\"fifth monday\" is no day", "monday"),
         ("windows: [{timeZone: Europe/Berln}]", 1, 22, "\"Europe/Berln\" is no time zone", "\"Europe/Berlin\"?"),
@@ -122,6 +126,15 @@ fn a_mistake_in_one_cluster_is_that_clusters_alone() {
     assert_eq!(scopes, [Scope::Cluster("a".to_owned()), Scope::Cluster("b".to_owned())]);
     assert!(policy.is_paused("b") && !policy.is_paused("a"));
     assert_eq!(policy.effective("a", "capi").soak.as_secs(), 7);
+}
+
+#[test]
+fn backups_count_for_a_day_and_five_of_them_stay_unless_told() {
+    let of = |text: &str| good(text).backup;
+    let day = Duration::from_secs(24 * 60 * 60);
+    assert_eq!(of(""), BackupPolicy { max_age: day, keep: 5 });
+    assert_eq!(of("backup: {maxAge: 2d, keep: 1}"), BackupPolicy { max_age: day * 2, keep: 1 });
+    assert_eq!(good("flux: {source: {kind: OCIRepository, name: fleet}}").flux.source.kind, "OCIRepository");
 }
 
 #[test]

@@ -105,6 +105,23 @@ pub struct FluxPolicy {
     pub interval: Duration,
 }
 
+/// Which backups of Cluster API objects count, and how many stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupPolicy {
+    /// How old the backup of a rollout may be when the rollout begins.
+    #[serde(serialize_with = "super::duration::serialize")]
+    pub max_age: Duration,
+    /// How many of each cluster stay, the newest.
+    pub keep: u32,
+}
+
+impl Default for BackupPolicy {
+    fn default() -> Self {
+        Self { max_age: Duration::from_secs(24 * 60 * 60), keep: 5 }
+    }
+}
+
 /// What becomes of Secret objects in provider manifests that hold variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -200,6 +217,8 @@ pub struct Policy {
     pub signing: Option<Signing>,
     /// How the Flux objects are written.
     pub flux: FluxPolicy,
+    /// Which backups count, and how many stay.
+    pub backup: BackupPolicy,
     /// Where pull requests are opened for what is proposed, if they are.
     pub forge: Option<ForgePolicy>,
 }
@@ -231,6 +250,7 @@ impl Default for Policy {
                 source: FluxSource { kind: "GitRepository".to_owned(), name: "flux-system".to_owned() },
                 interval: Duration::from_secs(600),
             },
+            backup: BackupPolicy::default(),
             forge: None,
             groups: BTreeMap::new(),
             people: BTreeMap::new(),

@@ -1,5 +1,7 @@
 //! What a stage's gate expects of the cluster, as data.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::before::Before;
@@ -21,7 +23,11 @@ pub enum Expectation {
     /// All workloads of the cluster were looked at: what is well before a rollout has to be well after it.
     Surveyed,
     /// Cluster API objects were saved for this rollout and read back.
-    BackupTaken,
+    BackupTaken {
+        /// How long ago at most.
+        #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+        maximum_age: Duration,
+    },
     /// The object exists and is not being deleted.
     Object {
         /// Which object.
@@ -102,7 +108,7 @@ impl Expectation {
             | Self::Workers(_)
             | Self::Verified(_) => true,
             Self::Surveyed
-            | Self::BackupTaken
+            | Self::BackupTaken { .. }
             | Self::Object { .. }
             | Self::Absent { .. }
             | Self::Deployment { .. }

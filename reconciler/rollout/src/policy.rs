@@ -83,7 +83,7 @@ impl Default for StagePolicy {
 }
 
 /// The part of the policy that concerns a plan as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlanPolicy {
     /// Whether components may go to an earlier version.
@@ -92,8 +92,23 @@ pub struct PlanPolicy {
     pub preflight: StagePolicy,
     /// The policy in force for `backup`, of which the same is true.
     pub backup: StagePolicy,
+    /// How old the backup may be when the rollout begins.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub backup_maximum_age: Duration,
     /// The policy in force for `verify`.
     pub verify: StagePolicy,
+}
+
+impl Default for PlanPolicy {
+    fn default() -> Self {
+        Self {
+            allow_downgrade: false,
+            preflight: StagePolicy::default(),
+            backup: StagePolicy::default(),
+            backup_maximum_age: Duration::from_secs(24 * 60 * 60),
+            verify: StagePolicy::default(),
+        }
+    }
 }
 
 #[cfg(test)]

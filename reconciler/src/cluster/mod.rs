@@ -53,6 +53,17 @@ pub enum Freshness {
     Again,
 }
 
+/// What a backup is for, and how many are to be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupRequest {
+    /// The rollout that its report names.
+    pub rollout: RolloutId,
+    /// The time by the caller's clock: nothing in it is older.
+    pub at: Timestamp,
+    /// How many of the cluster's backups stay, this one included.
+    pub keep: u32,
+}
+
 /// The objects that the deploy branch holds for a cluster. They are parsed when one of them is looked at first.
 #[derive(Default)]
 pub struct DeployedObjects {
@@ -246,12 +257,8 @@ pub trait Cluster: Send + Sync {
     /// Nothing is waited for any more: no change need be told.
     fn rest(&self) {}
 
-    /// Saves the Cluster API objects of the cluster and reads them back. Later observations report it.
-    fn back_up<'a>(
-        &'a self,
-        rollout: &'a RolloutId,
-        at: Timestamp,
-    ) -> BoxFuture<'a, Result<BackupReport, ClusterError>>;
+    /// Saves the Cluster API objects of the cluster and reads them back. Later observations report it, or why it failed.
+    fn back_up<'a>(&'a self, request: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>>;
 
     /// Commits that objects in the management cluster name of this cluster, whatever they are called: Flux' Kustomizations of its folder, and the
     /// note that Stepgate keeps for people. What cannot be read is left out.

@@ -4,10 +4,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
-use rollout::{BackupReport, Identification, Observation, RolloutId};
+use rollout::{BackupReport, Identification, Observation};
 use simulator::{DeployedCommit, SimulatedCluster};
 
-use super::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, Freshness, ObserveRequest};
+use super::{
+    ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, FluxReference, Freshness, ObserveRequest,
+};
 
 /// A simulated cluster that several tasks may use. Its time is that of the requests.
 #[derive(Debug)]
@@ -50,14 +52,10 @@ impl Cluster for Simulated {
         Box::pin(future::ready(observation))
     }
 
-    fn back_up<'a>(
-        &'a self,
-        rollout: &'a RolloutId,
-        at: Timestamp,
-    ) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
+    fn back_up<'a>(&'a self, request: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
         let mut cluster = self.cluster();
-        cluster.back_up(rollout, at);
-        let report = cluster.observe_afresh(at).backup.ok_or(ClusterError::Simulated("read the backup back"));
+        cluster.back_up(&request.rollout, request.at);
+        let report = cluster.observe_afresh(request.at).backup.ok_or(ClusterError::Simulated("read the backup back"));
         Box::pin(future::ready(report))
     }
 
@@ -121,8 +119,8 @@ mod tests {
     #[tokio::test]
     async fn a_simulated_backup_names_its_rollout_and_nothing_is_applied_past_flux() {
         let cluster = simulated();
-        let rollout: RolloutId = "0123456789ab".parse().unwrap();
-        assert_eq!(cluster.back_up(&rollout, at(10)).await.unwrap().rollout, rollout);
+        let backup = BackupRequest { rollout: "0123456789ab".parse().unwrap(), at: at(10), keep: 5 };
+        assert_eq!(cluster.back_up(&backup).await.unwrap().rollout, backup.rollout);
         cluster.nudge(&[], at(11)).await.unwrap();
         let (cluster_name, commit) = ("demo".parse().unwrap(), "0".repeat(40).parse().unwrap());
         let (sets, delete_data) = (Vec::new(), Vec::new());

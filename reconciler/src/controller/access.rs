@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
 use overlays::ClusterSpec;
-use rollout::{BackupReport, Identification, Observation, Reachability, RolloutId};
+use rollout::{BackupReport, Identification, Observation, Reachability};
 
 use super::reference::unrecorded;
 use crate::cluster::kubernetes::{Changes, Connection, KubernetesCluster, ManagementWatches};
 use crate::cluster::{
-    ApplyReport, ApplyRequest, Cluster, ClusterError, ClusterReference, FluxReference, ObserveRequest,
+    ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, ClusterReference, FluxReference, ObserveRequest,
 };
 
 /// The clusters of a fleet, by specification.
@@ -115,7 +115,7 @@ impl Cluster for NoAccess {
         Box::pin(future::ready(Observation { reachable, ..Observation::empty(request.at) }))
     }
 
-    fn back_up<'a>(&'a self, _: &'a RolloutId, _: Timestamp) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
+    fn back_up<'a>(&'a self, _: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
         Box::pin(future::ready(Err(ClusterError::Simulated("save Cluster API objects"))))
     }
 

@@ -15,7 +15,7 @@ use super::readings::Readings;
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage};
 use super::standing::Standing;
 use super::visit::Visit;
-use crate::cluster::Freshness;
+use crate::cluster::{BackupRequest, Freshness};
 use crate::git::{CommitDraft, CommitOutcome, PushOutcome};
 
 /// What is due within this time is done in the same pass.
@@ -60,7 +60,8 @@ impl Controller {
             }
             Effect::Backup { rollout, .. } => {
                 let cluster = self.handle(reading, view);
-                if let Err(error) = answering.wait(self.clock.as_ref(), cluster.back_up(&rollout, now)).await {
+                let request = BackupRequest { rollout, at: now, keep: reading.fleet.policy.backup.keep };
+                if let Err(error) = answering.wait(self.clock.as_ref(), cluster.back_up(&request)).await {
                     tracing::warn!(cluster.name = %view.name, %error, "backup of `{}` failed", view.name);
                 }
                 // Only a new reading shows the report.

@@ -12,6 +12,7 @@ pub(super) fn plan_policy(policy: &Policy, cluster: &str) -> PlanPolicy {
         allow_downgrade: policy.allows_downgrade(cluster),
         preflight: of(&StageName::Preflight),
         backup: of(&StageName::Backup),
+        backup_maximum_age: policy.backup.max_age,
         verify: of(&StageName::Verify),
     }
 }

@@ -6,9 +6,11 @@ use futures::FutureExt as _;
 use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
 use overlays::ClusterSpec;
-use rollout::{BackupReport, Expectation, FluxObservation, Observation, RolloutId, WorkloadObservation};
+use rollout::{BackupReport, Expectation, FluxObservation, Observation, WorkloadObservation};
 use stepgate::cluster::kubernetes::Changes;
-use stepgate::cluster::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
+use stepgate::cluster::{
+    ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, FluxReference, ObserveRequest,
+};
 use stepgate::controller::access::Clusters;
 use stepgate::demo::SimulatedFleet;
 
@@ -117,15 +119,11 @@ impl Cluster for HookedCluster {
         Some(WorkloadObservation { deployments, daemon_sets })
     }
 
-    fn back_up<'a>(
-        &'a self,
-        rollout: &'a RolloutId,
-        at: Timestamp,
-    ) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
+    fn back_up<'a>(&'a self, request: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
         if !(self.hook)(&self.name, Act::BackUp) {
             return Box::pin(future::pending());
         }
-        self.inner.back_up(rollout, at)
+        self.inner.back_up(request)
     }
 
     fn nudge<'a>(

@@ -11,9 +11,11 @@ use futures::executor::block_on;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use overlays::ClusterSpec;
-use rollout::{BackupReport, Observation, Reachability, RolloutId};
+use rollout::{BackupReport, Observation, Reachability};
 use stepgate::cluster::kubernetes::{Changes, Extent};
-use stepgate::cluster::{ApplyReport, ApplyRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
+use stepgate::cluster::{
+    ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, FluxReference, ObserveRequest,
+};
 use stepgate::controller::access::Clusters;
 use stepgate::controller::clock::{Clock, VirtualClock};
 use stepgate::controller::{Controller, Pass, Passes};
@@ -146,16 +148,12 @@ impl Cluster for SlowCluster {
         })
     }
 
-    fn back_up<'a>(
-        &'a self,
-        rollout: &'a RolloutId,
-        at: Timestamp,
-    ) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
+    fn back_up<'a>(&'a self, request: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
         Box::pin(async move {
             if !self.answers().await {
                 return Err(ClusterError::Simulated(SILENT));
             }
-            self.inner.back_up(rollout, at).await
+            self.inner.back_up(request).await
         })
     }
 

@@ -10,8 +10,8 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use rollout::RolloutId;
 use serde_json::{Value, json};
-use stepgate::cluster::Cluster as _;
 use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster, read_backup};
+use stepgate::cluster::{BackupRequest, Cluster as _};
 use tests::servers::manifests::objects;
 use tests::servers::{ApiServer, ApiServerOptions, ClusterApi, Programs, restore};
 
@@ -46,7 +46,7 @@ pub async fn assert_backup_holds_what_clusterctl_moves(scene: &Scene, programs: 
     let backups = scene.file("beside-clusterctl");
     let cluster = KubernetesCluster::management(Connection::open(&source).await?, backups.clone());
     let rollout: RolloutId = "0123456789ab".parse()?;
-    cluster.back_up(&rollout, Timestamp::now()).await?;
+    cluster.back_up(&BackupRequest { rollout: rollout.clone(), at: Timestamp::now(), keep: 1 }).await?;
     let (_, saved) = read_backup(&backups.join(rollout.as_str()))?;
 
     label_definitions(&scene.client).await?;

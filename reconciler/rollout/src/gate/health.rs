@@ -1,16 +1,20 @@
 //! The cluster as a whole: healthy as it is, saved, and verified at the end.
 
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
 use crate::before::Before;
 use crate::expectation::{
     ControlPlaneExpectation, EtcdExpectation, KubeletVersions, VerifiedExpectation, WorkersExpectation,
 };
 use crate::identifier::RolloutId;
 use crate::kubernetes::KubernetesVersion;
-use crate::observation::{ConditionStatus, Observation};
+use crate::observation::{BackupFailure, BackupReport, ConditionStatus, Observation};
 use crate::verdict::Reason;
 
 use super::findings::{Findings, object};
-use super::{control_plane, etcd, extension, flux, workers};
+use super::{TOLERATED_SKEW, control_plane, etcd, extension, flux, workers};
 
 /// Nodes are ready, and control plane, worker groups, etcd and Flux are settled at whatever they declare.
 pub(super) fn check_cluster(cluster: Option<&str>, observation: &Observation, findings: &mut Findings) {
@@ -84,23 +88,59 @@ fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Fi
     }
 }
 
-/// A backup was taken for this very rollout, holds something, and was read back.
-pub(super) fn check_backup(rollout: &RolloutId, observation: &Observation, findings: &mut Findings) {
-    let subject = "backup of Cluster API objects";
-    let Some(backup) = &observation.backup else {
-        findings.wait(Reason::on(subject, "none yet"));
-        return;
-    };
-    if &backup.rollout != rollout {
-        findings.wait(Reason::on(subject, format!("the newest one is of rollout {}", backup.rollout)));
-    } else if backup.objects == 0 {
-        findings.wait(Reason::on(subject, "it holds no object").help(format!("look into {}", backup.location)));
-    } else if !backup.read_back {
-        findings.wait(Reason::on(subject, "it was not read back").help(format!("look into {}", backup.location)));
-    } else {
+const BACKUP: &str = "backup of Cluster API objects";
+
+/// A backup was taken for this very rollout and not too long ago, holds something, and was read back.
+pub(super) fn check_backup(
+    rollout: &RolloutId,
+    maximum_age: Duration,
+    observation: &Observation,
+    findings: &mut Findings,
+) {
+    if let Some(problem) = backup_problem(rollout, maximum_age, observation) {
+        // Why there is no other says more than what is wrong with the last one.
+        let failure = observation.backup_failure.as_ref().filter(|failure| failure.rollout == *rollout);
+        findings.wait(failure.map_or(problem, failed_backup));
+    } else if let Some(backup) = &observation.backup {
         findings.settle(backup.location.clone());
-        findings.fact(subject, format!("{} objects in {}, read back", backup.objects, backup.location));
+        let BackupReport { objects, location, taken_at, .. } = backup;
+        findings.fact(BACKUP, format!("{objects} objects in {location}, taken at {taken_at}, read back"));
     }
+}
+
+/// Why the newest backup does not count; none where it does.
+pub(super) fn backup_problem(rollout: &RolloutId, maximum_age: Duration, observation: &Observation) -> Option<Reason> {
+    let Some(backup) = &observation.backup else { return Some(Reason::on(BACKUP, "none yet")) };
+    let age = observation.read_at.duration_since(backup.taken_at);
+    let look = || format!("look into {}", backup.location);
+    if &backup.rollout != rollout {
+        Some(Reason::on(BACKUP, format!("the newest one is of rollout {}", backup.rollout)))
+    } else if age > SignedDuration::try_from(maximum_age).unwrap_or(SignedDuration::MAX) {
+        let message = format!("taken {} h ago, at most {} h are allowed", hours(age), maximum_age.as_secs() / 3600);
+        Some(Reason::on(BACKUP, message).field("takenAt").help("backup.maxAge in stepgate.yaml says how old it may be"))
+    } else if age < -TOLERATED_SKEW {
+        let message = format!("taken at {}, which is yet to come", backup.taken_at);
+        Some(Reason::on(BACKUP, message).field("takenAt").help(look()))
+    } else if backup.objects == 0 {
+        Some(Reason::on(BACKUP, "it holds no object").help(look()))
+    } else if !backup.read_back {
+        Some(Reason::on(BACKUP, "it was not read back").help(look()))
+    } else {
+        None
+    }
+}
+
+fn hours(age: SignedDuration) -> i64 {
+    age.as_secs() / 3600
+}
+
+fn failed_backup(failure: &BackupFailure) -> Reason {
+    let BackupFailure { volume_full, message, at, .. } = failure;
+    if *volume_full {
+        return Reason::on(BACKUP, format!("volume full at {at}: {message}"))
+            .help("free space on the volume of the backups (--backups), or lower backup.keep in stepgate.yaml");
+    }
+    Reason::on(BACKUP, format!("failed at {at}: {message}"))
 }
 
 /// Kinds that a survey counts.

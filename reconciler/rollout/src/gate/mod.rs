@@ -74,6 +74,16 @@ impl Gate<'_> {
         findings.holds().then(|| findings.settled())
     }
 
+    /// Whether another backup is to be taken: there is none that counts.
+    pub(crate) fn wants_backup(&self, observation: &Observation) -> bool {
+        self.expectations.iter().any(|expectation| match expectation {
+            Expectation::BackupTaken { maximum_age } => {
+                health::backup_problem(self.rollout, *maximum_age, observation).is_some()
+            }
+            _ => false,
+        })
+    }
+
     /// Whether a reading can be relied on, whatever it says.
     pub(crate) fn is_trustworthy(&self, observation: &Observation, now: Timestamp) -> bool {
         let mut findings = Findings::default();
@@ -261,7 +271,9 @@ impl Gate<'_> {
         match expectation {
             Expectation::ClusterHealthy { cluster } => health::check_cluster(cluster.as_deref(), observation, findings),
             Expectation::Surveyed => health::check_survey(observation, findings),
-            Expectation::BackupTaken => health::check_backup(self.rollout, observation, findings),
+            Expectation::BackupTaken { maximum_age } => {
+                health::check_backup(self.rollout, *maximum_age, observation, findings);
+            }
             Expectation::Object { object } => extension::check_object(object, observation, findings),
             Expectation::Absent { object } => extension::check_absent(object, observation, findings),
             Expectation::Deployment { namespace, name, images } => {

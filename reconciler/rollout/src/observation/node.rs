@@ -48,6 +48,20 @@ pub struct VirtualAddress {
     pub renewed_at: Option<Timestamp>,
 }
 
+/// Why the last backup of Cluster API objects failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupFailure {
+    /// The rollout it was to be taken for.
+    pub rollout: RolloutId,
+    /// When it was begun.
+    pub at: Timestamp,
+    /// Whether nothing was wrong but that the volume has no room for it.
+    pub volume_full: bool,
+    /// What was attempted and what went wrong.
+    pub message: String,
+}
+
 /// A backup of Cluster API objects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

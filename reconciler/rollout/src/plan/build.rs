@@ -353,7 +353,7 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
     };
     let backup = StagePlan {
         state: StageState::Pending,
-        expectations: vec![Expectation::BackupTaken],
+        expectations: vec![Expectation::BackupTaken { maximum_age: input.policy.backup_maximum_age }],
         reasons: Vec::new(),
         policy: input.policy.backup.clone(),
         ..absent(&StageName::Backup, "")

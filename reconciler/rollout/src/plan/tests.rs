@@ -216,13 +216,17 @@ fn intermediate_versions_keep_the_digest_and_are_watched_through_the_next_hop() 
     assert_eq!(first.estimate.commits, 2);
     let ledger = commit(&first, None);
     let mut last = stage("cilium", "2", "3");
-    last.deployed_expectations = vec![Expectation::BackupTaken];
+    last.deployed_expectations =
+        vec![Expectation::BackupTaken { maximum_age: std::time::Duration::from_secs(24 * 60 * 60) }];
     let second = plan(PlanInput { deployed: digest("half"), ledger: Some(ledger.clone()), ..input(vec![last]) });
     assert!(second.running);
     let hop = second.stage(&"cilium@v1.18.2-0".parse().unwrap()).unwrap();
     assert_eq!(
         (hop.state, hop.expectations.as_slice()),
-        (StageState::Committed, [Expectation::BackupTaken].as_slice())
+        (
+            StageState::Committed,
+            [Expectation::BackupTaken { maximum_age: std::time::Duration::from_secs(24 * 60 * 60) }].as_slice()
+        )
     );
     let third = plan(PlanInput {
         deployed: digest("target"),

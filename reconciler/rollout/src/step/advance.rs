@@ -1,6 +1,6 @@
 //! Moves one plan on by one stage, if everything before it holds.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::effect::Effect;
 use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
@@ -142,12 +142,13 @@ fn pass_before_start(world: &World, plan: &Plan, preflight: bool, now: Timestamp
             }
             GateVerdict::Wait { reason, until } => {
                 let mut effects = Vec::new();
-                let has_report = observation
-                    .backup
-                    .as_ref()
-                    .is_some_and(|report| report.rollout == plan.rollout_id && report.read_back);
-                if !has_report && gate.as_gate().is_trustworthy(observation, now) {
-                    effects.push(Effect::Backup { cluster: plan.cluster.clone(), rollout: plan.rollout_id.clone() });
+                let mut until = until;
+                if gate.as_gate().wants_backup(observation) && gate.as_gate().is_trustworthy(observation, now) {
+                    match backup_due(plan, observation).filter(|due| *due > now) {
+                        Some(due) => until = Some(until.map_or(due, |until| until.min(due))),
+                        None => effects
+                            .push(Effect::Backup { cluster: plan.cluster.clone(), rollout: plan.rollout_id.clone() }),
+                    }
                 }
                 effects.extend(observe_and_wait(world, &gate, reason, until, now));
                 return Err(effects);
@@ -165,6 +166,15 @@ fn pass_before_start(world: &World, plan: &Plan, preflight: bool, now: Timestamp
         reads: 1,
         facts: Vec::new(),
     }))
+}
+
+/// How long after a backup that failed another is tried.
+const BACKUP_AGAIN: SignedDuration = SignedDuration::from_secs(60);
+
+/// When a backup is due after one that failed; none where the last one did not.
+fn backup_due(plan: &Plan, observation: &Observation) -> Option<Timestamp> {
+    let failure = observation.backup_failure.as_ref().filter(|failure| failure.rollout == plan.rollout_id)?;
+    failure.at.checked_add(BACKUP_AGAIN).ok()
 }
 
 fn merge(preflight: Option<Evidence>, backup: Evidence) -> Evidence {

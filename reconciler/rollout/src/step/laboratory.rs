@@ -16,7 +16,8 @@ use crate::identifier::{CommitId, TreeDigest};
 use crate::identity::Identification;
 use crate::ledger::{Ledger, LedgerState};
 use crate::observation::{
-    BackupReport, ConditionStatus, Deployment, FluxKustomization, Observation, RunningImage, Survey, conditions,
+    Artifacts, BackupFailure, BackupReport, ConditionStatus, Deployment, FluxKustomization, Observation, RunningImage,
+    SourceKind, Survey, conditions,
 };
 use crate::plan::{ClusterRole, Plan, PlanInput, SkewFacts, StageInput, VersionStep, plan};
 use crate::policy::{PlanPolicy, StagePolicy};
@@ -46,6 +47,7 @@ pub(super) struct Laboratory {
     /// The commit that people were asked about last.
     pub(super) proposed: Option<StageCommit>,
     pub(super) backup: Option<BackupReport>,
+    pub(super) backup_failure: Option<BackupFailure>,
     /// Stages whose Deployment does not become available at this version.
     pub(super) broken: Vec<(&'static str, u8)>,
     pub(super) paused: Option<Pause>,
@@ -89,6 +91,7 @@ impl Laboratory {
             proposed: None,
             backup: None,
             identity: Identification::without_server("laboratory"),
+            backup_failure: None,
             broken: Vec::new(),
             paused: None,
             foreign_change: None,
@@ -160,7 +163,13 @@ impl Laboratory {
             render_error: None,
         };
         stages.insert(0, without_commit(StageName::Preflight, vec![Expectation::ClusterHealthy { cluster: None }]));
-        stages.insert(1, without_commit(StageName::Backup, vec![Expectation::BackupTaken]));
+        stages.insert(
+            1,
+            without_commit(
+                StageName::Backup,
+                vec![Expectation::BackupTaken { maximum_age: Duration::from_secs(24 * 60 * 60) }],
+            ),
+        );
         let kubernetes = VersionStep { deployed: Some("1.30".into()), target: "1.30".into() };
         plan(PlanInput {
             cluster: "mgmt".parse().unwrap(),
@@ -212,6 +221,7 @@ impl Laboratory {
                 namespace: "flux-system".into(),
                 name: (*name).into(),
                 source: None,
+                source_kind: SourceKind::default(),
                 source_namespace: None,
                 generation: 1,
                 observed_generation: Some(1),
@@ -221,6 +231,7 @@ impl Laboratory {
                 ready: conditions([("Ready", ConditionStatus::True)]).remove("Ready"),
                 last_applied_revision: head.clone(),
                 last_attempted_revision: head.clone(),
+                artifacts: Artifacts::default(),
                 ready_since: None,
             });
             let reference = image(name, *deployed);
@@ -250,6 +261,7 @@ impl Laboratory {
             });
         }
         observation.backup.clone_from(&self.backup);
+        observation.backup_failure.clone_from(&self.backup_failure);
         observation
     }
 
@@ -292,6 +304,7 @@ impl Laboratory {
                 self.ledger = Some(close.ledger.clone());
             }
             Effect::Backup { rollout, .. } => {
+                self.backup_failure = None;
                 self.backup = Some(BackupReport {
                     rollout: rollout.clone(),
                     taken_at: self.now,

@@ -64,6 +64,48 @@ fn the_backup_is_taken_for_this_rollout_before_the_first_commit() {
     assert!(facts.iter().any(|fact| fact.object.contains("backup")), "{facts:?}");
 }
 
+fn backs_up(effects: &[Effect]) -> bool {
+    effects.iter().any(|effect| matches!(effect, Effect::Backup { .. }))
+}
+
+#[test]
+fn a_backup_that_has_grown_too_old_before_the_first_commit_is_taken_again() {
+    let mut laboratory = Laboratory::new(&[("capi", 1, 2)]);
+    let rollout = laboratory.plan_at(0).rollout_id;
+    let old = laboratory.now - SignedDuration::from_hours(25);
+    laboratory.backup = Some(crate::observation::BackupReport {
+        rollout,
+        taken_at: old,
+        objects: 1,
+        read_back: true,
+        location: "backups/1".into(),
+    });
+    laboratory.until("commit capi 2");
+    assert!(laboratory.backup.unwrap().taken_at > old);
+}
+
+#[test]
+fn a_backup_for_which_there_is_no_room_is_named_and_tried_again_after_a_minute() {
+    let mut laboratory = Laboratory::new(&[("capi", 1, 2)]);
+    let rollout = laboratory.plan_at(0).rollout_id;
+    while laboratory.backup.is_none() {
+        laboratory.turn();
+    }
+    laboratory.backup = None;
+    laboratory.backup_failure = Some(crate::observation::BackupFailure {
+        rollout,
+        at: laboratory.now,
+        volume_full: true,
+        message: "the volume of /backups is full".into(),
+    });
+    let effects = laboratory.turn();
+    let reason = waits_for(&effects);
+    assert!(reason.contains("volume full at") && reason.contains("/backups") && !backs_up(&effects), "{effects:?}");
+    laboratory.now += SignedDuration::from_secs(60);
+    assert!(backs_up(&laboratory.turn()));
+    laboratory.until("commit capi 2");
+}
+
 #[test]
 fn a_lost_memory_only_waits_longer() {
     let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);

@@ -193,7 +193,7 @@ impl Model {
         };
         let mut all = vec![
             without_commit("preflight", vec![Expectation::ClusterHealthy { cluster: None }]),
-            without_commit("backup", vec![Expectation::BackupTaken]),
+            without_commit("backup", vec![Expectation::BackupTaken { maximum_age: Duration::from_secs(24 * 60 * 60) }]),
         ];
         all.extend(stages);
         let verified = VerifiedExpectation {

@@ -19,7 +19,6 @@ mod request;
 mod review;
 mod rollout_resource;
 mod secrets;
-mod specimen;
 mod watch;
 mod watched;
 mod workload;
@@ -36,7 +35,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rollout::{
-    BackupReport, CommitId, Expectation, FluxObservation, Identification, Observation, RolloutId, WorkloadObservation,
+    BackupFailure, BackupReport, CommitId, Expectation, FluxObservation, Identification, Observation,
+    WorkloadObservation,
 };
 use serde_json::json;
 
@@ -52,13 +52,13 @@ pub use rollout_resource::{Projection, RolloutView, rollout_definition};
 pub use watch::{Changes, Extent};
 pub use watched::ManagementWatches;
 
-use self::kind::{GIT_REPOSITORY, KUSTOMIZATION, OCI_REPOSITORY};
+use self::kind::KUSTOMIZATION;
 use self::watched::Watched;
 use self::workload::Own;
 pub use super::objects::PauseLease;
 use super::{
-    ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster, ClusterError, ClusterReference, FluxReference,
-    Freshness, ManagementReference, NotedCommit, ObserveRequest,
+    ApplyReport, ApplyRequest, ApplyServer, ApplySet, BackupRequest, Cluster, ClusterError, ClusterReference,
+    FluxReference, Freshness, ManagementReference, NotedCommit, ObserveRequest,
 };
 
 /// The annotation by which Flux is asked to reconcile at once.
@@ -88,7 +88,14 @@ pub struct KubernetesCluster {
 #[derive(Debug, Default)]
 struct Memory {
     applied: Mutex<BTreeMap<FluxReference, Applied>>,
-    backup: Mutex<Option<BackupReport>>,
+    backup: Mutex<KnownBackup>,
+}
+
+/// What is known of backups.
+#[derive(Debug, Default)]
+struct KnownBackup {
+    newest: Option<BackupReport>,
+    failure: Option<BackupFailure>,
 }
 
 /// What was last applied without Flux in place of a Kustomization.
@@ -184,13 +191,15 @@ impl KubernetesCluster {
         }
     }
 
-    fn newest_backup(&self) -> Option<BackupReport> {
-        let mut newest = self.memory.backup.lock().unwrap_or_else(PoisonError::into_inner);
-        if newest.is_none() {
+    /// The newest backup that is there, and why the last one failed, if it did.
+    fn backup_state(&self) -> (Option<BackupReport>, Option<BackupFailure>) {
+        let mut known = self.memory.backup.lock().unwrap_or_else(PoisonError::into_inner);
+        known.newest.take_if(|report| !backup::is_there(report));
+        if known.newest.is_none() {
             // After a restart the folder remembers.
-            *newest = backup::newest(&self.backups);
+            known.newest = backup::newest(&self.backups);
         }
-        newest.clone()
+        (known.newest.clone(), known.failure.clone())
     }
 }
 
@@ -242,20 +251,27 @@ impl Cluster for KubernetesCluster {
         }
     }
 
-    fn back_up<'a>(
-        &'a self,
-        rollout: &'a RolloutId,
-        at: Timestamp,
-    ) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
+    fn back_up<'a>(&'a self, request: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
         Box::pin(async move {
             self.prove_management_of_it()
                 .await
                 .map_err(|not| identity::not_proven("back up Cluster API objects", not))?;
             // What manages others is restored with all that is needed to go on managing them.
             let only = matches!(self.own, Own::Workload { .. }).then_some(self.reference.name.as_str());
-            let report = backup::back_up(&self.management, &self.backups, only, rollout, at).await?;
-            *self.memory.backup.lock().unwrap_or_else(PoisonError::into_inner) = Some(report.clone());
-            Ok(report)
+            let backed_up = backup::back_up(&self.management, &self.backups, only, request).await;
+            let mut known = self.memory.backup.lock().unwrap_or_else(PoisonError::into_inner);
+            match &backed_up {
+                Ok(report) => *known = KnownBackup { newest: Some(report.clone()), failure: None },
+                Err(error) => {
+                    known.failure = Some(BackupFailure {
+                        rollout: request.rollout.clone(),
+                        at: request.at,
+                        volume_full: error.is_full(),
+                        message: error.to_string(),
+                    });
+                }
+            }
+            Ok(backed_up?)
         })
     }
 
@@ -276,7 +292,7 @@ impl Cluster for KubernetesCluster {
                 sources.extend(found?.and_then(|object| observe::source_of(&object)));
             }
             for (source, kind) in sources {
-                let kind = if kind == OCI_REPOSITORY.kind { &OCI_REPOSITORY } else { &GIT_REPOSITORY };
+                let Some(kind) = observe::kind_of(&kind) else { continue };
                 let Some(version) = served.version_of(kind) else { continue };
                 let resource = kind.resource(version);
                 self.management.merge(&resource, Some(&source.namespace), &source.name, &patch, false).await?;

@@ -1,22 +1,22 @@
 //! Backups of Cluster API objects: listed, written, read back and compared.
 
-use std::fs;
-use std::io::Write as _;
+mod files;
+mod kept;
+
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
-use rollout::{BackupReport, RolloutId};
+use rollout::BackupReport;
 
+pub use self::files::read_backup;
+pub(super) use self::kept::{is_there, newest};
 use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::SECRET;
 use super::request::Selection;
 use super::secrets;
-use crate::disk;
-
-/// The file that is written last: a folder without it is no backup.
-const REPORT: &str = "backup.json";
+use crate::cluster::BackupRequest;
 
 /// Why there is no backup.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,15 @@ pub enum BackupError {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// There is no room for it.
+    #[error(
+        "the volume of {} is full, and Cluster API objects could not be backed up; free space there, give it more, or keep fewer (`backup.keep`)",
+        path.display()
+    )]
+    Full {
+        /// The file or folder that could not be written.
+        path: PathBuf,
+    },
     /// What was read back is not what was written.
     #[error("backup {} does not read back: {reason}; do not rely on it, check the disk and take another", path.display())]
     ReadBack {
@@ -48,16 +57,29 @@ pub enum BackupError {
     },
 }
 
+impl BackupError {
+    fn of_file(path: &Path, source: std::io::Error) -> Self {
+        match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full { path: path.to_owned() },
+            _ => Self::File { path: path.to_owned(), source },
+        }
+    }
+
+    /// Whether nothing is wrong but that there is no room.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self, Self::Full { .. })
+    }
+}
+
 /// Saves every object of Cluster API's and EKS Anywhere's groups, and the Secrets of the clusters (of one, where that is named), to a folder named after
 /// the rollout.
 ///
-/// The folder holds credentials: it can be read by this program's user alone.
+/// The folder holds credentials: it can be read by this program's user alone. The newest of those that are kept stay beside it.
 pub(super) async fn back_up(
     connection: &Connection,
     root: &Path,
     cluster: Option<&str>,
-    rollout: &RolloutId,
-    at: Timestamp,
+    request: &BackupRequest,
 ) -> Result<BackupReport, BackupError> {
     let mut kinds = Vec::new();
     for api_version in connection.served_versions().await?.preferred(is_saved) {
@@ -82,17 +104,23 @@ pub(super) async fn back_up(
         }
     }
     let count = kinds.iter().map(|(_, objects)| objects.len()).sum::<usize>();
-    let folder = root.join(rollout.as_str());
+    let folder = root.join(request.rollout.as_str());
     let report = BackupReport {
-        rollout: rollout.clone(),
-        taken_at: at,
+        rollout: request.rollout.clone(),
+        taken_at: request.at,
         objects: u32::try_from(count).unwrap_or(u32::MAX),
         read_back: true,
         location: folder.display().to_string(),
     };
-    let written = report.clone();
-    let work = tokio::task::spawn_blocking(move || write(&folder, &kinds, &written));
-    work.await.map_err(|error| BackupError::ReadBack { path: root.to_owned(), reason: error.to_string() })??;
+    let (written, root, keep) = (report.clone(), root.to_owned(), request.keep);
+    let failed = root.clone();
+    let work = tokio::task::spawn_blocking(move || {
+        kept::remove_attempts(&root);
+        files::write(&folder, &kinds, &written)?;
+        kept::remove_old(&root, keep);
+        Ok::<_, BackupError>(())
+    });
+    work.await.map_err(|error| BackupError::ReadBack { path: failed, reason: error.to_string() })??;
     Ok(report)
 }
 
@@ -106,102 +134,4 @@ fn with_types(mut objects: Vec<DynamicObject>, resource: &ApiResource) -> Vec<Dy
 
 fn is_saved(group: &str) -> bool {
     group == "cluster.x-k8s.io" || group.ends_with(".cluster.x-k8s.io") || group == "anywhere.eks.amazonaws.com"
-}
-
-fn write(folder: &Path, kinds: &[(String, Vec<DynamicObject>)], report: &BackupReport) -> Result<(), BackupError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| BackupError::File { path, source }
-    };
-    // A backup of an earlier attempt is replaced only by one that is whole.
-    let partial = folder.with_extension("partial");
-    if partial.exists() {
-        fs::remove_dir_all(&partial).map_err(failed(&partial))?;
-    }
-    create_private(&partial).map_err(failed(&partial))?;
-    for (name, objects) in kinds {
-        write_file(&partial.join(format!("{name}.json")), objects)?;
-    }
-    write_file(&partial.join(REPORT), report)?;
-    for (name, objects) in kinds {
-        let path = partial.join(format!("{name}.json"));
-        let read: Vec<DynamicObject> = read_file(&path)?;
-        if let Some(reason) = difference(objects, &read) {
-            return Err(BackupError::ReadBack { path, reason });
-        }
-    }
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(failed(folder))?;
-    }
-    fs::rename(&partial, folder).map_err(failed(folder))
-}
-
-fn create_private(folder: &Path) -> std::io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
-}
-
-fn write_file<T: serde::Serialize>(path: &Path, value: &T) -> Result<(), BackupError> {
-    let failed = |source| BackupError::File { path: path.to_owned(), source };
-    let text = serde_json::to_vec_pretty(value).map_err(|error| failed(error.into()))?;
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path).map_err(failed)?;
-    file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed)
-}
-
-fn read_file<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, BackupError> {
-    let bytes = disk::read(path, u64::MAX).map_err(|source| BackupError::File { path: path.to_owned(), source })?;
-    // The parser quotes values, and a backup holds credentials.
-    serde_json::from_slice(&bytes).map_err(|error| BackupError::ReadBack {
-        path: path.to_owned(),
-        reason: format!("not JSON at line {} column {}", error.line(), error.column()),
-    })
-}
-
-fn difference(written: &[DynamicObject], read: &[DynamicObject]) -> Option<String> {
-    if written.len() != read.len() {
-        return Some(format!("{} objects written, {} read", written.len(), read.len()));
-    }
-    let differs = written.iter().zip(read).find(|(written, read)| written != read);
-    differs.map(|(written, _)| {
-        let metadata = &written.metadata;
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        format!("{namespace}/{} differs", metadata.name.as_deref().unwrap_or_default())
-    })
-}
-
-/// The report and the objects of a backup, owner references included.
-///
-/// # Errors
-/// When the folder is no whole backup.
-pub fn read_backup(folder: &Path) -> Result<(BackupReport, Vec<serde_json::Value>), BackupError> {
-    let report: BackupReport = read_file(&folder.join(REPORT))?;
-    let failed = |source| BackupError::File { path: folder.to_owned(), source };
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        files.push(entry.map_err(failed)?.path());
-    }
-    files.sort();
-    let mut objects = Vec::new();
-    for path in files.iter().filter(|path| !path.ends_with(REPORT)) {
-        objects.extend(read_file::<Vec<serde_json::Value>>(path)?);
-    }
-    if objects.len() != report.objects as usize {
-        let reason = format!("{} objects expected, {} found", report.objects, objects.len());
-        return Err(BackupError::ReadBack { path: folder.to_owned(), reason });
-    }
-    Ok((report, objects))
-}
-
-/// The newest whole backup below `root`.
-pub(super) fn newest(root: &Path) -> Option<BackupReport> {
-    let folders = fs::read_dir(root).ok()?.filter_map(Result::ok).map(|entry| entry.path());
-    let whole = folders.filter(|folder| folder.extension().is_none());
-    whole.filter_map(|folder| read_backup(&folder).ok()).map(|(report, _)| report).max_by_key(|report| report.taken_at)
 }

@@ -47,7 +47,7 @@ impl<'a> Reads<'a> {
                 self.nodes = true;
                 self.survey = true;
             }
-            Expectation::BackupTaken => self.backup = true,
+            Expectation::BackupTaken { .. } => self.backup = true,
             Expectation::Object { object } | Expectation::Absent { object } => {
                 self.objects.insert(object);
             }

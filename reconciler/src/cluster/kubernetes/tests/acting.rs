@@ -1,49 +1,16 @@
-//! What is done: probes, backups, applies.
+//! What is done: backups, applies.
 
 use std::sync::Arc;
 
-use rollout::{CommitId, WebhookOutcome};
+use rollout::CommitId;
 
 use super::super::read_backup;
 use super::super::server::{Answer, Asked};
 use super::*;
-use crate::cluster::{ApplyRequest, ApplyServer, ApplySet, FluxReference};
+use crate::cluster::{ApplyRequest, ApplyServer, ApplySet, BackupRequest, FluxReference};
 
-#[tokio::test]
-async fn webhooks_are_probed_by_dry_runs_alone() {
-    let configuration = json!({"metadata": {"name": "cert-manager-webhook"}, "webhooks": [{"rules": [
-        {"apiGroups": ["cert-manager.io"], "apiVersions": ["v1"], "resources": ["certificates"], "operations": ["CREATE", "UPDATE"]}]}]});
-    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/cert-manager-webhook";
-    let certificates = "/apis/cert-manager.io/v1/certificates";
-    let created = "POST /apis/cert-manager.io/v1/namespaces/default/certificates";
-    let patched = "PATCH /apis/cert-manager.io/v1/namespaces/capi-system/certificates/serving";
-    let existing = [json!({"metadata": {"name": "serving", "namespace": "capi-system"}})];
-    let down = Answer::Error(
-        500,
-        "Internal error occurred: failed calling webhook \"webhook.cert-manager.io\": connection refused",
-    );
-    let denied = Answer::Error(403, "admission webhook \"webhook.cert-manager.io\" denied the request: no");
-    let name = String::from("cert-manager-webhook");
-    let probe = |script: Script| observe(script, vec![Expectation::Webhook { name: name.clone() }]);
-    let with = |items: &[Value]| served().object(path, configuration.clone()).list(certificates, items);
-
-    let (observation, server) = probe(with(&existing).on(patched, Answer::Echo)).await;
-    assert_eq!(observation.webhooks[0].outcome, WebhookOutcome::Answered);
-    let (observation, _server) = probe(with(&[]).on(created, denied)).await;
-    assert_eq!(observation.webhooks[0].outcome, WebhookOutcome::Answered);
-    let (observation, _server) = probe(with(&[]).on(created, down)).await;
-    assert!(
-        matches!(&observation.webhooks[0].outcome, WebhookOutcome::Unreachable { message } if message.contains("connection refused"))
-    );
-    let (observation, _server) = probe(served()).await;
-    assert!(
-        matches!(&observation.webhooks[0].outcome, WebhookOutcome::Refused { message } if message.contains("no webhook configuration"))
-    );
-    let (observation, _server) = probe(with(&[]).on(created, Answer::Error(403, "certificates is forbidden"))).await;
-    assert!(observation.unread["Webhook"].contains("grant that verb"), "{observation:?}");
-    for asked in server.asked().iter().filter(|asked| asked.method != "GET") {
-        assert!(asked.query.contains("dryRun=All"), "{asked:?}");
-    }
+fn taken() -> Expectation {
+    Expectation::BackupTaken { maximum_age: std::time::Duration::from_secs(24 * 60 * 60) }
 }
 
 #[tokio::test]
@@ -56,10 +23,10 @@ async fn a_backup_is_written_read_back_and_found_again() {
     )
     .await;
     let folder = tempfile::tempdir().unwrap();
-    let rollout = "0123456789ab".parse().unwrap();
     let at = "2026-03-01T12:00:00Z".parse().unwrap();
     let cluster = KubernetesCluster::management(server.connection(), folder.path().to_owned());
-    let report = cluster.back_up(&rollout, at).await.unwrap();
+    let backup = |at| BackupRequest { rollout: "0123456789ab".parse().unwrap(), at, keep: 5 };
+    let report = cluster.back_up(&backup(at)).await.unwrap();
     // One Cluster, one control plane, two machines, one Secret: the kinds that this server lists.
     assert_eq!((report.objects, report.read_back, report.taken_at), (5, true, at));
     let (read, objects) = read_backup(Path::new(&report.location)).unwrap();
@@ -76,23 +43,22 @@ async fn a_backup_is_written_read_back_and_found_again() {
     }
 
     let restarted = KubernetesCluster::management(server.connection(), folder.path().to_owned());
-    let observation = restarted.observe(&request(vec![Expectation::BackupTaken])).await;
+    let observation = restarted.observe(&request(vec![taken()])).await;
     assert_eq!(observation.backup.as_ref(), Some(&report));
     // Taken again, it replaces the first.
-    let again = cluster.back_up(&rollout, "2026-03-01T13:00:00Z".parse().unwrap()).await.unwrap();
+    let again = cluster.back_up(&backup("2026-03-01T13:00:00Z".parse().unwrap())).await.unwrap();
     assert!(again.taken_at > report.taken_at);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 
     std::fs::remove_file(Path::new(&report.location).join("machines.cluster.x-k8s.io.json")).unwrap();
     assert!(read_backup(Path::new(&report.location)).unwrap_err().to_string().contains("5 objects expected, 3 found"));
     let restarted = KubernetesCluster::management(server.connection(), folder.path().to_owned());
-    assert_eq!(restarted.observe(&request(vec![Expectation::BackupTaken])).await.backup, None);
+    assert_eq!(restarted.observe(&request(vec![taken()])).await.backup, None);
 }
 
 #[tokio::test]
 async fn a_backup_of_nothing_or_of_half_is_no_backup() {
     let folder = tempfile::tempdir().unwrap();
-    let rollout = "0123456789ab".parse().unwrap();
     for (script, expected) in [
         (served(), "there are none on"),
         (
@@ -102,8 +68,14 @@ async fn a_backup_of_nothing_or_of_half_is_no_backup() {
     ] {
         let server = ApiServer::start(script).await;
         let cluster = KubernetesCluster::management(server.connection(), folder.path().to_owned());
-        let error = cluster.back_up(&rollout, "2026-03-01T12:00:00Z".parse().unwrap()).await.unwrap_err().to_string();
+        let at = "2026-03-01T12:00:00Z".parse().unwrap();
+        let backup = BackupRequest { rollout: "0123456789ab".parse().unwrap(), at, keep: 5 };
+        let error = cluster.back_up(&backup).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
+        let seen = cluster.observe(&request(vec![taken()])).await;
+        let failure = seen.backup_failure.unwrap();
+        assert_eq!((failure.rollout, failure.at, failure.volume_full), (backup.rollout, at, false));
+        assert!(failure.message.contains(expected), "{}", failure.message);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }
