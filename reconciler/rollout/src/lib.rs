@@ -46,11 +46,11 @@ pub use identifier::{ClusterName, CommitId, GroupName, InvalidIdentifier, PlanDi
 pub use identity::{ClusterIdentity, Identification};
 pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use observation::{
-    BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition, DaemonSet, Deployment,
-    EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource, HelmRelease, Machine,
-    MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod,
-    Reachability, RunningImage, Survey, TakenField, VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation,
-    conditions,
+    Artifacts, BackupFailure, BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition,
+    DaemonSet, Deployment, EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource,
+    HelmRelease, Machine, MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference,
+    Observation, Pod, Reachability, RunningImage, SourceKind, Survey, TakenField, VirtualAddress, WebhookOutcome,
+    WebhookProbe, WorkloadObservation, conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,

@@ -3,6 +3,7 @@
 //! A test that needs them runs [`isolated`]: in namespaces of its own, where nothing outlives it and no port is taken.
 
 mod api_server;
+mod artifacts;
 mod certificate;
 mod cluster_api;
 mod demo;
@@ -31,6 +32,7 @@ mod tls;
 mod webhook;
 
 pub use api_server::{ApiServer, ApiServerOptions};
+pub use artifacts::Artifacts;
 pub use certificate::{Authority, Identity};
 pub use cluster_api::ClusterApi;
 pub use demo::{definition, demo_definitions, demo_fleet};

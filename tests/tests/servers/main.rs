@@ -4,6 +4,7 @@
 mod alerts;
 mod api_server;
 mod approved;
+mod backups;
 mod charts;
 mod components;
 mod direct_apply;
@@ -22,6 +23,7 @@ mod machines;
 mod pausing;
 mod probing;
 mod recording;
+mod registry;
 mod requests;
 mod restoring;
 mod scene;

@@ -1,10 +1,16 @@
 //! Flux has applied a commit of the stage's lineage.
 
 use crate::identifier::CommitId;
-use crate::observation::{Condition, ConditionStatus, FluxKustomization, FluxSource, Observation};
+use crate::observation::{Condition, ConditionStatus, FluxKustomization, FluxSource, Observation, SourceKind};
 use crate::verdict::{Binding, Reason};
 
 use super::findings::{Findings, describe, object};
+
+/// Where an artifact from a registry says which commit it was made of.
+const ORIGIN: &str = "status.artifact.metadata[org.opencontainers.image.revision]";
+
+/// What helps where it does not say.
+const NAME_COMMIT: &str = "push the artifact with flux push artifact … --revision=BRANCH@sha1:COMMIT";
 
 pub(super) fn check(
     namespace: &str,
@@ -20,7 +26,7 @@ pub(super) fn check(
         let found =
             observation.flux.kustomizations.iter().find(|known| known.namespace == namespace && &known.name == name);
         let Some(kustomization) = found else {
-            let help = format!("flux reconcile source git -n {namespace} --all");
+            let help = format!("flux get kustomizations -n {namespace}");
             findings.wait(Reason::on(object("Kustomization", namespace, name), "not found").help(help));
             findings.untried();
             continue;
@@ -93,8 +99,19 @@ fn check_kustomization(kustomization: &FluxKustomization, binding: Option<&Bindi
         let message = format!("{attempted} is being tried, {applied} was the last to succeed");
         findings.wait(Reason::on(&subject, message).field("status.lastAttemptedRevision").help(&help));
     }
+    let artifacts = &kustomization.artifacts;
+    if let (Some(attempted), Some(applied)) = (&artifacts.attempted, &artifacts.applied)
+        && attempted != applied
+    {
+        let message = format!("{attempted} is being tried, {applied} was the last to succeed");
+        findings.wait(Reason::on(&subject, message).field("status.lastAttemptedRevision").help(&help));
+    }
+    let field = match kustomization.source_kind {
+        SourceKind::OciRepository => "status.lastAppliedOriginRevision",
+        SourceKind::GitRepository | SourceKind::Other(_) => "status.lastAppliedRevision",
+    };
     if let Some(binding) = binding
-        && check_revision(&subject, "status.lastAppliedRevision", applied, binding, &help, findings)
+        && check_revision(&subject, field, applied, binding, &help, findings)
         && let Some(applied) = applied
     {
         findings.applied(applied);
@@ -111,33 +128,57 @@ fn check_source(
 ) {
     let Some(source) = &kustomization.source else { return };
     let namespace = kustomization.source_namespace.as_ref().unwrap_or(&kustomization.namespace);
-    let subject = object("GitRepository", namespace, source);
-    let found = observation.flux.sources.iter().find(|known| &known.namespace == namespace && &known.name == source);
-    let Some(found) = found else {
-        findings.wait(Reason::on(subject, "not found").help(format!("flux get source git {source} -n {namespace}")));
+    let kind = &kustomization.source_kind;
+    let subject = object(&kind.to_string(), namespace, source);
+    let Some(word) = word(kind) else {
+        if binding.is_some() {
+            let message = "names no commit, so that nothing proves which one is applied";
+            findings.wait(
+                Reason::on(subject, message).help("let a GitRepository or OCIRepository fetch the deploy branch"),
+            );
+        }
         return;
     };
-    check_found_source(&subject, found, binding, findings);
+    let Some(found) = kustomization.source_of(&observation.flux.sources) else {
+        let help = format!("flux get source {word} {source} -n {namespace}");
+        findings.wait(Reason::on(subject, "not found").help(help));
+        return;
+    };
+    check_found_source(&subject, word, found, binding, findings);
 }
 
-fn check_found_source(subject: &str, source: &FluxSource, binding: Option<&Binding>, findings: &mut Findings) {
+/// What the flux program calls this kind; none for one that names no commit.
+fn word(kind: &SourceKind) -> Option<&'static str> {
+    match kind {
+        SourceKind::GitRepository => Some("git"),
+        SourceKind::OciRepository => Some("oci"),
+        SourceKind::Other(_) => None,
+    }
+}
+
+fn check_found_source(
+    subject: &str,
+    word: &str,
+    source: &FluxSource,
+    binding: Option<&Binding>,
+    findings: &mut Findings,
+) {
     let (namespace, name) = (&source.namespace, &source.name);
-    let help = format!("flux reconcile source git {name} -n {namespace}");
+    let help = format!("flux reconcile source {word} {name} -n {namespace}");
     if source.suspended {
-        let help = format!("flux resume source git {name} -n {namespace}");
+        let help = format!("flux resume source {word} {name} -n {namespace}");
         findings.wait(Reason::on(subject, "suspended").field("spec.suspend").help(help));
     }
     findings.observed(subject, source.generation, source.observed_generation, &help);
     check_ready(subject, source.ready.as_ref(), source.generation, &help, findings);
     if let Some(binding) = binding {
-        check_revision(
-            subject,
-            "status.artifact.revision",
-            source.artifact_revision.as_ref(),
-            binding,
-            &help,
-            findings,
-        );
+        let is_unnamed = source.artifact.is_some() && source.artifact_revision.is_none();
+        let (field, help) = match source.kind {
+            SourceKind::OciRepository if is_unnamed => (ORIGIN, NAME_COMMIT.to_owned()),
+            SourceKind::OciRepository => (ORIGIN, help),
+            SourceKind::GitRepository | SourceKind::Other(_) => ("status.artifact.revision", help),
+        };
+        check_revision(subject, field, source.artifact_revision.as_ref(), binding, &help, findings);
     }
 }
 

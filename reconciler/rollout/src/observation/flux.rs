@@ -1,5 +1,7 @@
 //! Flux objects, as far as gates read them.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -21,10 +23,70 @@ pub struct FluxObservation {
     pub releases: Vec<HelmRelease>,
 }
 
-/// A `GitRepository`.
+impl FluxObservation {
+    /// Names the commits of artifacts of which a Kustomization says no more than the digest, as far as its source says them.
+    pub fn name_commits(&mut self) {
+        let Self { sources, kustomizations, .. } = self;
+        for kustomization in kustomizations {
+            let Some(source) = kustomization.source_of(sources) else { continue };
+            let of = |artifact: &Option<String>| {
+                let is_it = artifact.is_some() && *artifact == source.artifact;
+                is_it.then(|| source.artifact_revision.clone()).flatten()
+            };
+            let Artifacts { applied, attempted } = &kustomization.artifacts;
+            let (applied, attempted) = (of(applied), of(attempted));
+            kustomization.last_applied_revision = kustomization.last_applied_revision.take().or(applied);
+            kustomization.last_attempted_revision = kustomization.last_attempted_revision.take().or(attempted);
+        }
+    }
+}
+
+/// What a Kustomization has its manifests from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum SourceKind {
+    /// A repository: its revisions are commits.
+    #[default]
+    GitRepository,
+    /// A registry: its revisions are digests, and the artifact says which commit it was made of.
+    OciRepository,
+    /// Something else, which names no commit.
+    Other(String),
+}
+
+impl From<String> for SourceKind {
+    fn from(kind: String) -> Self {
+        match kind.as_str() {
+            "GitRepository" => Self::GitRepository,
+            "OCIRepository" => Self::OciRepository,
+            _ => Self::Other(kind),
+        }
+    }
+}
+
+impl From<SourceKind> for String {
+    fn from(kind: SourceKind) -> Self {
+        kind.to_string()
+    }
+}
+
+impl fmt::Display for SourceKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::GitRepository => "GitRepository",
+            Self::OciRepository => "OCIRepository",
+            Self::Other(kind) => kind,
+        })
+    }
+}
+
+/// A `GitRepository` or `OCIRepository`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxSource {
+    /// Which of them.
+    #[serde(default)]
+    pub kind: SourceKind,
     /// Namespace.
     pub namespace: String,
     /// Name.
@@ -40,9 +102,31 @@ pub struct FluxSource {
     /// Condition `Ready`.
     #[serde(default)]
     pub ready: Option<Condition>,
-    /// Commit in `status.artifact.revision` (`deploy@sha1:…`).
+    /// The commit of its artifact: that in `status.artifact.revision` (`deploy@sha1:…`), for a registry that in the artifact's annotation
+    /// `org.opencontainers.image.revision`.
     #[serde(default)]
     pub artifact_revision: Option<CommitId>,
+    /// `status.artifact.revision` of a registry (`latest@sha256:…`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<String>,
+}
+
+/// What a Kustomization says of artifacts from a registry, each as `latest@sha256:…`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Artifacts {
+    /// `status.lastAppliedRevision`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<String>,
+    /// `status.lastAttemptedRevision`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempted: Option<String>,
+}
+
+impl Artifacts {
+    fn are_none(&self) -> bool {
+        self.applied.is_none() && self.attempted.is_none()
+    }
 }
 
 /// A Kustomization of Flux.
@@ -53,6 +137,9 @@ pub struct FluxKustomization {
     pub namespace: String,
     /// Name.
     pub name: String,
+    /// Kind of its source.
+    #[serde(default)]
+    pub source_kind: SourceKind,
     /// Name of its source, in the same namespace where `source_namespace` is none.
     #[serde(default)]
     pub source: Option<String>,
@@ -76,15 +163,31 @@ pub struct FluxKustomization {
     /// Condition `Ready`.
     #[serde(default)]
     pub ready: Option<Condition>,
-    /// Commit in `status.lastAppliedRevision`.
+    /// Commit in `status.lastAppliedRevision`; with a registry that in `status.lastAppliedOriginRevision`.
     #[serde(default)]
     pub last_applied_revision: Option<CommitId>,
-    /// Commit in `status.lastAttemptedRevision`.
+    /// Commit in `status.lastAttemptedRevision`; with a registry as far as it is known.
     #[serde(default)]
     pub last_attempted_revision: Option<CommitId>,
+    /// With a registry: what was applied and attempted.
+    #[serde(default, skip_serializing_if = "Artifacts::are_none")]
+    pub artifacts: Artifacts,
     /// When `Ready` last changed.
     #[serde(default)]
     pub ready_since: Option<Timestamp>,
+}
+
+impl FluxKustomization {
+    /// Its source, where that is one of these.
+    pub(crate) fn source_of<'a>(&self, sources: &'a [FluxSource]) -> Option<&'a FluxSource> {
+        let namespace = self.source_namespace.as_ref().unwrap_or(&self.namespace);
+        let is_it = |source: &&FluxSource| {
+            source.kind == self.source_kind
+                && source.namespace == *namespace
+                && Some(&source.name) == self.source.as_ref()
+        };
+        sources.iter().find(is_it)
+    }
 }
 
 /// A `HelmRelease` of Flux: a chart that its helm-controller installs.

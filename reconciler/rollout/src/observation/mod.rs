@@ -20,8 +20,8 @@ use crate::identity::Identification;
 pub use cluster_api::{ControlPlane, EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
 pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
 pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, WebhookOutcome, WebhookProbe};
-pub use flux::{FluxKustomization, FluxObservation, FluxSource, HelmRelease};
-pub use node::{BackupReport, Node, Survey, VirtualAddress};
+pub use flux::{Artifacts, FluxKustomization, FluxObservation, FluxSource, HelmRelease, SourceKind};
+pub use node::{BackupFailure, BackupReport, Node, Survey, VirtualAddress};
 pub use workload::{DaemonSet, Deployment, Pod, RunningImage, WorkloadObservation};
 
 /// One reading of a cluster (and, for Cluster API objects, of the cluster that manages it).
@@ -99,6 +99,9 @@ pub struct Observation {
     /// The newest backup of Cluster API objects; none where there is none.
     #[serde(default)]
     pub backup: Option<BackupReport>,
+    /// Why the last one failed; none where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup_failure: Option<BackupFailure>,
 }
 
 impl Observation {
@@ -130,6 +133,7 @@ impl Observation {
             virtual_address: None,
             survey: None,
             backup: None,
+            backup_failure: None,
         }
     }
 }

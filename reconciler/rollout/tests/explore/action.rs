@@ -89,6 +89,7 @@ impl Model {
             namespace: "flux-system".into(),
             name: "cluster".into(),
             source: None,
+            source_kind: rollout::SourceKind::default(),
             source_namespace: None,
             generation: 1,
             observed_generation: Some(1),
@@ -98,6 +99,7 @@ impl Model {
             ready: conditions([("Ready", ConditionStatus::True)]).remove("Ready"),
             last_applied_revision: revision.clone(),
             last_attempted_revision: revision,
+            artifacts: rollout::Artifacts::default(),
             ready_since: None,
         });
         for ((name, declared), actual) in STAGES[cluster].iter().zip(declared).zip(actual) {

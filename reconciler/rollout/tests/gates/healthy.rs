@@ -136,6 +136,7 @@ pub fn healthy() -> Observation {
     healthy.identity = Identification::without_server("test");
     let ready = healthy_conditions(&["Ready"], &[]).remove("Ready");
     healthy.flux.sources.push(FluxSource {
+        kind: rollout::SourceKind::default(),
         namespace: "flux-system".into(),
         name: "fleet".into(),
         generation: 2,
@@ -143,11 +144,13 @@ pub fn healthy() -> Observation {
         suspended: false,
         ready: ready.clone(),
         artifact_revision: Some(commit('c')),
+        artifact: None,
     });
     healthy.flux.kustomizations.push(FluxKustomization {
         namespace: "flux-system".into(),
         name: "capi".into(),
         source: Some("fleet".into()),
+        source_kind: rollout::SourceKind::default(),
         source_namespace: None,
         generation: 2,
         observed_generation: Some(2),
@@ -157,6 +160,7 @@ pub fn healthy() -> Observation {
         ready,
         last_applied_revision: Some(commit('c')),
         last_attempted_revision: Some(commit('c')),
+        artifacts: rollout::Artifacts::default(),
         ready_since: None,
     });
     healthy.deployments.push(Deployment {
@@ -340,7 +344,7 @@ pub fn healthy() -> Observation {
     healthy.virtual_address = Some(VirtualAddress { holder: Some("node-cp-1".into()), renewed_at: None });
     healthy.backup = Some(BackupReport {
         rollout: rollout_id(),
-        taken_at: second(-5),
+        taken_at: second(-600),
         objects: 12,
         read_back: true,
         location: "backups/1".into(),
@@ -357,7 +361,7 @@ pub fn expectations() -> Vec<Expectation> {
         flux(),
         Expectation::ClusterHealthy { cluster: Some("prod".into()) },
         Expectation::Surveyed,
-        Expectation::BackupTaken,
+        Expectation::BackupTaken { maximum_age: std::time::Duration::from_secs(24 * 60 * 60) },
         Expectation::Object { object: bundle() },
         Expectation::Absent { object: leftover() },
         Expectation::Deployment { namespace: "capi-system".into(), name: "manager".into(), images: vec![image()] },

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
 use rollout::{
-    Condition, ConditionStatus, Machine, Observation, PlanDigest, Reachability, RunningImage, TakenField,
-    WebhookOutcome,
+    Artifacts, BackupFailure, Condition, ConditionStatus, Machine, Observation, PlanDigest, Reachability, RunningImage,
+    SourceKind, TakenField, WebhookOutcome,
 };
 
 use super::healthy::*;
@@ -31,6 +32,34 @@ pub const VIOLATIONS: &[Violation] = &[
     ("source not ready", |o| o.flux.sources[0].ready.as_mut().unwrap().status = ConditionStatus::False, "Ready"),
     ("source stale", |o| o.flux.sources[0].observed_generation = Some(1), "stale"),
     ("source behind", |o| o.flux.sources[0].artifact_revision = Some(commit('a')), "does not contain"),
+    (
+        "source that names no commit",
+        |o| o.flux.kustomizations[0].source_kind = SourceKind::Other("Bucket".into()),
+        "Bucket flux-system/fleet: names no commit",
+    ),
+    (
+        "source of another kind of the same name",
+        |o| o.flux.kustomizations[0].source_kind = SourceKind::OciRepository,
+        "OCIRepository flux-system/fleet: not found",
+    ),
+    (
+        "artifact that names no commit",
+        |o| {
+            let source = &mut o.flux.sources[0];
+            source.kind = SourceKind::OciRepository;
+            (source.artifact, source.artifact_revision) = (Some("latest@sha256:00".into()), None);
+            o.flux.kustomizations[0].source_kind = SourceKind::OciRepository;
+        },
+        "org.opencontainers.image.revision",
+    ),
+    (
+        "another artifact being tried",
+        |o| {
+            o.flux.kustomizations[0].artifacts =
+                Artifacts { applied: Some("latest@sha256:00".into()), attempted: Some("latest@sha256:11".into()) };
+        },
+        "latest@sha256:11 is being tried",
+    ),
     ("kustomization gone", |o| o.flux.kustomizations.clear(), "not found"),
     ("kustomization suspended", |o| o.flux.kustomizations[0].suspended = true, "suspended"),
     ("kustomization disabled", |o| o.flux.kustomizations[0].reconcile_disabled = true, "disabled"),
@@ -148,7 +177,11 @@ pub const VIOLATIONS: &[Violation] = &[
         |o| o.webhooks[0].outcome = WebhookOutcome::Unreachable { message: "no endpoints".into() },
         "no endpoints",
     ),
-    ("webhook broken", |o| o.webhooks[0].outcome = WebhookOutcome::Refused { message: "panic".into() }, "panic"),
+    (
+        "webhook unproven",
+        |o| o.webhooks[0].outcome = WebhookOutcome::Unproven { message: "no endpoint".into() },
+        "is not proven to answer: no endpoint",
+    ),
     ("object not asked for", |o| o.objects.clear(), "was not read"),
     ("object absent", |o| o.objects[0].present = false, "not found"),
     ("object deleted", |o| o.objects[0].deleting = true, "deleted"),
@@ -165,6 +198,25 @@ pub const VIOLATIONS: &[Violation] = &[
         "another rollout's backup",
         |o| o.backup.as_mut().unwrap().rollout = PlanDigest::of([b"other".as_slice()]).rollout_id(),
         "of rollout",
+    ),
+    (
+        "an old backup",
+        |o| o.backup.as_mut().unwrap().taken_at = o.read_at - SignedDuration::from_hours(25),
+        "taken 25 h ago, at most 24 h are allowed",
+    ),
+    (
+        "a backup of tomorrow",
+        |o| o.backup.as_mut().unwrap().taken_at = o.read_at + SignedDuration::from_hours(24),
+        "is yet to come",
+    ),
+    (
+        "no room for a backup",
+        |o| {
+            o.backup = None;
+            let (rollout, message) = (rollout_id(), String::from("no space left"));
+            o.backup_failure = Some(BackupFailure { rollout, at: o.read_at, volume_full: true, message });
+        },
+        "volume full at",
     ),
     ("an empty backup", |o| o.backup.as_mut().unwrap().objects = 0, "no object"),
     ("a backup not read back", |o| o.backup.as_mut().unwrap().read_back = false, "not read back"),

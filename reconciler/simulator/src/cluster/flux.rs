@@ -53,6 +53,7 @@ pub(super) struct Flux {
 impl Flux {
     pub(super) fn new(namespace: &str, name: &str) -> Self {
         let source = FluxSource {
+            kind: rollout::SourceKind::default(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             generation: 1,
@@ -60,6 +61,7 @@ impl Flux {
             suspended: false,
             ready: None,
             artifact_revision: None,
+            artifact: None,
         };
         Self { branch: Vec::new(), source, artifact: None, kustomizations: Vec::new() }
     }
@@ -133,6 +135,7 @@ impl State {
                     namespace: wanted.namespace.clone(),
                     name: wanted.name.clone(),
                     source: Some(self.flux.source.name.clone()),
+                    source_kind: rollout::SourceKind::default(),
                     source_namespace: Some(self.flux.source.namespace.clone()),
                     generation: 1,
                     observed_generation: None,
@@ -142,6 +145,7 @@ impl State {
                     ready: None,
                     last_applied_revision: None,
                     last_attempted_revision: None,
+                    artifacts: rollout::Artifacts::default(),
                     ready_since: None,
                 };
                 self.flux.kustomizations.push(Kustomization {

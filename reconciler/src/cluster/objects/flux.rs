@@ -2,33 +2,62 @@
 
 use kube::core::DynamicObject;
 
-use rollout::{CommitId, FluxKustomization, FluxSource, HelmRelease};
-use serde_json::Value;
+use rollout::{Artifacts, CommitId, FluxKustomization, FluxSource, HelmRelease, SourceKind};
 
 use super::fields::{annotation, conditions, flag, generation, list, name, namespace, number, text, time};
 use super::pause::suspended_by;
 
-/// A `GitRepository` or `OCIRepository`.
-pub(crate) fn source(object: &DynamicObject) -> FluxSource {
+/// A source of this kind.
+pub(crate) fn source(object: &DynamicObject, kind: SourceKind) -> FluxSource {
     let data = &object.data;
+    let artifact = text(data, &["status", "artifact", "revision"]);
+    let is_of_registry = kind == SourceKind::OciRepository;
     FluxSource {
+        artifact_revision: match &kind {
+            SourceKind::GitRepository => artifact.as_deref().and_then(commit),
+            // The revision of an artifact is its own digest. `flux push artifact` annotates it with the commit that it was made of.
+            SourceKind::OciRepository => {
+                text(data, &["status", "artifact", "metadata", ORIGIN]).as_deref().and_then(commit)
+            }
+            SourceKind::Other(_) => None,
+        },
+        artifact: artifact.filter(|_| is_of_registry),
+        kind,
         namespace: namespace(object),
         name: name(object),
         generation: generation(object),
         observed_generation: number(data, &["status", "observedGeneration"]),
         suspended: flag(data, &["spec", "suspend"]).unwrap_or_default(),
         ready: conditions(data, &["status", "conditions"]).remove("Ready"),
-        artifact_revision: artifact_commit(data),
     }
 }
+
+/// The annotation of an artifact that names the revision of the source it was made of: the OCI image specification's.
+const ORIGIN: &str = "org.opencontainers.image.revision";
 
 /// A Kustomization.
 pub(crate) fn kustomization(object: &DynamicObject) -> FluxKustomization {
     let data = &object.data;
     let suspended = flag(data, &["spec", "suspend"]).unwrap_or_default();
+    let source_kind: SourceKind = text(data, &["spec", "sourceRef", "kind"]).map(Into::into).unwrap_or_default();
+    let revision = |field: &str| text(data, &["status", field]);
+    let (applied, attempted) = (revision("lastAppliedRevision"), revision("lastAttemptedRevision"));
+    let artifacts = match source_kind {
+        SourceKind::OciRepository => Artifacts { applied: applied.clone(), attempted: attempted.clone() },
+        SourceKind::GitRepository | SourceKind::Other(_) => Artifacts::default(),
+    };
+    let (last_applied_revision, last_attempted_revision) = match source_kind {
+        SourceKind::GitRepository => (applied.as_deref().and_then(commit), attempted.as_deref().and_then(commit)),
+        SourceKind::OciRepository => {
+            let origin = revision("lastAppliedOriginRevision").as_deref().and_then(commit);
+            (origin.clone(), origin.filter(|_| attempted == applied))
+        }
+        SourceKind::Other(_) => (None, None),
+    };
     FluxKustomization {
         namespace: namespace(object),
         name: name(object),
+        source_kind,
         source: text(data, &["spec", "sourceRef", "name"]),
         source_namespace: text(data, &["spec", "sourceRef", "namespace"]),
         generation: generation(object),
@@ -37,9 +66,9 @@ pub(crate) fn kustomization(object: &DynamicObject) -> FluxKustomization {
         reconcile_disabled: annotation(object, "kustomize.toolkit.fluxcd.io/reconcile") == Some("disabled"),
         suspended_by: suspended.then(|| suspended_by(object)).flatten(),
         ready: conditions(data, &["status", "conditions"]).remove("Ready"),
-        last_applied_revision: text(data, &["status", "lastAppliedRevision"]).and_then(|revision| commit(&revision)),
-        last_attempted_revision: text(data, &["status", "lastAttemptedRevision"])
-            .and_then(|revision| commit(&revision)),
+        last_applied_revision,
+        last_attempted_revision,
+        artifacts,
         ready_since: list(data, &["status", "conditions"])
             .iter()
             .find(|condition| text(condition, &["type"]).as_deref() == Some("Ready"))
@@ -62,24 +91,14 @@ pub(crate) fn helm_release(object: &DynamicObject) -> HelmRelease {
     }
 }
 
-/// The commit of a source's artifact. An OCI artifact names its commit in the annotation that `flux push artifact` writes.
-fn artifact_commit(data: &Value) -> Option<CommitId> {
-    let revision = text(data, &["status", "artifact", "revision"])?;
-    let from_git = text(data, &["status", "artifact", "metadata", "org.opencontainers.image.revision"]);
-    from_git.and_then(|revision| commit(&revision)).or_else(|| commit(&revision))
-}
-
 /// The commit in a revision of Flux: `branch@sha1:<commit>` (or `sha256`), `sha1:<commit>` and, before Flux 2.0, `branch/<commit>`.
-///
-/// An OCI artifact's own digest, `tag@sha256:<digest>`, has the form of a SHA-256 commit; as no commit of the deploy branch is equal
-/// to it, it can never be taken for one.
 fn commit(revision: &str) -> Option<CommitId> {
     revision.rsplit(['/', ':', '@']).next()?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -125,14 +144,39 @@ mod tests {
         assert!(read.suspended && !read.reconcile_disabled && read.ready_since.is_some());
     }
 
+    fn artifact(digest: &str) -> String {
+        format!("deploy@sha256:{}", digest.repeat(32))
+    }
+
     #[test]
     fn an_artifact_from_a_registry_names_the_commit_it_was_made_of() {
-        let read = source(&object(json!({
-            "metadata": {"name": "fleet", "namespace": "flux-system", "generation": 1},
-            "status": {"artifact": {"revision": format!("deploy@sha256:{}", "cd".repeat(32)),
-                "metadata": {"org.opencontainers.image.revision": format!("deploy@sha1:{COMMIT}")}}}
-        })));
+        let of = |metadata: Value, kind| {
+            let status = json!({"artifact": {"revision": artifact("cd"), "metadata": metadata}});
+            let metadata = json!({"name": "fleet", "namespace": "flux-system", "generation": 1});
+            source(&object(json!({"metadata": metadata, "status": status})), kind)
+        };
+        let read = of(json!({ORIGIN: format!("deploy@sha1:{COMMIT}")}), SourceKind::OciRepository);
         assert_eq!(read.artifact_revision.as_ref().map(CommitId::as_str), Some(COMMIT));
-        assert_eq!((read.observed_generation, read.suspended), (None, false));
+        assert_eq!((read.observed_generation, read.suspended, read.artifact), (None, false, Some(artifact("cd"))));
+        // Its digest has the form of a commit, and is none.
+        assert_eq!(of(json!({}), SourceKind::OciRepository).artifact_revision, None);
+        assert_eq!(of(json!({}), SourceKind::Other("Bucket".to_owned())).artifact_revision, None);
+    }
+
+    #[test]
+    fn what_was_applied_from_a_registry_is_the_commit_that_the_artifact_was_made_of() {
+        let of = |kind: &str, applied: &str, attempted: &str, origin: &str| {
+            let status = json!({"lastAppliedRevision": artifact(applied), "lastAttemptedRevision": artifact(attempted),
+                "lastAppliedOriginRevision": origin});
+            let read = kustomization(&object(json!({"metadata": {"name": "capi", "namespace": "flux-system"},
+                "spec": {"sourceRef": {"kind": kind, "name": "fleet"}}, "status": status})));
+            [read.last_applied_revision, read.last_attempted_revision]
+                .map(|commit| commit.map(|commit| commit.to_string()))
+        };
+        let (ours, origin) = (Some(COMMIT.to_owned()), format!("deploy@sha1:{COMMIT}"));
+        assert_eq!(of("OCIRepository", "ab", "ab", &origin), [ours.clone(), ours.clone()]);
+        assert_eq!(of("OCIRepository", "ab", "cd", &origin), [ours, None]);
+        assert_eq!(of("OCIRepository", "ab", "ab", ""), [None, None]);
+        assert_eq!(of("Bucket", "ab", "ab", &origin), [None, None]);
     }
 }

@@ -28,6 +28,7 @@ pub(crate) use node::{node, virtual_address};
 pub(crate) use ownership::taken;
 pub use pause::PauseLease;
 pub(crate) use pause::{PAUSE, pause_lease, suspenders};
+pub(crate) use selector::{admits, fitting_labels, is_empty_selector, selector_text};
 pub(crate) use workload::{
     OwnedPod, PodSelector, daemon_set, deployment, is_complete, is_of_application, pod, pods_of_status,
 };

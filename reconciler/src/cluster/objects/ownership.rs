@@ -17,6 +17,9 @@ const LEFT_ALONE: [(&str, &[&str]); 2] = [
     ("kustomize.toolkit.fluxcd.io/reconcile", &["disabled"]),
 ];
 
+/// Where a Kustomization or a source is told to stand still.
+const SUSPEND: &str = "spec.suspend";
+
 /// A field that the deploy branch sets and somebody else owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Taken {
@@ -40,7 +43,7 @@ pub(crate) fn taken(deployed: &Value, object: &DynamicObject) -> Vec<Taken> {
     };
     let ours: Vec<&Value> = entries.iter().filter(is_ours).filter_map(fields).collect();
     if ours.is_empty() {
-        return Vec::new();
+        return if is_of_flux(deployed) { other_values(deployed, object, entries) } else { Vec::new() };
     }
     let mut found = Vec::new();
     for entry in entries.iter().filter(|entry| !is_ours(entry) && !is_of_subresource(entry)) {
@@ -52,13 +55,70 @@ pub(crate) fn taken(deployed: &Value, object: &DynamicObject) -> Vec<Taken> {
         if deployed.get("aggregationRule").is_some() {
             paths.retain(|path| path != "rules");
         }
+        // Gates name a suspend by itself, with whoever wants it.
+        if is_of_flux(deployed) {
+            paths.retain(|path| path != SUSPEND);
+        }
         found.extend(paths.into_iter().map(|field| Taken {
             field,
             manager: entry.manager.clone().unwrap_or_default(),
-            at: entry.time.as_ref().and_then(|time| time.0.to_string().parse().ok()),
+            at: written_at(entry),
         }));
     }
     found
+}
+
+/// Whether this is one of Flux' own objects, which say what is applied at all.
+fn is_of_flux(deployed: &Value) -> bool {
+    let api_version = deployed.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    api_version.split_once('/').is_some_and(|(group, _)| group.ends_with(".toolkit.fluxcd.io"))
+}
+
+/// The fields of the specification that have other values than the deploy branch says, of an object that others have made: with another path
+/// or source, what it says of a commit is not about what the deploy branch holds.
+fn other_values(deployed: &Value, object: &DynamicObject, entries: &[ManagedFieldsEntry]) -> Vec<Taken> {
+    let (Some(wanted), Some(actual)) = (deployed.get("spec"), object.data.get("spec")) else { return Vec::new() };
+    let mut paths = Vec::new();
+    differing(wanted, actual, "spec", &mut paths);
+    let by = |path: &str| {
+        let owns = |entry: &&ManagedFieldsEntry| {
+            let keys = path.split('.').map(|key| format!("f:{key}"));
+            fields(entry)
+                .is_some_and(|fields| keys.into_iter().try_fold(fields, |fields, key| fields.get(key)).is_some())
+        };
+        entries.iter().find(owns)
+    };
+    paths.retain(|path| path != SUSPEND);
+    let taken = |field: String| {
+        let entry = by(&field);
+        Taken {
+            manager: entry.and_then(|entry| entry.manager.clone()).unwrap_or_default(),
+            at: entry.and_then(written_at),
+            field,
+        }
+    };
+    paths.into_iter().map(taken).collect()
+}
+
+fn differing(wanted: &Value, actual: &Value, path: &str, found: &mut Vec<String>) {
+    match wanted {
+        Value::Object(fields) => {
+            for (key, wanted) in fields {
+                differing(wanted, actual.get(key).unwrap_or(&Value::Null), &format!("{path}.{key}"), found);
+            }
+        }
+        // What Flux substitutes is another text in the cluster, and lists have defaults in their elements.
+        Value::String(text) if text.contains("${") => {}
+        Value::Array(_) => {}
+        // The server writes durations and the like in its own way: `10m` is `10m0s`.
+        Value::String(_) if path.ends_with("nterval") || path.ends_with("imeout") => {}
+        _ if wanted == actual || (wanted.is_null() || wanted == &Value::Bool(false)) && actual.is_null() => {}
+        _ => found.push(path.to_owned()),
+    }
+}
+
+fn written_at(entry: &ManagedFieldsEntry) -> Option<Timestamp> {
+    entry.time.as_ref().and_then(|time| time.0.to_string().parse().ok())
 }
 
 /// Autoscalers and controllers write through subresources what nobody else is to write.
@@ -155,6 +215,46 @@ mod tests {
         let mut left_alone = deployed();
         left_alone["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"});
         check(&left_alone, &[ours, theirs], &[]);
+    }
+
+    /// A Kustomization as the deploy branch has it.
+    fn kustomization() -> Value {
+        json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": {"name": "a"}, "spec": {
+            "interval": "10m", "path": "./clusters/prod/capi", "prune": true, "suspend": false,
+            "sourceRef": {"kind": "GitRepository", "name": "fleet"}, "postBuild": {"substitute": {"a": "${A}"}}}})
+    }
+
+    #[test]
+    fn an_edited_path_or_source_of_flux_objects_is_taken_and_a_suspend_is_not() {
+        let own = json!({"f:spec": {"f:interval": {}, "f:prune": {}, "f:suspend": {}, "f:sourceRef": {"f:kind": {}, "f:name": {}}}});
+        let edit = entry("kubectl-edit", "", &json!({"f:spec": {"f:path": {}, "f:sourceRef": {"f:name": {}}}}));
+        let ours = entry("kustomize-controller", "", &own.clone());
+        check(&kustomization(), &[ours, edit], &[("spec.path", "kubectl-edit")]);
+        let mut without_name = own;
+        without_name["f:spec"]["f:sourceRef"].as_object_mut().unwrap().remove("f:name");
+        without_name["f:spec"].as_object_mut().unwrap().remove("f:suspend");
+        let edit = entry("kubectl-edit", "", &json!({"f:spec": {"f:suspend": {}, "f:sourceRef": {"f:name": {}}}}));
+        let ours = entry("kustomize-controller", "", &without_name);
+        check(&kustomization(), &[ours, edit], &[("spec.sourceRef.name", "kubectl-edit")]);
+    }
+
+    #[test]
+    fn flux_objects_that_others_made_are_compared_by_their_values() {
+        let of = |spec: Value| {
+            let fields = json!({"f:spec": {"f:path": {}, "f:sourceRef": {"f:name": {}}}});
+            let metadata = json!({"name": "a", "managedFields": [entry("kubectl-create", "", &fields)]});
+            let object = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
+            let taken = taken(&kustomization(), &object).into_iter();
+            taken.map(|taken| format!("{} {}", taken.field, taken.manager)).collect::<Vec<_>>()
+        };
+        let mut spec = kustomization()["spec"].clone();
+        (spec["interval"], spec["postBuild"]["substitute"]["a"]) = (json!("10m0s"), json!("x"));
+        spec.as_object_mut().unwrap().remove("suspend");
+        assert_eq!(of(spec.clone()), Vec::<String>::new());
+        (spec["path"], spec["suspend"]) = (json!("./elsewhere"), json!(true));
+        assert_eq!(of(spec.clone()), ["spec.path kubectl-create"]);
+        spec["sourceRef"]["name"] = json!("other");
+        assert_eq!(of(spec), ["spec.path kubectl-create", "spec.sourceRef.name kubectl-create"]);
     }
 
     #[test]

@@ -209,13 +209,16 @@ fn observe(objects: &Objects) -> Observation {
     observation.custom_resource_definitions = of("CustomResourceDefinition.apiextensions.k8s.io")
         .map(|(_, object)| objects::custom_resource_definition(object))
         .collect();
-    observation.flux.sources = ["GitRepository.source.toolkit.fluxcd.io", "OCIRepository.source.toolkit.fluxcd.io"]
+    observation.flux.sources = ["GitRepository", "OCIRepository"]
         .into_iter()
-        .flat_map(of)
-        .map(|(_, object)| objects::source(object))
+        .flat_map(|kind| {
+            let found = of(&format!("{kind}.source.toolkit.fluxcd.io"));
+            found.map(move |(_, object)| objects::source(object, kind.to_owned().into()))
+        })
         .collect();
     observation.flux.kustomizations =
         of("Kustomization.kustomize.toolkit.fluxcd.io").map(|(_, object)| objects::kustomization(object)).collect();
+    observation.flux.name_commits();
     observation.flux.releases =
         of("HelmRelease.helm.toolkit.fluxcd.io").map(|(_, object)| objects::helm_release(object)).collect();
     observation.clusters =

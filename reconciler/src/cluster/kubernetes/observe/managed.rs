@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use kube::core::{DynamicObject, TypeMeta};
+use rollout::SourceKind;
 use serde_json::Value;
 
 use super::super::connection::Connection;
@@ -18,11 +19,20 @@ use crate::cluster::objects::{self, Contract};
 use crate::cluster::{FluxReference, NotedCommit};
 
 /// The source of a Kustomization and its kind.
-pub(in super::super) fn source_of(kustomization: &DynamicObject) -> Option<(FluxReference, String)> {
+pub(in super::super) fn source_of(kustomization: &DynamicObject) -> Option<(FluxReference, SourceKind)> {
     let reference = kustomization.data.get("spec")?.get("sourceRef")?;
     let text = |name: &str| reference.get(name).and_then(Value::as_str).map(str::to_owned);
     let namespace = text("namespace").or_else(|| kustomization.metadata.namespace.clone())?;
-    Some((FluxReference { namespace, name: text("name")? }, text("kind")?))
+    Some((FluxReference { namespace, name: text("name")? }, text("kind")?.into()))
+}
+
+/// The kind of a source; none for one of which nothing is known.
+pub(in super::super) fn kind_of(source: &SourceKind) -> Option<&'static Kind> {
+    match source {
+        SourceKind::GitRepository => Some(&GIT_REPOSITORY),
+        SourceKind::OciRepository => Some(&OCI_REPOSITORY),
+        SourceKind::Other(_) => None,
+    }
 }
 
 /// The commits that Flux has applied of the folder of a cluster, or tried to, by whatever Kustomization.
@@ -263,16 +273,21 @@ impl Reading<'_> {
             requests.map(|known| connection.get(&resource, Some(&known.namespace), &known.name)).collect();
         for found in several(requests).await {
             let found = self.took(KUSTOMIZATION.kind, found);
+            found.iter().for_each(|object| self.compare(&resource.api_version, KUSTOMIZATION.kind, object));
             sources.extend(found.iter().filter_map(source_of));
             self.observation.flux.kustomizations.extend(found.iter().map(objects::kustomization));
         }
-        for (reference, kind) in sources {
-            let kind = if kind == OCI_REPOSITORY.kind { &OCI_REPOSITORY } else { &GIT_REPOSITORY };
+        for (reference, source) in sources {
+            let Some(kind) = kind_of(&source) else { continue };
             let Some(version) = served.version_of(kind) else { continue };
-            let found = connection.get(&kind.resource(version), Some(&reference.namespace), &reference.name).await;
+            let resource = kind.resource(version);
+            let found = connection.get(&resource, Some(&reference.namespace), &reference.name).await;
             // Gates know sources by one name.
             let found = self.took(GIT_REPOSITORY.kind, found);
-            self.observation.flux.sources.extend(found.iter().map(objects::source));
+            found.iter().for_each(|object| self.compare(&resource.api_version, kind.kind, object));
+            let sources = &mut self.observation.flux.sources;
+            sources.extend(found.iter().map(|object| objects::source(object, source.clone())));
         }
+        self.observation.flux.name_commits();
     }
 }

@@ -16,7 +16,7 @@ use rollout::{
     TakenField,
 };
 
-pub(super) use self::managed::{noted_by_flux, source_of};
+pub(super) use self::managed::{kind_of, noted_by_flux, source_of};
 use self::pods::ToldPods;
 use self::reads::Reads;
 use super::connection::Connection;
@@ -84,7 +84,7 @@ pub(super) async fn observe(cluster: &KubernetesCluster, request: &ObserveReques
         observation.reachable = Reachability::Unreachable { reason };
     }
     if reads.backup {
-        observation.backup = cluster.newest_backup();
+        (observation.backup, observation.backup_failure) = cluster.backup_state();
     }
     let applied = cluster.memory.applied.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     add_applied(&applied, &mut observation);
@@ -161,6 +161,7 @@ impl<'a> Reading<'a> {
         all.virtual_address = all.virtual_address.take().or(found.virtual_address);
         all.survey = all.survey.take().or(found.survey);
         all.backup = all.backup.take().or(found.backup);
+        all.backup_failure = all.backup_failure.take().or(found.backup_failure);
     }
 
     /// Notes what went wrong; the kind is unknown then, not absent.
@@ -234,6 +235,7 @@ fn add_applied(applied: &BTreeMap<FluxReference, Applied>, observation: &mut Obs
             namespace: reference.namespace.clone(),
             name: reference.name.clone(),
             source: None,
+            source_kind: rollout::SourceKind::default(),
             source_namespace: None,
             generation: 1,
             observed_generation: Some(1),
@@ -248,6 +250,7 @@ fn add_applied(applied: &BTreeMap<FluxReference, Applied>, observation: &mut Obs
             }),
             last_applied_revision: succeeded,
             last_attempted_revision: Some(applied.commit.clone()),
+            artifacts: rollout::Artifacts::default(),
             ready_since: Some(applied.at),
         });
     }

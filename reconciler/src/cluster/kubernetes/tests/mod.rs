@@ -4,6 +4,7 @@ mod acting;
 mod identity;
 mod leading;
 mod objects;
+mod probing;
 mod reading;
 mod showing;
 mod telling;

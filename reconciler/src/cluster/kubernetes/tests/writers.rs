@@ -51,3 +51,37 @@ async fn a_second_writer_is_seen_on_cluster_api_s_objects_where_the_deploy_branc
         }
     }
 }
+
+#[tokio::test]
+async fn an_edited_path_of_a_kustomization_or_its_source_is_seen() {
+    let entry = |manager: &str, fields: Value| json!({"manager": manager, "operation": "Update", "fieldsV1": {"f:spec": fields}});
+    let managers = |theirs: Value| {
+        json!([entry("kustomize-controller", json!({"f:interval": {}})), entry("kubectl-edit", theirs)])
+    };
+    let kustomization = json!({"metadata": {"name": "capi", "namespace": "flux-system", "generation": 2, "managedFields": managers(json!({"f:path": {}}))},
+        "spec": {"path": "./elsewhere", "sourceRef": {"kind": "GitRepository", "name": "fleet"}}});
+    let source = json!({"metadata": {"name": "fleet", "namespace": "flux-system", "generation": 2, "managedFields": managers(json!({"f:url": {}}))},
+        "spec": {"url": "https://elsewhere.example.com/fleet"}});
+    let base = "/namespaces/flux-system";
+    let script = served()
+        .object(&format!("/apis/kustomize.toolkit.fluxcd.io/v1{base}/kustomizations/capi"), kustomization)
+        .object(&format!("/apis/source.toolkit.fluxcd.io/v1{base}/gitrepositories/fleet"), source);
+    let server = ApiServer::start(script).await;
+    let cluster = KubernetesCluster::management(server.connection(), PathBuf::from("/nonexistent"));
+    let deployed = [
+        "{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {name: capi, namespace: flux-system}, spec: {interval: 1m, path: ./clusters/prod/capi}}",
+        "{apiVersion: source.toolkit.fluxcd.io/v1, kind: GitRepository, metadata: {name: fleet, namespace: flux-system}, spec: {url: 'https://git.example.com/fleet'}}",
+    ];
+    let deployed = Arc::new(DeployedObjects::new(deployed.map(|text| Arc::from(text.as_bytes()))));
+    let flux = Expectation::Flux { namespace: String::from("flux-system"), kustomizations: vec![String::from("capi")] };
+    let taken = cluster.observe(&ObserveRequest { deployed, ..request(vec![flux]) }).await.taken;
+    let taken: Vec<String> =
+        taken.iter().map(|taken| format!("{} {} {}", taken.object, taken.field, taken.manager)).collect();
+    assert_eq!(
+        taken,
+        [
+            "Kustomization flux-system/capi spec.path kubectl-edit",
+            "GitRepository flux-system/fleet spec.url kubectl-edit"
+        ]
+    );
+}

@@ -25,7 +25,7 @@ pub(super) fn of(resource: &ApiResource, object: &DynamicObject) -> u64 {
         ("anywhere.eks.amazonaws.com", "Cluster") => of_value(&objects::eksa_cluster(object)),
         ("kustomize.toolkit.fluxcd.io", "Kustomization") => of_value(&objects::kustomization(object)),
         ("helm.toolkit.fluxcd.io", "HelmRelease") => of_value(&objects::helm_release(object)),
-        ("source.toolkit.fluxcd.io", _) => of_value(&objects::source(object)),
+        ("source.toolkit.fluxcd.io", kind) => of_value(&objects::source(object, kind.to_owned().into())),
         _ => of_value(&(object.metadata.generation, object.metadata.deletion_timestamp.is_some())),
     }
 }

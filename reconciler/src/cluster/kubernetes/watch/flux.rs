@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rollout::FluxObservation;
 
-use super::super::kind::{GIT_REPOSITORY, KUSTOMIZATION, OCI_REPOSITORY};
+use super::super::kind::KUSTOMIZATION;
+use super::super::observe::kind_of;
 use super::Seen;
 use super::word::{Word, word};
 use crate::cluster::FluxReference;
@@ -22,10 +23,11 @@ pub(super) fn told(seen: &Seen, kustomizations: &BTreeSet<FluxReference>) -> Opt
         sources.extend(source.clone());
     }
     for (reference, kind) in sources {
-        let kind = if kind == OCI_REPOSITORY.kind { &OCI_REPOSITORY } else { &GIT_REPOSITORY };
+        let Some(kind) = kind_of(&kind) else { continue };
         let Word::Source(word) = word(seen, kind, &reference.namespace, &reference.name)? else { return None };
         told.sources.push(word.clone());
     }
+    told.name_commits();
     Some(told)
 }
 
@@ -36,7 +38,7 @@ mod tests {
     use kube::core::{ApiResource, DynamicObject};
     use serde_json::{Value, json};
 
-    use super::super::super::kind::Kind;
+    use super::super::super::kind::{GIT_REPOSITORY, Kind};
     use super::super::{Changes, Extent, Filter, Interest, State, topic};
     use super::*;
 

@@ -1,7 +1,7 @@
 //! The last words of watched objects that somebody looks at: what gates read of them, so that nothing need be asked to know what to wait for.
 
 use kube::core::{ApiResource, DynamicObject};
-use rollout::{DaemonSet, Deployment, FluxKustomization, FluxSource};
+use rollout::{DaemonSet, Deployment, FluxKustomization, FluxSource, SourceKind};
 
 use super::super::kind::{DAEMON_SET, DEPLOYMENT, GIT_REPOSITORY, KUSTOMIZATION, Kind, OCI_REPOSITORY, POD};
 use super::super::observe::source_of;
@@ -13,7 +13,7 @@ use crate::cluster::{FluxReference, objects};
 #[derive(Debug)]
 pub(super) enum Word {
     /// A Kustomization, with its source and the kind of that.
-    Kustomization(FluxKustomization, Option<(FluxReference, String)>),
+    Kustomization(FluxKustomization, Option<(FluxReference, SourceKind)>),
     /// A source.
     Source(FluxSource),
     /// A Deployment without its pods, and which those are.
@@ -31,7 +31,7 @@ impl Word {
         if is(&KUSTOMIZATION) {
             Some(Self::Kustomization(objects::kustomization(object), source_of(object)))
         } else if is(&GIT_REPOSITORY) || is(&OCI_REPOSITORY) {
-            Some(Self::Source(objects::source(object)))
+            Some(Self::Source(objects::source(object, resource.kind.clone().into())))
         } else if is(&DEPLOYMENT) {
             Some(Self::Deployment(objects::deployment(object, &[]), PodSelector::of_deployment(object)))
         } else if is(&DAEMON_SET) {
