@@ -23,7 +23,14 @@ pub(super) fn check_object(reference: &ObjectReference, observation: &Observatio
 pub(super) fn check_taken(observation: &Observation, findings: &mut Findings) {
     for taken in &observation.taken {
         let since = taken.at.map(|at| format!(", which wrote it at {at}")).unwrap_or_default();
-        let message = format!("set by the deploy branch and taken over by `{}`{since}", taken.manager);
+        let message = if taken.added {
+            format!(
+                "added by `{}`{since}, so that something else is applied than the deploy branch holds",
+                taken.manager
+            )
+        } else {
+            format!("set by the deploy branch and taken over by `{}`{since}", taken.manager)
+        };
         let help = format!(
             "put the change into the fleet repository, or stop `{}` and let Flux apply again; {} --show-managed-fields -o yaml",
             taken.manager,

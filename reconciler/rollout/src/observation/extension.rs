@@ -87,7 +87,7 @@ pub struct ObjectPresence {
     pub deleting: bool,
 }
 
-/// A field that the deploy branch sets and somebody else has taken over.
+/// A field that the deploy branch sets and somebody else has taken over, or one by which somebody has something else applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TakenField {
@@ -95,6 +95,9 @@ pub struct TakenField {
     pub object: ObjectReference,
     /// Where in it, such as `spec.template.spec.containers[name=manager].image`.
     pub field: String,
+    /// Whether the deploy branch does not set it at all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub added: bool,
     /// The field manager that owns it now.
     pub manager: String,
     /// When that manager wrote the object last; none where the server does not say.

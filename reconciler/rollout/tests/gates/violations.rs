@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use rollout::{
-    Artifacts, BackupFailure, Condition, ConditionStatus, Machine, Observation, PlanDigest, Reachability, RunningImage,
-    SourceKind, TakenField, WebhookOutcome,
+    Artifacts, BackupFailure, Condition, ConditionStatus, Machine, ObjectReference, Observation, PlanDigest,
+    Reachability, RunningImage, SourceKind, TakenField, WebhookOutcome,
 };
 
 use super::healthy::*;
@@ -123,9 +123,23 @@ pub const VIOLATIONS: &[Violation] = &[
         |o| {
             let object = o.objects[0].reference.clone();
             let (field, manager) = (String::from("spec.replicas"), String::from("kubectl"));
-            o.taken.push(TakenField { object, field, manager, at: None });
+            o.taken.push(TakenField { object, field, added: false, manager, at: None });
         },
         "taken over by `kubectl`",
+    ),
+    (
+        "a patch that somebody added",
+        |o| {
+            let object = ObjectReference {
+                api_version: "kustomize.toolkit.fluxcd.io/v1".into(),
+                kind: "Kustomization".into(),
+                namespace: Some("flux-system".into()),
+                name: "capi".into(),
+            };
+            let (field, manager) = (String::from("spec.patches"), String::from("kubectl"));
+            o.taken.push(TakenField { object, field, added: true, manager, at: None });
+        },
+        "added by `kubectl`",
     ),
     ("daemon set gone", |o| o.daemon_sets.clear(), "not found"),
     ("daemon set deleted", |o| o.daemon_sets[0].deleting = true, "deleted"),

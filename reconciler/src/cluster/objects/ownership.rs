@@ -20,11 +20,26 @@ const LEFT_ALONE: [(&str, &[&str]); 2] = [
 /// Where a Kustomization or a source is told to stand still.
 const SUSPEND: &str = "spec.suspend";
 
-/// A field that the deploy branch sets and somebody else owns.
+/// Fields of a Kustomization that change what it applies: whoever adds one has something else applied than the deploy branch holds.
+const CHANGING: [&str; 9] = [
+    "commonMetadata",
+    "components",
+    "decryption",
+    "images",
+    "namePrefix",
+    "nameSuffix",
+    "patches",
+    "postBuild",
+    "targetNamespace",
+];
+
+/// A field that the deploy branch sets and somebody else owns, or that somebody added to what the deploy branch has applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// Where it is, such as `spec.template.spec.containers[name=manager].image`.
     pub(crate) field: String,
+    /// Whether the deploy branch does not set it at all.
+    pub(crate) added: bool,
     /// The name under which it was written.
     pub(crate) manager: String,
     /// When that manager wrote the object last.
@@ -59,8 +74,11 @@ pub(crate) fn taken(deployed: &Value, object: &DynamicObject) -> Vec<Taken> {
         if is_of_flux(deployed) {
             paths.retain(|path| path != SUSPEND);
         }
-        found.extend(paths.into_iter().map(|field| Taken {
+        let added = added(deployed, entry, &ours);
+        let paths = paths.into_iter().map(|path| (path, false)).chain(added.into_iter().map(|path| (path, true)));
+        found.extend(paths.map(|(field, added)| Taken {
             field,
+            added,
             manager: entry.manager.clone().unwrap_or_default(),
             at: written_at(entry),
         }));
@@ -72,6 +90,20 @@ pub(crate) fn taken(deployed: &Value, object: &DynamicObject) -> Vec<Taken> {
 fn is_of_flux(deployed: &Value) -> bool {
     let api_version = deployed.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     api_version.split_once('/').is_some_and(|(group, _)| group.ends_with(".toolkit.fluxcd.io"))
+}
+
+/// What somebody has added to a Kustomization so that it applies something else.
+fn added(deployed: &Value, entry: &ManagedFieldsEntry, ours: &[&Value]) -> Vec<String> {
+    if !is_of_flux(deployed) || deployed.get("kind").and_then(Value::as_str) != Some("Kustomization") {
+        return Vec::new();
+    }
+    let owns = |fields: &Value, field: &str| fields.pointer(&format!("/f:spec/f:{field}")).is_some();
+    let is_added = |field: &&str| {
+        fields(entry).is_some_and(|fields| owns(fields, field))
+            && !ours.iter().any(|fields| owns(fields, field))
+            && deployed.pointer(&format!("/spec/{field}")).is_none()
+    };
+    CHANGING.iter().copied().filter(is_added).map(|field| format!("spec.{field}")).collect()
 }
 
 /// The fields of the specification that have other values than the deploy branch says, of an object that others have made: with another path
@@ -92,6 +124,7 @@ fn other_values(deployed: &Value, object: &DynamicObject, entries: &[ManagedFiel
     let taken = |field: String| {
         let entry = by(&field);
         Taken {
+            added: false,
             manager: entry.and_then(|entry| entry.manager.clone()).unwrap_or_default(),
             at: entry.and_then(written_at),
             field,
@@ -236,6 +269,21 @@ mod tests {
         let edit = entry("kubectl-edit", "", &json!({"f:spec": {"f:suspend": {}, "f:sourceRef": {"f:name": {}}}}));
         let ours = entry("kustomize-controller", "", &without_name);
         check(&kustomization(), &[ours, edit], &[("spec.sourceRef.name", "kubectl-edit")]);
+    }
+
+    #[test]
+    fn what_somebody_adds_to_a_kustomization_so_that_it_applies_something_else_is_taken() {
+        let own = entry("kustomize-controller", "", &json!({"f:spec": {"f:path": {}, "f:images": {}}}));
+        let theirs =
+            json!({"f:spec": {"f:patches": {}, "f:images": {}, "f:force": {}, "f:postBuild": {"f:substitute": {}}}});
+        let expected = [("spec.patches", "kubectl-edit")];
+        check(&kustomization(), &[own.clone(), entry("kubectl-edit", "", &theirs)], &expected);
+        // Of other objects what is added is nobody's business.
+        check(
+            &deployed(),
+            &[entry("stepgate", "", &image(&json!({"f:name": {}}))), entry("kubectl-edit", "", &theirs)],
+            &[],
+        );
     }
 
     #[test]

@@ -192,6 +192,7 @@ impl<'a> Reading<'a> {
                 name: name.to_owned(),
             },
             field: taken.field,
+            added: taken.added,
             manager: taken.manager,
             at: taken.at,
         }));
