@@ -8,7 +8,7 @@ use super::super::server::Answer;
 use super::acting::{MANIFESTS, apply_request};
 use super::workload::kubeconfig;
 use super::*;
-use crate::cluster::{ClusterReference, ManagementReference, Manager};
+use crate::cluster::{BackupRequest, ClusterReference, ManagementReference, Manager};
 
 const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
 const CLUSTER: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/eksa-system/clusters/prod";
@@ -162,8 +162,8 @@ async fn nothing_is_written_to_a_cluster_that_is_not_proven() {
         let named = named.map(str::to_owned);
         let cluster = KubernetesCluster::new(management.connection(), reference, named, PathBuf::from("/nonexistent"));
         assert!(cluster.apply(&apply_request(MANIFESTS, false), at).await.is_err());
-        let rollout = "0123456789ab".parse().unwrap();
-        assert!(cluster.back_up(&rollout, at).await.is_err());
+        let backup = BackupRequest { rollout: "0123456789ab".parse().unwrap(), at, keep: 5 };
+        assert!(cluster.back_up(&backup).await.is_err());
     }
     assert!(management.asked().iter().all(|asked| asked.method == "GET"), "{:?}", management.lines());
 }
