@@ -75,7 +75,12 @@ impl Interface for GitHub {
         let call = Call { query: &query, ..Call::get(&path, action.clone()) };
         let found: Option<Vec<Pull>> = self.0.wire.get(&call).await?;
         let newest = found.ok_or(ForgeError::NotFound { action })?.into_iter().next();
-        match newest.and_then(|pull| self.0.pull(pull)) {
+        let own = match newest.map(|pull| self.0.pull(pull)) {
+            // That of a fork with the same owner: ours is an earlier one.
+            Some(None) => self.of_branch(base, head).await?.into_iter().next(),
+            own => own.flatten(),
+        };
+        match own {
             Some(pull) => self.by_whom(pull).await.map(Some),
             None => Ok(None),
         }

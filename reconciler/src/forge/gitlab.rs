@@ -15,6 +15,9 @@ use super::{
 /// The lowest level of access that may push and merge: that of developers.
 const DEVELOPER: u64 = 30;
 
+/// How many merge requests of a branch are looked at first.
+const NEWEST: usize = 10;
+
 /// A project on GitLab.
 pub struct GitLab {
     wire: Wire,
@@ -84,7 +87,8 @@ struct Member {
 impl Merge {
     /// Whether its branch is one of this project, and not of a fork.
     fn is_own(&self) -> bool {
-        self.source_project_id == self.target_project_id
+        // Of a fork that is gone nothing is told.
+        self.source_project_id.is_some() && self.source_project_id == self.target_project_id
     }
 }
 
@@ -141,7 +145,11 @@ impl Interface for GitLab {
         let action = self.doing(&format!("look for the merge request of {head}"));
         let found: Option<Vec<Merge>> =
             self.wire.get(&Call { query: &query, ..Call::get(&path, action.clone()) }).await?;
-        Ok(found.ok_or(ForgeError::NotFound { action })?.into_iter().next().map(PullRequest::from))
+        match found.ok_or(ForgeError::NotFound { action })?.into_iter().next() {
+            // Of a fork: ours is an earlier one.
+            Some(newest) if !newest.is_own() => Ok(self.of_branch(base, head).await?.into_iter().next()),
+            newest => Ok(newest.map(PullRequest::from)),
+        }
     }
 
     async fn of_branch(&self, base: &str, head: &str) -> Result<Vec<PullRequest>, ForgeError> {
@@ -158,6 +166,15 @@ impl Interface for GitLab {
         let found: Option<Vec<Merge>> =
             self.wire.get(&Call { query: &query, ..Call::get(&path, action.clone()) }).await?;
         let found = found.ok_or(ForgeError::NotFound { action })?;
+        let (all, own): (usize, Vec<Merge>) = (found.len(), found.into_iter().filter(Merge::is_own).collect());
+        if own.len() == all || all < NEWEST {
+            return Ok(own.into_iter().map(PullRequest::from).collect());
+        }
+        // Those of forks must not crowd out our own.
+        let query = [("per_page", "100")].into_iter().chain(query.into_iter().filter(|(name, _)| *name != "per_page"));
+        let query: Vec<(&str, &str)> = query.collect();
+        let action = self.doing(&format!("look for the merge requests of {head}"));
+        let found: Vec<Merge> = self.wire.list(&Call { query: &query, ..Call::get(&path, action) }).await?;
         Ok(found.into_iter().filter(Merge::is_own).map(PullRequest::from).collect())
     }
 

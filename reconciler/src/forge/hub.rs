@@ -35,6 +35,20 @@ struct Branch {
     label: String,
     #[serde(default)]
     sha: String,
+    /// The repository that it lies in; none where that is gone, as a fork may be.
+    repo: Option<Located>,
+}
+
+/// The branch that something is to be merged into.
+#[derive(Deserialize)]
+struct Base {
+    repo: Option<Located>,
+}
+
+/// A repository by what never changes of it.
+#[derive(Deserialize)]
+struct Located {
+    id: u64,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +63,7 @@ pub(super) struct Pull {
     comments: Option<u64>,
     user: Option<User>,
     head: Branch,
+    base: Option<Base>,
 }
 
 #[derive(Deserialize)]
@@ -113,13 +128,18 @@ impl Hub {
         format!("{what} in {}/{}", self.owner, self.name)
     }
 
-    /// A pull request with what lists tell of it; none for one that comes from a fork, whose branch is none of ours.
+    /// A pull request with what lists tell of it; none for one that comes from a fork, whose branch is none of ours. A fork may have the same
+    /// owner, so the ids of the repositories tell.
     pub fn pull(&self, pull: Pull) -> Option<PullRequest> {
         let branch = match pull.head.label.split_once(':') {
             None => pull.head.label,
             Some((owner, branch)) if owner == self.owner => branch.to_owned(),
             Some(_) => return None,
         };
+        let own = pull.base.and_then(|base| base.repo).map(|located| located.id);
+        if own.is_some() && pull.head.repo.map(|located| located.id) != own {
+            return None;
+        }
         let state = if pull.state == "open" {
             PullRequestState::Open
         } else if pull.merged_at.is_some() {
@@ -163,16 +183,20 @@ impl Hub {
     /// A page of this size of what a query finds.
     pub async fn newest_pulls(
         &self,
-        query: &[(&str, &str)],
+        first: &[(&str, &str)],
         action: String,
         page: (&str, &str),
     ) -> Result<Vec<PullRequest>, ForgeError> {
         let path = self.path(&["pulls"]);
-        let query: Vec<(&str, &str)> = query.iter().copied().chain([page]).collect();
+        let query: Vec<(&str, &str)> = first.iter().copied().chain([page]).collect();
         let call = Call { query: &query, ..Call::get(&path, action.clone()) };
         let found: Option<Vec<Pull>> = self.wire.get(&call).await?;
-        let found = found.ok_or(ForgeError::NotFound { action })?;
-        Ok(found.into_iter().filter_map(|pull| self.pull(pull)).collect())
+        let found = found.ok_or_else(|| ForgeError::NotFound { action: action.clone() })?;
+        let all = found.len();
+        let own: Vec<PullRequest> = found.into_iter().filter_map(|pull| self.pull(pull)).collect();
+        // Those of forks must not crowd out our own.
+        let is_full = page.1.parse::<usize>().is_ok_and(|size| all >= size);
+        if own.len() < all && is_full { self.pulls(first, action).await } else { Ok(own) }
     }
 
     pub async fn open(&self, new: &NewPullRequest<'_>) -> Result<PullRequest, ForgeError> {

@@ -20,7 +20,8 @@ fn pull(state: &str, merged: bool) -> Value {
     json!({
         "number": 7, "html_url": "https://github.example.com/platform/fleet/pull/7", "title": "mgmt: capi v1", "body": null,
         "state": state, "merged_at": merged.then_some("2026-11-01T10:00:00Z"), "updated_at": "2026-11-01T10:00:01Z",
-        "user": {"login": "stepgate-bot"}, "head": {"label": format!("platform:{BRANCH}"), "ref": BRANCH, "sha": "aaaa"}, "base": {"ref": "deploy"}, "draft": false,
+        "user": {"login": "stepgate-bot"}, "head": {"label": format!("platform:{BRANCH}"), "ref": BRANCH, "sha": "aaaa", "repo": {"id": 11}},
+        "base": {"ref": "deploy", "repo": {"id": 11}}, "draft": false,
     })
 }
 
@@ -160,5 +161,40 @@ async fn the_newest_pull_requests_of_a_branch_are_one_page() {
     let at = Some("2026-11-01T10:00:00Z".parse().unwrap());
     let merged = PullRequestState::Merged { by: None, at };
     assert_eq!(states, [PullRequestState::Open, merged, PullRequestState::Closed { by: None }]);
+    scene.replay.finish();
+}
+
+/// A fork in the same organisation has the same owner, so the label of its branch is that of ours.
+#[tokio::test]
+async fn a_fork_in_the_same_organisation_is_not_our_branch() {
+    let fork = |repository: Value| {
+        let mut fork = pull("open", false);
+        (fork["number"], fork["head"]["repo"]) = (json!(9), repository);
+        fork
+    };
+    let list = "pulls?state=all&head=platform%3Astepgate%2Fabc%2Fcapi&base=deploy&sort=created&direction=desc&per_page=";
+    let (newest, all) = (path(&format!("{list}10")), path(&format!("{list}100")));
+    let gone = fork(Value::Null);
+    let many: Vec<Value> = std::iter::repeat_n(fork(json!({"id": 12})), 10).collect();
+    let scene = Scene::start(
+        ForgeKind::GitHub,
+        vec![
+            Exchange::get(&newest, &json!([fork(json!({"id": 12})), gone, pull("open", false)])),
+            // However many there are, ours is found.
+            Exchange::get(&newest, &json!(many)),
+            Exchange::get(&all, &json!([fork(json!({"id": 12})), pull("open", false)])),
+            Exchange::get(&path(FIND), &json!([fork(json!({"id": 12}))])),
+            Exchange::get(&newest, &json!([fork(json!({"id": 12})), pull("open", false)])),
+            Exchange::get(&path("pulls/9"), &fork(json!({"id": 12}))),
+        ],
+    )
+    .await;
+    let forge = &scene.forge;
+    for _ in 0..2 {
+        let found = forge.of_branch("deploy", BRANCH).await.unwrap();
+        assert_eq!(found.iter().map(|pull| pull.number).collect::<Vec<_>>(), [7]);
+    }
+    assert_eq!(forge.find("deploy", BRANCH).await.unwrap().map(|pull| pull.number), Some(7));
+    assert_eq!(forge.pull(9).await, Ok(None));
     scene.replay.finish();
 }

@@ -146,3 +146,33 @@ async fn merged_ones_are_listed_once_for_all_branches_and_tell_by_whom() {
     assert_eq!(scene.forge.pull(7).await.unwrap().as_ref(), merged.first());
     scene.replay.finish();
 }
+
+#[tokio::test]
+async fn a_fork_is_not_our_branch_however_many_there_are() {
+    let fork = |project: serde_json::Value| {
+        let mut fork = merge("opened");
+        (fork["iid"], fork["source_project_id"]) = (json!(9), project);
+        fork
+    };
+    let branch = BRANCH.replace('/', "%2F");
+    let of = |size: &str| format!("state=all&source_branch={branch}&target_branch=deploy&order_by=created_at&sort=desc&per_page={size}");
+    let many: Vec<_> = std::iter::repeat_n(fork(json!(6)), 10).collect();
+    let all = format!("per_page=100&state=all&source_branch={branch}&target_branch=deploy&order_by=created_at&sort=desc");
+    let scene = Scene::start(
+        ForgeKind::GitLab,
+        vec![
+            Exchange::get(&path(&format!("merge_requests?{}", of("10"))), &json!([fork(json!(null)), merge("opened")])),
+            Exchange::get(&path(&format!("merge_requests?{}", of("10"))), &json!(many)),
+            Exchange::get(&path(&format!("merge_requests?{all}")), &json!([fork(json!(6)), merge("opened")])),
+            Exchange::get(&path(&format!("merge_requests?{}", of("1"))), &json!([fork(json!(6))])),
+            Exchange::get(&path(&format!("merge_requests?{}", of("10"))), &json!([fork(json!(6)), merge("opened")])),
+        ],
+    )
+    .await;
+    for _ in 0..2 {
+        let found = scene.forge.of_branch("deploy", BRANCH).await.unwrap();
+        assert_eq!(found.iter().map(|pull| pull.number).collect::<Vec<_>>(), [7]);
+    }
+    assert_eq!(scene.forge.find("deploy", BRANCH).await.unwrap().map(|pull| pull.number), Some(7));
+    scene.replay.finish();
+}

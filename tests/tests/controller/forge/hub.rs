@@ -136,7 +136,8 @@ impl Hub {
                     "number": number, "html_url": format!("https://github.example.com/platform/fleet/pull/{number}"),
                     "title": body["title"], "body": text, "state": "open", "merged_at": null, "merged_by": null, "comments": 0,
                     "created_at": "2026-01-05T09:00:00Z", "updated_at": "2026-01-05T09:00:00Z", "user": {"login": "stepgate-bot"},
-                    "head": {"label": format!("platform:{branch}"), "ref": branch, "sha": sha}, "base": {"ref": "deploy"},
+                    "head": {"label": format!("platform:{branch}"), "ref": branch, "sha": sha, "repo": {"id": 1}},
+                    "base": {"ref": "deploy", "repo": {"id": 1}},
                 });
                 self.pulls.push(pull.clone());
                 (201, pull)
