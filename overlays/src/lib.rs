@@ -43,8 +43,9 @@ pub use note::{Note, NoteKind, RemovedVersion, Weight};
 pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary, objects_of};
 pub use path::{RepoPath, RepoPathError};
 pub use policy::{
-    Apply, Approval, ApproverRules, BundleSelection, DataPattern, ForgeKind, ForgePolicy, OnFailure, Policy,
-    SigningFormat, StagePolicy, Wave, Week, Window, WindowDay, commented_policy, is_mirror_name, parse_duration,
+    Apply, Approval, ApproverRules, BundleSelection, DataPattern, Deploy, ForgeKind, ForgePolicy, OnFailure, Policy,
+    Signing, SigningFormat, StagePolicy, Wave, Week, Window, WindowDay, commented_policy, is_mirror_name, parse_duration,
+    policy_place,
     read_policy,
 };
 pub use problem::{Problem, ProblemCode, Scope, Severity};

@@ -1,6 +1,6 @@
 //! Plans as documents with a stable shape: what `stepgate plan` prints and what the demo's report holds.
 
-use rollout::{Approval, Plan, StagePlan, StageState};
+use rollout::{Approval, Block, Plan, StagePlan, StageState};
 use serde::Serialize;
 
 /// The plan of one cluster.
@@ -79,7 +79,9 @@ pub struct ChangeReport {
 
 impl ClusterPlan {
     /// The report of a plan.
-    pub fn of(plan: &Plan) -> Self {
+    pub fn of(plan: &Plan, unconfirmed: &[Block]) -> Self {
+        // What is already there needs nobody's word.
+        let unconfirmed = unconfirmed.iter().filter(|_| plan.next_stage().is_some());
         Self {
             cluster: plan.cluster.to_string(),
             rollout_id: Some(plan.rollout_id.to_string()),
@@ -87,6 +89,7 @@ impl ClusterPlan {
             blocked: plan
                 .blocked
                 .iter()
+                .chain(unconfirmed)
                 .map(|block| BlockReport {
                     code: block.code.clone(),
                     stage: block.stage.as_ref().map(ToString::to_string),

@@ -8,6 +8,8 @@ pub fn commented_policy() -> String {
 const TEXT: &str = r#"# stepgate.yaml: how Stepgate carries the clusters of this repository from one version to the next.
 # Every field may be left out; what stands here in comments is the default or an example.
 # The most specific setting wins: fleet, fleet's stage, environment, environment's stage, cluster, cluster's stage.
+# A push is judged by this file as it was before and as it is after: approvals, people, windows, pauses and what may be fetched by the stricter of both;
+# where commits land and under whose name (deploy, apply, author, signing, forge) waits until whoever runs Stepgate confirms it (--trust-policy COMMIT).
 apiVersion: stepgate.dev/v1alpha1
 kind: Policy
 

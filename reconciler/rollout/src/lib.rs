@@ -66,7 +66,7 @@ pub use step::{
     Told, concerning_running_gate, confirming, expected_of_flux, first_read, may_read_first, record, running_gate,
     step, told_of_flux, told_of_gate, waits_for_flux, waits_for_gate,
 };
-pub use step::{approval_rules, approval_scope, approval_verdict, exhausted};
+pub use step::{approval_rules, approval_scope, approval_verdict, exhausted, outside_windows};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
-pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay};
+pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay, Windows};
 pub use world::{ForeignChange, Pause, Prerequisite, World};

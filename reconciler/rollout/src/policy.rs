@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::rules::ApprovalRules;
-use crate::window::MaintenanceWindow;
+use crate::window::Windows;
 
 /// Who has to agree before a stage is committed; the later ones ask more often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -60,8 +60,8 @@ pub struct StagePolicy {
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub maximum_age: Duration,
     /// When the stage may be committed; always, when empty.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub windows: Vec<MaintenanceWindow>,
+    #[serde(skip_serializing_if = "Windows::is_empty")]
+    pub windows: Windows,
 }
 
 impl Default for StagePolicy {
@@ -77,7 +77,7 @@ impl Default for StagePolicy {
             accept_edits: false,
             minimum_reads: 2,
             maximum_age: Duration::from_secs(120),
-            windows: Vec::new(),
+            windows: Windows::default(),
         }
     }
 }

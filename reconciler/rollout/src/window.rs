@@ -195,6 +195,62 @@ impl MaintenanceWindow {
     }
 }
 
+/// Maintenance windows by every policy that counts: each one's list is open while any window of it is, and all lists have to be.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Windows(Vec<Vec<MaintenanceWindow>>);
+
+impl Windows {
+    /// How often the next opening of one list is looked up before lists count as never open together.
+    const MOST: usize = 100;
+
+    /// The windows of these policies. One that has none is always open.
+    #[must_use]
+    pub fn of(lists: impl IntoIterator<Item = Vec<MaintenanceWindow>>) -> Self {
+        let mut all: Vec<Vec<MaintenanceWindow>> = Vec::new();
+        for list in lists {
+            if !list.is_empty() && !all.contains(&list) {
+                all.push(list);
+            }
+        }
+        Self(all)
+    }
+
+    /// Whether there are none, so that it is open always.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `now` lies inside of a window of each list.
+    #[must_use]
+    pub fn contains(&self, now: Timestamp) -> bool {
+        self.0.iter().all(|list| list.iter().any(|window| window.contains(now)))
+    }
+
+    /// When all lists are open next, `now` included; none where that is not in sight.
+    #[must_use]
+    pub fn next(&self, now: Timestamp) -> Option<Timestamp> {
+        let mut time = now;
+        for _ in 0..Self::MOST {
+            let closed = self.0.iter().filter(|list| !list.iter().any(|window| window.contains(time)));
+            let opens = closed.map(|list| list.iter().filter_map(|window| window.next(time)).min());
+            // Until the last of those that are closed has opened there is no time at which all are open.
+            match opens.max_by_key(|opens| opens.map_or(Timestamp::MAX, |opens| opens)) {
+                None => return Some(time),
+                Some(opens) => time = opens?,
+            }
+        }
+        None
+    }
+}
+
+impl From<Vec<MaintenanceWindow>> for Windows {
+    fn from(list: Vec<MaintenanceWindow>) -> Self {
+        Self::of([list])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,6 +348,29 @@ mod tests {
             .to_vec();
         let expected = ["2026-11-09T00:00:00Z", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"];
         assert_eq!(months, expected.map(|text| Some(at(text))));
+    }
+
+    #[test]
+    fn windows_of_two_policies_are_open_where_both_are() {
+        let nights = window(&[], 22 * HOUR, 4 * HOUR, "UTC");
+        let sunday = window(&[(Week::Every, Weekday::Sunday)], 0, 24 * HOUR, "UTC");
+        let morning = window(&[], 3 * HOUR, 9 * HOUR, "UTC");
+        let both = Windows::of([vec![nights.clone()], Vec::new(), vec![sunday, morning], vec![nights.clone()]]);
+        // 2026-11-22 is a Sunday.
+        for (now, open) in [
+            ("2026-11-20T23:00:00Z", false),
+            ("2026-11-21T03:30:00Z", true),
+            ("2026-11-21T05:00:00Z", false),
+            ("2026-11-22T01:00:00Z", true),
+            ("2026-11-22T12:00:00Z", false),
+        ] {
+            assert_eq!(both.contains(at(now)), open, "{now}");
+        }
+        assert_eq!(both.next(at("2026-11-20T12:00:00Z")), Some(at("2026-11-21T03:00:00Z")));
+        assert_eq!(both.next(at("2026-11-21T12:00:00Z")), Some(at("2026-11-22T00:00:00Z")));
+        let never = Windows::of([vec![nights], vec![window(&[], 12 * HOUR, 13 * HOUR, "UTC")]]);
+        assert!(!never.contains(at("2026-11-20T12:30:00Z")) && never.next(at("2026-11-20T12:30:00Z")).is_none());
+        assert!(Windows::default().is_empty() && Windows::default().contains(at("2026-11-20T12:30:00Z")));
     }
 
     #[test]

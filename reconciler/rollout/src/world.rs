@@ -10,7 +10,7 @@ use crate::history::GateHistory;
 use crate::identifier::{ClusterName, CommitId};
 use crate::ledger::Ledger;
 use crate::observation::Observation;
-use crate::plan::Plan;
+use crate::plan::{Block, Plan};
 
 /// Stop the line: nothing is committed while this is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,9 @@ pub struct Pause {
     /// Why, in the words of whoever paused.
     #[serde(default)]
     pub reason: Option<String>,
+    /// What ends it; none where the place says so.
+    #[serde(default)]
+    pub help: Option<String>,
 }
 
 /// Somebody else wrote to the cluster's directory on the deploy branch.
@@ -69,6 +72,10 @@ pub struct World {
     pub history: GateHistory,
     /// Whether the line is stopped.
     pub paused: Option<Pause>,
+    /// What was pushed of where commits land, under whose name and whose word counts, and nobody who may has confirmed: nothing is written anywhere
+    /// while this is there.
+    #[serde(default)]
+    pub unconfirmed: Vec<Block>,
     /// Whether somebody else wrote to the cluster's directory.
     pub foreign_change: Option<ForeignChange>,
     /// Clusters that have to come first.

@@ -58,6 +58,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let mut asking =
         Asking { opened: &opened, access: access.as_ref(), abandoned: arguments.abandon.as_ref(), silent: None };
     let mut recorded = false;
+    if arguments.fleet.trust_policy.is_none() {
+        let source = opened.source().snapshot().commit();
+        output::note(&format!(
+            "what is recorded has no policy before it: that of commit {source} decides as it stands who approves what comes next, where commits land \
+             and under whose name; `--trust-policy COMMIT` judges it by an earlier one as well"
+        ));
+    }
     for name in names {
         // Read anew for each: the record before moved the deploy branch.
         let reading = opened.planner.read().map_err(fleet::explain)?;

@@ -64,7 +64,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let now = jiff::Timestamp::now();
     let answer = answer(&opened.planner, &opened.reading, &view, by.as_ref(), &consent, now);
     let approval = answer.map_err(explain)?;
-    let missing: String = approval.missing.iter().map(|line| format!("  missing: {line}\n")).collect();
+    let mut missing: String = approval.missing.iter().map(|line| format!("  missing: {line}\n")).collect();
+    if let Some(not_yet) = &approval.not_yet {
+        missing.push_str(&format!(
+            "  it waits for its time: {not_yet}; `stepgate run` merges it then, `stepgate approve {} --override --reason TEXT --yes` merges it now\n",
+            view.name
+        ));
+    }
     let text = match &approval.commit {
         Some(commit) if missing.is_empty() => {
             format!("{}: approved stage {}, commit {commit}\n", view.name, approval.stage)

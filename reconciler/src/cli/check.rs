@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
+use super::policy_changes::policy_changes;
 use super::{FleetArguments, fleet, machine};
 use crate::controller::sources::undefined;
 
@@ -127,12 +128,15 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         let problem = Problem::new(ProblemCode::MissingReference, undefined(name)).severity(Severity::Warning);
         ProblemReport::from(&problem.shown_path("stepgate.yaml"))
     });
-    let problems = opened.fleet().problems.iter().map(ProblemReport::from);
+    let mut problems: Vec<ProblemReport> = opened.fleet().problems.iter().map(ProblemReport::from).collect();
+    problems.extend(policy_changes(&opened));
+    problems.extend(undefined_mirrors);
+    problems.extend(machine::problems(&arguments.fleet, &opened));
     let report = CheckReport {
         source: opened.source().snapshot().commit().to_string(),
         clusters: opened.fleet().clusters.iter().map(|cluster| cluster.name.clone()).collect(),
         bundles: opened.fleet().bundles.iter().map(|file| file.bundles.name.clone()).collect(),
-        problems: problems.chain(undefined_mirrors).chain(machine::problems(&arguments.fleet, &opened)).collect(),
+        problems,
     };
     output::print(arguments.output, &report)?;
     Ok(if opened.fleet().problems.iter().any(Problem::is_error) { Exit::Error } else { Exit::Success })

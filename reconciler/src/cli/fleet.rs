@@ -112,7 +112,8 @@ pub fn planner(arguments: &FleetArguments) -> Result<Planner, CommandError> {
     let sources = sources(arguments);
     let access = ForgeAccess { credential: credential(arguments), hosts: arguments.forge_hosts.clone() };
     let signing = arguments.signing_key.clone().unwrap_or_default();
-    Ok(Planner::new(repository, branch, Arc::new(sources)).with_forge(access).with_signing(signing))
+    let planner = Planner::new(repository, branch, Arc::new(sources)).with_forge(access).with_signing(signing);
+    Ok(planner.trusting(arguments.trust_policy.clone()))
 }
 
 /// Where manifests and charts come from.

@@ -25,6 +25,7 @@ mod machine;
 mod output;
 mod pace;
 mod plan;
+mod policy_changes;
 mod reject;
 mod render;
 mod resume;
@@ -41,6 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use rollout::CommitId;
 
 pub use error::CommandError;
 pub use exit::{EXIT_CODES, Exit};
@@ -100,6 +102,10 @@ pub struct FleetArguments {
     /// bytes may end in Ki, Mi or Gi. May be given several times.
     #[arg(long = "repo-limit", env = "STEPGATE_REPO_LIMITS", value_delimiter = ',', value_name = "NAME=NUMBER")]
     repo_limits: Vec<LimitSetting>,
+    /// A commit of the source branch whose `stepgate.yaml` you answer for: no older policy counts. Whoever pushes is judged by the policy before
+    /// the push as well, so a push that changes where commits land, or under whose name, waits until this names it.
+    #[arg(long, env = "STEPGATE_TRUST_POLICY", value_name = "COMMIT")]
+    trust_policy: Option<CommitId>,
     /// A folder of manifests, addressed by host and path of their URI. With a name it counts where `stepgate.yaml` has that name under
     /// `mirrors`. May be given several times: the first hit wins.
     #[arg(long = "mirror", env = "STEPGATE_MIRROR", value_delimiter = ':', value_name = "[NAME=]DIR")]

@@ -115,7 +115,12 @@ fn approvals(cluster: &ClusterPlan) -> impl Iterator<Item = String> {
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let (opened, names) = arguments.report.open()?;
     let plan = |name: &String| match opened.view(name) {
-        Ok(view) => ClusterPlan::of(&view.plan),
+        Ok(view) => {
+            let mut plan = ClusterPlan::of(&view.plan, &view.unconfirmed(&opened.reading));
+            let pending = view.policy_changes(&opened.reading).into_iter().filter(|change| change.values.is_none());
+            plan.warnings.extend(pending.map(|change| change.message(name)));
+            plan
+        }
         Err(error) => ClusterPlan::broken(name, &error),
     };
     let report = PlanReport { clusters: names.iter().map(plan).collect() };

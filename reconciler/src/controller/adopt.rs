@@ -96,6 +96,10 @@ pub fn record(
     if !matches!(view.directory.ledger, DirectoryLedger::Absent) {
         return Ok(Adoption::Already);
     }
+    let unconfirmed = view.unconfirmed(reading);
+    if let Some(block) = unconfirmed.first() {
+        anyhow::bail!("{}; {}", block.message, block.help);
+    }
     let failed = view.parts.iter().filter_map(|part| Some((part.stage.clone(), part.error.clone()?)));
     let unrendered = Unrendered { cluster: cluster.to_owned(), failures: failed.collect() };
     if !unrendered.failures.is_empty() {

@@ -159,7 +159,7 @@ fn directory_at(
     ClusterDirectory::read(&repository.deploy_snapshot(layout, commit)?, cluster)
 }
 
-/// Reads the history of `cluster` back to where the ledger's rollout began.
+/// Reads the history of `cluster` back to where the ledger's rollout began. `first_seen` says since when a commit is known here.
 ///
 /// # Errors
 /// [`GitError`] when commits cannot be read.
@@ -170,6 +170,7 @@ pub fn history(
     cluster: &ClusterName,
     head: Option<&CommitId>,
     ledger: Option<&Ledger>,
+    first_seen: impl Fn(&CommitId) -> Timestamp,
 ) -> Result<ClusterHistory, GitError> {
     let Some(head) = head else { return Ok(ClusterHistory::default()) };
     let history = histories.read(repository, layout, cluster, head)?;
@@ -195,7 +196,10 @@ pub fn history(
     let first = own.checked_sub(1).and_then(|last| history.get(last)).or_else(|| history.first());
     let Some(first) = first else { return Ok(ClusterHistory::default()) };
     let known: BTreeMap<&CommitId, &HistoryEntry> = history.iter().map(|entry| (&entry.commit, entry)).collect();
-    let mut committed_at = first.committed_at;
+    let mut committed_at = match repository.parent(&first.commit)? {
+        Some(parent) => repository.committed_at(&parent)?.min(first_seen(&first.commit)),
+        None => first.committed_at,
+    };
     let mut commits = Vec::new();
     let chain = histories.chain(repository, head)?;
     let lineage = match chain.since(&first.commit) {
@@ -209,7 +213,11 @@ pub fn history(
             None => (Landing::Pushed, None),
         };
         // Other clusters' commits count for the lineage only; they take the time of the one before.
-        committed_at = landed_at.or(entry.map(|entry| entry.committed_at)).unwrap_or(committed_at);
+        if let Some(entry) = entry {
+            // By the clock of whoever made it, which is not earlier than what it follows on, nor later than when it was seen here.
+            let told = landed_at.unwrap_or(entry.committed_at);
+            committed_at = told.max(committed_at).min(first_seen(&entry.commit));
+        }
         let trailer = entry.and_then(|entry| entry.stage.as_ref()).map(|trailers| StageTrailer {
             cluster: trailers.cluster.clone(),
             rollout: trailers.rollout.clone(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bundles::{Bundles, Locks};
-use overlays::{ClusterSpec, ComponentName, Fleet, Problem, RenderedCluster, RenderedTree, Scope};
+use overlays::{ClusterSpec, ComponentName, Fleet, Policy, Problem, RenderedCluster, RenderedTree, Scope};
 use rollout::{Block, ClusterName, CommitId, ComponentChange, StageName};
 
 use super::changes;
@@ -11,6 +11,7 @@ use super::deployed::Deployed;
 use super::directory::ClusterDirectory;
 use super::edits::Edit;
 use super::parts::SpecificationStep;
+use super::policy::Befores;
 use crate::cluster::FluxReference;
 use crate::git::{DeployLayout, LastSeen};
 
@@ -22,6 +23,10 @@ pub struct Context<'a> {
     pub directory: &'a ClusterDirectory,
     /// The fleet that the deployed state was rendered from.
     pub base: Option<&'a Fleet>,
+    /// The policies of before that count besides the newest.
+    pub befores: &'a Befores,
+    /// The newest policy.
+    pub newest: &'a Policy,
     /// All clusters as deployed.
     pub deployed: &'a Deployed,
     /// What people have changed of what is proposed.

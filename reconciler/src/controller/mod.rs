@@ -31,7 +31,7 @@ pub mod people;
 mod perform;
 mod plan;
 pub mod planner;
-mod policy;
+pub mod policy;
 pub mod proposal;
 mod readings;
 pub mod reference;
@@ -167,7 +167,7 @@ impl Controller {
     /// A controller for the planner's fleet, that works on at most `concurrency` clusters at once.
     pub fn new(planner: Planner, clusters: Arc<dyn Clusters>, clock: Arc<dyn Clock>, concurrency: usize) -> Self {
         Self {
-            planner,
+            planner: planner.with_clock(Arc::clone(&clock)),
             clusters,
             clock,
             concurrency: concurrency.max(1),

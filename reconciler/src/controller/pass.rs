@@ -22,7 +22,7 @@ impl Controller {
     /// The branches that the fleet is read from: the source, and the deploy branch once a policy has named it.
     pub fn branches(&self) -> Vec<BranchName> {
         let reading = self.reading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let deploy = reading.as_ref().map(|reading| reading.layout.branch.clone());
+        let deploy = reading.iter().flat_map(|reading| reading.branches.iter().cloned());
         [self.planner.source_branch().clone()].into_iter().chain(deploy).collect()
     }
 
@@ -58,6 +58,8 @@ impl Controller {
         for work in works.iter() {
             let Ok(name) = work.pass.cluster.parse::<ClusterName>() else { continue };
             match &work.position {
+                // What is void cannot be told from what could not be rendered: nothing of it is withdrawn.
+                Some(position) if position.view.is_unsure(reading) => drop(undecided.insert(name)),
                 Some(position) => drop(positions.insert(name, position.clone())),
                 None if work.pass.outcome == ClusterOutcome::Done => {}
                 None => drop(undecided.insert(name)),
@@ -199,6 +201,5 @@ impl Work {
 
 /// Whether people are asked anything about this cluster, by its newest plan or by the one that is running.
 pub(super) fn asks_people(view: &ClusterView) -> bool {
-    let mut stages = view.plans().flat_map(|plan| &plan.stages);
-    stages.any(|stage| rollout::approval_scope(stage).is_some())
+    view.asks_people()
 }

@@ -88,6 +88,9 @@ impl<'a> Passes<'a> {
         let reading = controller.read(heads.clone())?;
         // The first reading says which branch is deployed from; it is looked at from the next pass on.
         heads.entry(reading.layout.branch.clone()).or_insert_with(|| reading.deploy_head().cloned());
+        for branch in reading.branches.iter().filter(|branch| **branch != reading.layout.branch) {
+            heads.entry(branch.clone()).or_insert(controller.planner.repository().head(branch)?);
+        }
         let clusters = &reading.fleet.clusters;
         controller.make_views(&reading, &clusters.iter().collect::<Vec<_>>());
         // One that was left behind was not done: those that wait for it go on waiting.

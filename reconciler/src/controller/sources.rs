@@ -18,7 +18,7 @@ const REMEMBERED_BYTES: usize = 256 << 20;
 pub struct FetchSources {
     mirrors: Vec<MirrorFolder>,
     private_hosts: Vec<String>,
-    made: Mutex<Option<Made>>,
+    made: Mutex<Vec<Made>>,
 }
 
 #[derive(Clone)]
@@ -62,14 +62,16 @@ impl FetchSources {
         addresses.into_iter().filter_map(missing).collect()
     }
 
-    fn of(&self, fleet: &Fleet) -> Made {
-        let (named, allow) = (&fleet.policy.mirrors, &fleet.policy.fetch_allow);
+    fn of(&self, fleet: &Fleet, allow: &[String]) -> Made {
+        let named = &fleet.policy.mirrors;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = made.as_ref().filter(|made| made.named == *named && made.allow == *allow) {
+        if let Some(made) = made.iter().find(|made| made.named == *named && made.allow == allow) {
             return made.clone();
         }
-        let new = self.make(named.clone(), allow.clone());
-        *made = Some(new.clone());
+        let new = self.make(named.clone(), allow.to_vec());
+        // While a push changes what may be asked, some clusters are at what was before.
+        made.truncate(1);
+        made.insert(0, new.clone());
         new
     }
 
@@ -129,12 +131,12 @@ impl Manifests for Unusable {
 }
 
 impl Sources for FetchSources {
-    fn manifests(&self, fleet: &Fleet) -> Arc<dyn Manifests> {
-        self.of(fleet).manifests
+    fn manifests(&self, fleet: &Fleet, allow: &[String]) -> Arc<dyn Manifests> {
+        self.of(fleet, allow).manifests
     }
 
-    fn charts(&self, fleet: &Fleet) -> Arc<dyn Charts> {
-        self.of(fleet).charts
+    fn charts(&self, fleet: &Fleet, allow: &[String]) -> Arc<dyn Charts> {
+        self.of(fleet, allow).charts
     }
 }
 
@@ -159,7 +161,7 @@ mod tests {
         let get = |mirrors: &[&str], file: &str| {
             let mut fleet = Fleet::default();
             fleet.policy.mirrors = mirrors.iter().map(|name| (*name).to_owned()).collect();
-            sources.manifests(&fleet).get(&format!("https://example.org/{file}"))
+            sources.manifests(&fleet, &[]).get(&format!("https://example.org/{file}"))
         };
         assert_eq!(&*get(&["central"], "a.yaml").unwrap(), b"plain");
         assert_eq!(&*get(&["central"], "b.yaml").unwrap(), b"named");

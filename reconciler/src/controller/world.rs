@@ -99,9 +99,6 @@ fn world(
     prerequisites: Vec<Prerequisite>,
     approvals: Vec<ApprovalRecord>,
 ) -> World {
-    let policy = &reading.fleet.policy;
-    let by_policy = policy.is_paused(view.name.as_str());
-    let place = if by_policy { "stepgate.yaml".to_owned() } else { format!("the specification of {}", view.name) };
     World {
         plan: view.plan.clone(),
         running: view.running.as_ref().map(|(plan, _)| plan.clone()),
@@ -110,10 +107,29 @@ fn world(
         observation: memory.readings.observation().cloned(),
         rest: memory.readings.rest().cloned(),
         history: memory.history,
-        paused: (by_policy || view.cluster.paused).then_some(Pause { place, reason: None }),
+        paused: paused(reading, view),
+        unconfirmed: view.unconfirmed(reading),
         foreign_change: view.foreign.clone(),
         prerequisites,
         approvals,
         people: People::default(),
     }
+}
+
+/// What stops the line: the policy, the specification, or the policy of before.
+fn paused(reading: &FleetReading, view: &ClusterView) -> Option<Pause> {
+    let (name, newest) = (view.name.as_str(), reading.source_commit());
+    let pause = |place: String| Pause { place, reason: None, help: None };
+    if reading.fleet.policy.is_paused(name) {
+        return Some(pause("stepgate.yaml".to_owned()));
+    }
+    if view.cluster.paused {
+        return Some(pause(format!("the specification of {name}")));
+    }
+    let before = view.befores.pausing(name)?;
+    Some(Pause {
+        reason: Some("that is what the cluster is at, so a push alone does not end it".to_owned()),
+        help: Some(format!("whoever runs Stepgate lets the newest policy count by `--trust-policy {newest}`")),
+        ..pause(format!("stepgate.yaml of commit {}", before.commit))
+    })
 }

@@ -70,7 +70,7 @@ pub async fn run(
     let plan = |name: &String| {
         planner
             .view(&reading, name)
-            .map_or_else(|error| ClusterPlan::broken(name, &error), |view| ClusterPlan::of(&view.plan))
+            .map_or_else(|error| ClusterPlan::broken(name, &error), |view| ClusterPlan::of(&view.plan, &[]))
     };
     let plans: Vec<ClusterPlan> = clusters.iter().map(plan).collect();
     for plan in plans.iter().filter(|plan| plan.commits > 0) {

@@ -196,9 +196,12 @@ impl Repository {
     }
 }
 
-/// Commits whose clock says that they are this much older than the first one are not looked behind, in seconds.
-/// A gate only waits longer where a clock was further off than that.
+/// How much older than the first one a commit has to be, by its own clock, not to be looked behind, in seconds.
+/// A gate only waits longer where clocks were further off than that.
 const CLOCKS: i64 = 86_400;
+
+/// So many such commits, one behind the other, are looked behind all the same: whoever merges chooses the time of the merge.
+const BEHIND: u8 = 8;
 
 /// The commits reachable from `to` that contain `from`, parents before children.
 pub(super) fn lineage(objects: &Objects<'_>, from: Oid, to: Oid) -> Result<Vec<Oid>, GitError> {
@@ -206,15 +209,16 @@ pub(super) fn lineage(objects: &Objects<'_>, from: Oid, to: Oid) -> Result<Vec<O
     let mut contains: HashMap<Oid, bool> = HashMap::from([(from, true)]);
     let mut lineage = vec![from];
     // Depth first without recursion: a commit is judged once all its parents are.
-    let mut pending: Vec<(Oid, Option<Vec<Oid>>)> = vec![(to, None)];
-    while let Some((id, parents)) = pending.pop() {
+    let mut pending: Vec<(Oid, u8, Option<Vec<Oid>>)> = vec![(to, 0, None)];
+    while let Some((id, old, parents)) = pending.pop() {
         match parents {
             None if contains.contains_key(&id) => {}
             None => {
                 let fields = objects.commit(id)?;
-                let parents = if fields.committed_at < oldest { Vec::new() } else { fields.parents.clone() };
-                let next: Vec<_> = parents.iter().map(|parent| (*parent, None)).collect();
-                pending.push((id, Some(parents)));
+                let old = if fields.committed_at < oldest { old.saturating_add(1) } else { 0 };
+                let parents = if old > BEHIND { Vec::new() } else { fields.parents.clone() };
+                let next: Vec<_> = parents.iter().map(|parent| (*parent, old, None)).collect();
+                pending.push((id, old, Some(parents)));
                 pending.extend(next);
             }
             Some(parents) => {

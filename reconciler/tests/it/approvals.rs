@@ -107,3 +107,67 @@ fn rules_are_set_aside_only_for_a_reason_that_is_told_afterwards() {
     let ledger = fleet.text("deploy", "clusters/mgmt/rollout.yaml");
     assert!(ledger.contains("reason: certificates expire tonight"), "{ledger}");
 }
+
+const ALICE: [&str; 2] = ["--as", "Alice <alice@example.com>"];
+
+/// The line of `stepgate.yaml` that begins with this.
+fn line_of(fleet: &Fleet, field: &str) -> usize {
+    fleet.text("main", "stepgate.yaml").lines().position(|line| line.starts_with(field)).unwrap() + 1
+}
+
+#[test]
+fn a_push_does_not_lower_the_bar_that_judges_it() {
+    let fleet = asked_with(
+        "approvers: {groups: {platform: 1}, author: true}\ngroups: {platform: [alice@example.com]}\npeople: {bob: [bob@example.com]}\n",
+    );
+    assert_eq!(fleet.run(&[&["approve", "mgmt", "--yes"][..], &ALICE].concat()).code, 0);
+    assert_eq!(fleet.demo().json()["complete"], true);
+    // Whoever pushes becomes Alice by the very push that she has to approve.
+    fleet.replace("stepgate.yaml", "people: {", "people: {alice@example.com: [person@example.com], ");
+    fleet.replace("overlays/cert-manager/kustomization.yaml", "system-node-critical", "system-cluster-critical");
+    fleet.demo();
+    let (deploy, head) = (fleet.head("deploy"), fleet.head("main").unwrap().to_string());
+    let noted = fleet.run(&[&["approve", "mgmt", "--yes"][..], &AS].concat());
+    assert!(noted.stdout.contains("missing: group platform missing"), "{}", noted.text());
+    let check = fleet.run(&["check"]);
+    assert!(check.stdout.contains(&format!("stepgate.yaml:{}:1", line_of(&fleet, "people"))), "{}", check.stdout);
+    assert!(check.stdout.contains("people is not what it was in commit"), "{}", check.stdout);
+    assert!(check.stdout.contains(&format!("--trust-policy {head}")), "{}", check.stdout);
+    assert_eq!(fleet.head("deploy"), deploy);
+    // Nor does a push choose under whose name it lands.
+    fleet.replace("stepgate.yaml", "name: Stepgate", "name: Mallory");
+    let head = fleet.head("main").unwrap().to_string();
+    let check = fleet.run(&["check"]);
+    assert!(check.stdout.contains("author is Mallory <stepgate@example.com> now"), "{}", check.stdout);
+    let plan = fleet.run(&["plan", "--cluster", "mgmt", "-o", "json"]);
+    assert_eq!((plan.code, &plan.json()["clusters"][0]["blocked"][0]["code"]), (3, &"policy-unconfirmed".into()));
+    let approve = fleet.run(&[&["approve", "mgmt", "--yes"][..], &ALICE].concat());
+    assert!(approve.code == 2 && approve.stderr.contains(&format!("--trust-policy {head}")), "{}", approve.text());
+    let why = fleet.run(&["why", "mgmt"]);
+    assert!(why.text().contains("author is Mallory"), "{}", why.text());
+    fleet.demo();
+    assert_eq!(fleet.head("deploy"), deploy);
+    let plan = fleet.run(&["plan", "--cluster", "mgmt", "--trust-policy", &head, "-o", "json"]);
+    assert_eq!((plan.code, plan.json()["clusters"][0]["blocked"].as_array().map(Vec::len)), (0, Some(0)), "{}", plan.text());
+}
+
+#[test]
+fn an_approval_outside_of_the_windows_is_noted_and_says_when_it_lands() {
+    const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).weekday().to_monday_zero_offset();
+    let later = DAYS[(usize::try_from(today).unwrap() + 3) % 7];
+    let fleet = asked();
+    let policy = fleet.text("main", "stepgate.yaml") + &format!("windows: [{{days: [{later}], from: \"08:00\", to: \"09:00\"}}]\n");
+    fleet.write("main", "stepgate.yaml", policy.as_bytes());
+    fleet.demo();
+    let head = fleet.head("deploy");
+    let run = fleet.run(&[&["approve", "mgmt", "--yes"][..], &AS].concat());
+    assert!(run.code == 0 && run.stdout.contains("noted your approval of stage cert-manager"), "{}", run.text());
+    for wanted in ["it waits for its time: the next maintenance window opens at", "`stepgate run` merges it then", "--override --reason TEXT"] {
+        assert!(run.stdout.contains(wanted), "{wanted} is missing in {}", run.stdout);
+    }
+    assert_eq!(fleet.head("deploy"), head);
+    let burns = ["approve", "mgmt", "--override", "--reason", "it burns", "--yes"];
+    let run = fleet.run(&[&burns[..], &AS].concat());
+    assert!(run.code == 0 && fleet.head("deploy") != head, "{}", run.text());
+}

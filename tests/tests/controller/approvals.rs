@@ -97,6 +97,41 @@ impl Git {
         self.0.commit(Some(&reference), &person, &person, message, &tree, &[&before]).unwrap()
     }
 
+    /// A branch holds a commit of the same author and message once more, of which one text in ledger, proposal and message is another one.
+    pub fn again(&self, branch: &str, commit: Oid, from: &str, to: &str) -> Oid {
+        let commit = self.0.find_commit(commit).unwrap();
+        let mut index = git2::Index::new().unwrap();
+        index.read_tree(&commit.tree().unwrap()).unwrap();
+        for path in ["clusters/mgmt/rollout.yaml", "clusters/mgmt/proposal.md"] {
+            let entry = index.get_path(std::path::Path::new(path), 0).unwrap();
+            let text = String::from_utf8(self.0.find_blob(entry.id).unwrap().content().to_vec()).unwrap();
+            let blob = self.0.blob(text.replace(from, to).as_bytes()).unwrap();
+            index.add(&git2::IndexEntry { id: blob, ..entry }).unwrap();
+        }
+        let tree = self.0.find_tree(index.write_tree_to(&self.0).unwrap()).unwrap();
+        let message = commit.message().unwrap().replace(from, to);
+        let parents: Vec<Commit<'_>> = commit.parents().collect();
+        let parents: Vec<&Commit<'_>> = parents.iter().collect();
+        let id = self.0.commit(None, &commit.author(), &commit.committer(), &message, &tree, &parents).unwrap();
+        self.0.reference(&format!("refs/heads/{branch}"), id, true, "forged").unwrap();
+        id
+    }
+
+    /// Somebody merges a history of its own into the source branch, which is older than all by its clock and holds this policy alone.
+    pub fn unrelated(&self, policy: &str) -> Oid {
+        let main = self.0.find_reference("refs/heads/main").unwrap().peel_to_commit().unwrap();
+        let mut tree = self.0.treebuilder(None).unwrap();
+        tree.insert("stepgate.yaml", self.0.blob(policy.as_bytes()).unwrap(), 0o100_644).unwrap();
+        let tree = self.0.find_tree(tree.write().unwrap()).unwrap();
+        let old = git2::Signature::new("A Person", "person@example.com", &git2::Time::new(1, 0)).unwrap();
+        let root = self.0.commit(None, &old, &old, "Begin", &tree, &[]).unwrap();
+        let root = self.0.find_commit(root).unwrap();
+        let person = git2::Signature::new("A Person", "person@example.com", &main.time()).unwrap();
+        let merged = self.0.commit(None, &person, &person, "Merge", &main.tree().unwrap(), &[&root, &main]).unwrap();
+        self.0.reference("refs/heads/main", merged, true, "merged").unwrap();
+        merged
+    }
+
     pub fn deploy(&self) -> Commit<'_> {
         self.0.find_reference("refs/heads/deploy").unwrap().peel_to_commit().unwrap()
     }

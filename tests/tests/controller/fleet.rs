@@ -165,6 +165,12 @@ impl Fleet {
         commit(&self.repository, &self.layout.branch, &edits, self.clock.now())
     }
 
+    /// A person pushes one file to any branch.
+    pub fn write(&self, branch: &BranchName, path: &str, text: &str) -> CommitId {
+        let edits = BTreeMap::from([(path.to_owned(), Some(text.as_bytes().to_vec()))]);
+        commit(&self.repository, branch, &edits, self.clock.now())
+    }
+
     /// A file of a branch, as text.
     pub fn read(&self, branch: &BranchName, path: &str) -> Option<String> {
         let snapshot = self.repository.snapshot(branch).unwrap();

@@ -10,6 +10,7 @@ mod forge;
 mod glancing;
 mod hooked;
 mod lost_branch;
+mod lowered;
 mod people;
 mod remembering;
 mod rules;

@@ -81,8 +81,9 @@ fn a_deleted_deploy_branch_blocks_and_nothing_is_written() {
 
 #[test]
 fn a_paused_fleet_stands_still_until_the_pause_is_taken_out() {
-    let fleet = Fleet::with_policy(|policy| format!("{policy}\npaused: true\n"));
+    let fleet = Fleet::new();
     let controller = fleet.controller();
+    fleet.edit("stepgate.yaml", |policy| format!("{policy}\npaused: true\n"));
     fleet.bump();
     let head = fleet.head();
     for _ in 0..20 {

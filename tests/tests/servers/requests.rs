@@ -60,11 +60,11 @@ struct WithHelm {
 }
 
 impl Sources for WithHelm {
-    fn manifests(&self, fleet: &Fleet) -> Arc<dyn Manifests> {
-        self.manifests.manifests(fleet)
+    fn manifests(&self, fleet: &Fleet, allow: &[String]) -> Arc<dyn Manifests> {
+        self.manifests.manifests(fleet, allow)
     }
 
-    fn charts(&self, fleet: &Fleet) -> Arc<dyn Charts> {
-        Arc::new(HelmCharts::new(Ok(self.helm.clone()), self.manifests.manifests(fleet)))
+    fn charts(&self, fleet: &Fleet, allow: &[String]) -> Arc<dyn Charts> {
+        Arc::new(HelmCharts::new(Ok(self.helm.clone()), self.manifests.manifests(fleet, allow)))
     }
 }

@@ -151,7 +151,7 @@ impl Question<'_> {
             missing.push(Missing::Approvals { given, wanted });
         }
         for (group, wanted) in self.rules.groups.iter().filter(|(_, wanted)| **wanted > 0) {
-            if !self.roster.groups.contains_key(group) {
+            if !self.roster.describes(group) {
                 missing.push(Missing::UnknownGroup(group.clone()));
                 continue;
             }
@@ -179,19 +179,12 @@ impl Question<'_> {
     }
 
     fn unheard(&self, entry: &OwningEntry, people: &[&Person]) -> Option<Missing> {
-        let owns = |person: &Person| {
-            entry.owners.iter().any(|owner| {
-                let is_it =
-                    matches!(owner, Owner::Person(owner) if self.roster.kinship(owner, person) == Kinship::Same);
-                is_it || self.roster.group_of(owner).is_some_and(|group| self.roster.is_member(group, person))
-            })
-        };
-        let heard: Vec<&Person> = people.iter().copied().filter(|person| owns(person)).collect();
+        let heard: Vec<&Person> = people.iter().copied().filter(|person| self.roster.owns(&entry.owners, person)).collect();
         if entry.owners.is_empty() || self.count(&heard) >= entry.wanted.max(1) {
             return None;
         }
         let unresolved = entry.owners.iter().filter_map(|owner| match owner {
-            Owner::Team(_) if self.roster.group_of(owner).is_none() => Some(owner.to_string()),
+            Owner::Team(_) if !self.roster.resolves(owner) => Some(owner.to_string()),
             Owner::Team(_) | Owner::Person(_) => None,
         });
         Some(Missing::Owners {
@@ -257,7 +250,8 @@ impl fmt::Display for Discounted {
             Self::Author(person) => write!(formatter, "{person} wrote what is rolled out, and may not approve it"),
             Self::PerhapsAuthor(person, author) => write!(
                 formatter,
-                "{person} may be {author}, who wrote what is rolled out: name both under people in stepgate.yaml, or either with another name"
+                "{person} may be {author}, who wrote what is rolled out: somebody else approves it, or both are named under people in stepgate.yaml, \
+                 which counts once a rollout has ended with it"
             ),
         }
     }

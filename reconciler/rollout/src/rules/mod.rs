@@ -91,7 +91,10 @@ impl fmt::Display for ApprovalRules {
     }
 }
 
-/// Who is who: what `stepgate.yaml` says of people.
+/// Who is who: what `stepgate.yaml` says of people, and said before what is judged was pushed.
+///
+/// Where both say different things, whatever lets less through counts: a word counts for a person or for a group if all of them say so, and two
+/// names are one person's, such as an author's, if any of them does.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Roster {
@@ -99,11 +102,32 @@ pub struct Roster {
     pub groups: BTreeMap<String, Vec<Person>>,
     /// The names of one person each.
     pub people: Vec<Vec<Person>>,
+    /// What earlier policies said that count as well; these have none before them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<Roster>,
 }
 
 impl Roster {
-    /// What is known of two names, also by the other names of either.
+    /// Itself, and those before.
+    fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.before)
+    }
+
+    /// What is known of two names: the same where any roster says so, and different where all do.
     fn kinship(&self, left: &Person, right: &Person) -> Kinship {
+        let mut all = Kinship::Different;
+        for roster in self.all() {
+            match roster.own_kinship(left, right) {
+                Kinship::Same => return Kinship::Same,
+                Kinship::Different => {}
+                Kinship::Unknown => all = Kinship::Unknown,
+            }
+        }
+        all
+    }
+
+    /// What this roster alone knows of two names, also by the other names of either.
+    fn own_kinship(&self, left: &Person, right: &Person) -> Kinship {
         let (left, right) = (self.names(left), self.names(right));
         let mut kinship = Kinship::Unknown;
         for (left, right) in left.iter().flat_map(|left| right.iter().map(move |right| (left, right))) {
@@ -121,16 +145,46 @@ impl Roster {
         std::iter::once(person).chain(self.people.iter().filter(known).flatten()).collect()
     }
 
-    fn is_member(&self, group: &str, person: &Person) -> bool {
-        let mut members = self.groups.get(group).into_iter().flatten();
-        members.any(|member| self.kinship(member, person) == Kinship::Same)
+    /// Whether any roster says who is in a group.
+    fn describes(&self, group: &str) -> bool {
+        self.all().any(|roster| roster.groups.contains_key(group))
     }
 
-    /// Whether `stepgate.yaml` names this person at all.
+    /// Whether every roster that describes a group counts this person to it.
+    fn is_member(&self, group: &str, person: &Person) -> bool {
+        let describing = || self.all().filter(|roster| roster.groups.contains_key(group));
+        describing().next().is_some() && describing().all(|roster| roster.is_own_member(group, person))
+    }
+
+    fn is_own_member(&self, group: &str, person: &Person) -> bool {
+        let mut members = self.groups.get(group).into_iter().flatten();
+        members.any(|member| self.own_kinship(member, person) == Kinship::Same)
+    }
+
+    /// Whether every roster names this person at all.
     #[must_use]
     pub fn names_person(&self, person: &Person) -> bool {
-        let named = self.groups.values().chain(&self.people).flatten();
-        named.into_iter().any(|name| name.kinship(person) == Kinship::Same)
+        let names = |roster: &Self| {
+            let mut named = roster.groups.values().chain(&roster.people).flatten();
+            named.any(|name| name.kinship(person) == Kinship::Same)
+        };
+        self.all().all(names)
+    }
+
+    /// Whether this person is, by every roster, one of the owners or in one of the teams among them.
+    fn owns(&self, owners: &[Owner], person: &Person) -> bool {
+        let by = |roster: &Self| {
+            owners.iter().any(|owner| {
+                let is_it = matches!(owner, Owner::Person(owner) if roster.own_kinship(owner, person) == Kinship::Same);
+                is_it || roster.group_of(owner).is_some_and(|group| roster.is_own_member(group, person))
+            })
+        };
+        self.all().all(by)
+    }
+
+    /// Whether every roster knows who is behind an owner.
+    fn resolves(&self, owner: &Owner) -> bool {
+        self.all().all(|roster| roster.group_of(owner).is_some())
     }
 
     /// The group that an owner stands for: the one of the same name, with or without its organisation. GitLab writes groups like users.

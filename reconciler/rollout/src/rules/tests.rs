@@ -206,3 +206,71 @@ fn every_small_world_is_judged_as_it_is_written() {
     }
     assert_eq!(worlds, 4 * 3 * 16 * 512);
 }
+
+/// What was said of people before and is said now: a word counts where both agree, and an author is one where either says so.
+#[test]
+fn a_word_counts_for_a_person_where_both_rosters_agree() {
+    let roster = |groups: &[(&str, &[&str])], people: &[&[&str]]| {
+        let list = |names: &&[&str]| names.iter().map(|name| person(name)).collect::<Vec<_>>();
+        Roster {
+            groups: groups.iter().map(|(name, names)| ((*name).to_owned(), list(names))).collect(),
+            people: people.iter().map(list).collect(),
+            before: Vec::new(),
+        }
+    };
+    let both = |now: Roster, before: Roster| Roster { before: vec![before], ..now };
+    let platform: &[(&str, &[&str])] = &[("platform", &["alice@x.org"])];
+    let rules = ApprovalRules { groups: [("platform".to_owned(), 1)].into(), author: true, ..ApprovalRules::default() };
+    // Mallory's address becomes one of Alice's, by the push that is judged.
+    let taken = roster(platform, &[&["alice@x.org", "mallory@x.org"]]);
+    let mut scene = Scene { rules, roster: taken.clone(), ..Scene::default() }.given(&["mallory@x.org"]);
+    assert_eq!(scene.lines(), [""; 0], "it counts by that roster alone");
+    scene.roster = both(taken.clone(), roster(platform, &[]));
+    assert_eq!(scene.lines(), ["group platform missing"]);
+    scene.roster = both(roster(platform, &[]), taken);
+    assert_eq!(scene.lines(), ["group platform missing"]);
+    // Who joins, and who leaves.
+    for (now, before) in [(&["alice@x.org", "mallory@x.org"][..], &["alice@x.org"][..]), (&["alice@x.org"], &["mallory@x.org"])] {
+        scene.roster = both(roster(&[("platform", now)], &[]), roster(&[("platform", before)], &[]));
+        assert_eq!(scene.lines(), ["group platform missing"], "{now:?} {before:?}");
+    }
+    // A group that is new, or gone, is what the one roster says that has it.
+    for (now, before) in [(platform, &[][..]), (&[][..], platform)] {
+        scene = Scene { roster: both(roster(now, &[]), roster(before, &[])), ..scene };
+        assert_eq!(scene.lines(), ["group platform missing"]);
+        scene = scene.given(&["alice@x.org"]);
+        assert_eq!(scene.lines(), [""; 0]);
+        scene = scene.given(&["mallory@x.org"]);
+    }
+    // Of an author two names are one person's as soon as either says so, and of two approvals as well.
+    let known = roster(&[], &[&["mal", "mallory@x.org"]]);
+    let other = roster(&[], &[&["mal", "other@x.org"]]);
+    let rules = ApprovalRules { author: false, ..ApprovalRules::default() };
+    scene = Scene { rules, authors: vec![person("mallory@x.org")], ..Scene::default() }.given(&["mal"]);
+    for (now, before, counts) in [
+        (&other, &other, true),
+        (&other, &known, false),
+        (&known, &other, false),
+        // Who nobody knew before may be the author still.
+        (&other, &Roster::default(), false),
+    ] {
+        scene.roster = both(now.clone(), before.clone());
+        assert_eq!(scene.lines().is_empty(), counts, "{now:?} {before:?}");
+    }
+    scene = Scene { rules: ApprovalRules { minimum: 2, ..ApprovalRules::default() }, ..Scene::default() }.given(&["a@x.org", "b@x.org"]);
+    let one = roster(&[], &[&["a@x.org", "b@x.org"]]);
+    for (now, before, enough) in
+        [(Roster::default(), Roster::default(), true), (one.clone(), Roster::default(), false), (Roster::default(), one, false)]
+    {
+        scene.roster = both(now, before);
+        assert_eq!(scene.lines().is_empty(), enough);
+    }
+    // An owner is one by both.
+    let entry = OwningEntry { entry: "`*`".into(), wanted: 1, owners: vec![Owner::Team("@org/platform".into())] };
+    let rules = ApprovalRules { code_owners: true, ..ApprovalRules::default() };
+    scene = Scene { rules, owners: vec![entry], ..Scene::default() }.given(&["mallory@x.org"]);
+    scene.roster = both(roster(&[("platform", &["mallory@x.org"])], &[]), Roster::default());
+    assert!(scene.lines()[0].contains("who is in @org/platform is not known"), "{:?}", scene.lines());
+    scene.roster = both(roster(&[("platform", &["mallory@x.org"])], &[]), roster(platform, &[]));
+    assert_eq!(scene.lines(), ["owner of `*` (line 1) missing: @org/platform".replace(" (line 1)", "")]);
+}

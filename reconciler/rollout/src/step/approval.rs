@@ -16,7 +16,7 @@ use crate::verdict::Reason;
 use crate::world::World;
 
 use super::next_reading;
-use super::opening::{Stop, closed_windows, wait};
+use super::opening::{Stop, outside_windows, wait};
 
 /// What the policy wants to be asked before this stage; none where nobody is.
 #[must_use]
@@ -150,10 +150,7 @@ pub(super) fn ask(
         // Proposed again each time: what is proposed already stays as it is, unless the commit would be another one now.
         Some(ApprovalState::Pending) | None => {
             // A merge puts the commit on the branch at once, so people should know when that is welcome.
-            let not_yet = closed_windows(next, now).map(|opens| match opens {
-                Some(opens) => format!("the next maintenance window opens at {opens}"),
-                None => "no maintenance window opens any more".to_owned(),
-            });
+            let not_yet = outside_windows(next, now);
             let window = not_yet.as_ref().map(|window| format!("; {window}")).unwrap_or_default();
             let facts = record.map(|record| record.facts.clone()).unwrap_or_default();
             let (mut missing, approvers) = if rules(plan, &scope).take_anybody() {

@@ -19,7 +19,7 @@ use crate::observation::{
     Artifacts, BackupFailure, BackupReport, ConditionStatus, Deployment, FluxKustomization, Observation, RunningImage,
     SourceKind, Survey, conditions,
 };
-use crate::plan::{ClusterRole, Plan, PlanInput, SkewFacts, StageInput, VersionStep, plan};
+use crate::plan::{Block, ClusterRole, Plan, PlanInput, SkewFacts, StageInput, VersionStep, plan};
 use crate::policy::{PlanPolicy, StagePolicy};
 use crate::rules::{GivenApproval, Means};
 use crate::stage::{StageId, StageName};
@@ -51,6 +51,7 @@ pub(super) struct Laboratory {
     /// Stages whose Deployment does not become available at this version.
     pub(super) broken: Vec<(&'static str, u8)>,
     pub(super) paused: Option<Pause>,
+    pub(super) unconfirmed: Vec<Block>,
     pub(super) foreign_change: Option<ForeignChange>,
     pub(super) prerequisites: Vec<Prerequisite>,
     pub(super) log: Vec<String>,
@@ -94,6 +95,7 @@ impl Laboratory {
             backup_failure: None,
             broken: Vec::new(),
             paused: None,
+            unconfirmed: Vec::new(),
             foreign_change: None,
             prerequisites: Vec::new(),
             log: Vec::new(),
@@ -202,6 +204,7 @@ impl Laboratory {
             rest: None,
             history: self.history.clone(),
             paused: self.paused.clone(),
+            unconfirmed: self.unconfirmed.clone(),
             foreign_change: self.foreign_change.clone(),
             prerequisites: self.prerequisites.clone(),
             approvals: self.approvals.clone(),

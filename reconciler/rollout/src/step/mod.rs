@@ -40,6 +40,7 @@ pub use advance::exhausted;
 pub use approval::{rules as approval_rules, scope as approval_scope, verdict as approval_verdict};
 pub use confirming::{concerning_running_gate, confirming, running_gate, waits_for_gate};
 pub use glance::{expected_of_flux, first_read, may_read_first, told_of_flux, waits_for_flux};
+pub use opening::outside_windows;
 pub use told::{Told, told_of_gate};
 
 use opening::Opening;
@@ -58,12 +59,16 @@ fn decide(world: &World, now: Timestamp) -> Vec<Effect> {
     let next = world.plan.next_stage().map(|stage| stage.stage.clone());
     if let Some(pause) = &world.paused {
         let because = pause.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let reason = Reason::new(format!("paused in {}{because}", pause.place))
-            .help(format!("take `paused: true` out of {}", pause.place));
+        let help = pause.help.clone().unwrap_or_else(|| format!("take `paused: true` out of {}", pause.place));
+        let reason = Reason::new(format!("paused in {}{because}", pause.place)).help(help);
         return vec![Effect::Wait { stage: next, reason, until: None }];
     }
     if let Some(hold) = foreign_change(world) {
         return vec![hold];
+    }
+    let is_running = world.ledger.as_deref().is_some_and(|ledger| ledger.state == LedgerState::Running);
+    if !world.unconfirmed.is_empty() && (is_running || next.is_some()) {
+        return vec![Effect::Blocked { reasons: world.unconfirmed.clone() }];
     }
     let Some(ledger) = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running) else {
         return match next {

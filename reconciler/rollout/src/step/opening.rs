@@ -33,10 +33,19 @@ pub(super) enum Key {
 pub(super) type Stop = Vec<Effect>;
 
 /// None inside of a maintenance window, else when the next one opens, as far as that is known.
-pub(super) fn closed_windows(next: &StagePlan, now: Timestamp) -> Option<Option<Timestamp>> {
+#[must_use]
+pub fn closed_windows(next: &StagePlan, now: Timestamp) -> Option<Option<Timestamp>> {
     let windows = &next.policy.windows;
-    let closed = !windows.is_empty() && !windows.iter().any(|window| window.contains(now));
-    closed.then(|| windows.iter().filter_map(|window| window.next(now)).min())
+    (!windows.contains(now)).then(|| windows.next(now))
+}
+
+/// Why something is not to be merged yet, in words; none inside of a maintenance window.
+#[must_use]
+pub fn outside_windows(next: &StagePlan, now: Timestamp) -> Option<String> {
+    closed_windows(next, now).map(|opens| match opens {
+        Some(opens) => format!("the next maintenance window opens at {opens}"),
+        None => "no maintenance window opens any more".to_owned(),
+    })
 }
 
 /// A wait of this stage, with its reason.

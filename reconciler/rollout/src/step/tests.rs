@@ -6,6 +6,7 @@ use super::laboratory::Laboratory;
 use super::*;
 use crate::approval::{ApprovalScope, ApprovalState};
 use crate::observation::Reachability;
+use crate::plan::Block;
 use crate::policy::{Approval, OnFailure};
 use crate::window::MaintenanceWindow;
 use crate::world::{ForeignChange, Pause, Prerequisite};
@@ -269,7 +270,7 @@ fn a_target_that_goes_back_to_what_is_deployed_supersedes_the_rollout() {
 #[test]
 fn a_paused_line_commits_nothing_and_says_where_it_was_paused() {
     let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
-    laboratory.paused = Some(Pause { place: "stepgate.yaml".into(), reason: Some("freeze".into()) });
+    laboratory.paused = Some(Pause { place: "stepgate.yaml".into(), reason: Some("freeze".into()), help: None });
     let effects = laboratory.turns(50);
     assert_eq!(waits_for(&effects), "paused in stepgate.yaml: freeze");
     laboratory.paused = None;
@@ -375,7 +376,7 @@ fn a_proposal_tells_when_a_merge_is_welcome_and_an_approved_commit_waits_for_it(
     let opens = laboratory.now + SignedDuration::from_hours(2);
     let minute = u16::try_from(opens.as_second().rem_euclid(86_400) / 60).unwrap();
     laboratory.policy.windows =
-        vec![MaintenanceWindow { days: Vec::new(), from: minute, to: minute + 60, time_zone: "UTC".parse().unwrap() }];
+        vec![MaintenanceWindow { days: Vec::new(), from: minute, to: minute + 60, time_zone: "UTC".parse().unwrap() }].into();
     let waiting = waits_for(&laboratory.turns(20));
     assert!(waiting.contains("the next maintenance window opens at"), "{waiting}");
     laboratory.approvals[0].state = ApprovalState::Approved;
@@ -393,7 +394,7 @@ fn another_cluster_comes_first_and_windows_are_kept() {
     let opens = laboratory.now + SignedDuration::from_hours(2);
     let minute = u16::try_from(opens.as_second().rem_euclid(86_400) / 60).unwrap();
     laboratory.policy.windows =
-        vec![MaintenanceWindow { days: Vec::new(), from: minute, to: minute + 60, time_zone: "UTC".parse().unwrap() }];
+        vec![MaintenanceWindow { days: Vec::new(), from: minute, to: minute + 60, time_zone: "UTC".parse().unwrap() }].into();
     let effects = laboratory.turns(5);
     assert_eq!(waits_for(&effects), "outside of the maintenance windows");
     laboratory.now = opens;
@@ -406,4 +407,27 @@ fn a_missing_stage_commit_waits_for_the_whole_history() {
     laboratory.until("commit cert-manager 2");
     laboratory.deploy.commits[0].trailer = None;
     assert!(waits_for(&laboratory.turns(20)).contains("not in the known part of the deploy branch"));
+}
+
+#[test]
+fn nothing_is_written_while_a_change_of_policy_is_unconfirmed() {
+    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let block = Block { code: "policy-unconfirmed".into(), stage: None, message: "author".into(), help: "trust".into() };
+    let stands = |laboratory: &mut Laboratory| {
+        laboratory.unconfirmed = vec![block.clone()];
+        let log: Vec<String> = laboratory.log().iter().map(ToString::to_string).collect();
+        let effects = laboratory.turns(20);
+        assert_eq!(effects, [Effect::Blocked { reasons: vec![block.clone()] }]);
+        assert_eq!(laboratory.log(), log);
+        laboratory.unconfirmed.clear();
+    };
+    stands(&mut laboratory);
+    laboratory.until("commit cert-manager 2");
+    stands(&mut laboratory);
+    laboratory.until("commit capi 2");
+    // Nor is the rollout closed, or a failed stage taken back.
+    stands(&mut laboratory);
+    laboratory.until("close");
+    laboratory.unconfirmed = vec![block];
+    assert_eq!(laboratory.turns(5), [Effect::Done], "where there is nothing to do nobody has to confirm anything");
 }

@@ -280,6 +280,7 @@ impl Memory {
                     rest: None,
                     history,
                     paused: source.paused.clone(),
+                    unconfirmed: Vec::new(),
                     foreign_change: None,
                     prerequisites: Vec::new(),
                     approvals: Vec::new(),

@@ -33,12 +33,13 @@ pub fn asked(
     let paths = || owners::proposed_paths(view, plan, parts, scope);
     about(planner, reading, view, plan, &rules, &mut facts)?;
     if rules.code_owners {
-        facts.owners = owners::owners(planner, reading, &paths()?)?;
+        let last = view.head.commits.iter().rev().find(|commit| commit.trailer.is_some()).map(|commit| &commit.id);
+        facts.owners = owners::owners(planner, reading, view, last, &paths()?)?;
     }
-    if let Some(stack) = stack.filter(|_| reading.fleet.policy.forge.is_none()) {
+    if let Some(stack) = stack.filter(|_| !view.has_forge(reading)) {
         let subject = Subject { cluster: view.name.clone(), scope: scope.clone(), plan: plan.digest.clone() };
         for word in stack.words.iter().filter(|word| word.names(&subject)) {
-            hear(&mut facts, words(planner.repository(), &word.commit, &subject)?);
+            hear(&mut facts, words(planner, &word.commit, &subject)?);
         }
     }
     Ok(facts)
@@ -101,14 +102,15 @@ impl<'a> Landed<'a> {
             about(planner, reading, view, self.plan.unwrap_or(&view.plan), &self.rules, &mut facts)?;
             if self.rules.code_owners {
                 let paths = owners::landed_paths(planner, reading, view, &self.commit.id)?;
-                facts.owners = owners::owners(planner, reading, &paths)?;
+                let before = planner.repository().parent(&self.commit.id)?;
+                facts.owners = owners::owners(planner, reading, view, before.as_ref(), &paths)?;
             }
         }
         let subject = self.subject(view);
         for commit in view.head.commits.iter().skip_while(|commit| commit.id != self.commit.id) {
-            hear(&mut facts, words(planner.repository(), &commit.id, &subject)?);
+            hear(&mut facts, words(planner, &commit.id, &subject)?);
         }
-        if reading.fleet.policy.forge.is_some() {
+        if view.has_forge(reading) {
             // The forge knows who people are.
             facts.given.clear();
         } else if let Landing::Merged(by) = &self.commit.landing

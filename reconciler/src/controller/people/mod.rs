@@ -5,8 +5,12 @@ pub mod facts;
 mod owners;
 pub mod words;
 
+use std::collections::BTreeMap;
+
 use overlays::{ApproverRules, Policy};
 use rollout::{ApprovalRules, Block, InvalidPerson, Person, Roster};
+
+use super::policy::{Befores, Field};
 
 /// The rules that are written. Whoever writes any of them means that nobody approves alone what is their own.
 pub fn rules(written: &ApproverRules) -> ApprovalRules {
@@ -28,25 +32,37 @@ pub fn roster(policy: &Policy) -> Roster {
     Roster {
         groups: policy.groups.iter().map(|(name, members)| (name.clone(), read(members))).collect(),
         people: policy.people.iter().map(one).collect(),
+        before: Vec::new(),
     }
 }
 
-/// The same, without those that have come into a group, and without two that have become different people, since `before`: who says so
-/// in the same push as what is rolled out counts by it afterwards.
-pub fn roster_not_below(policy: &Policy, before: Option<&Policy>) -> Roster {
+/// Who is who by the newest policy and by those before it: what a push says of people counts where all of them agree.
+pub fn roster_since(policy: &Policy, befores: &Befores) -> Roster {
     let mut roster = roster(policy);
-    let Some(before) = before.map(self::roster) else { return roster };
-    for (group, members) in before.groups {
-        let now = roster.groups.remove(&group);
-        let stay = |member: &Person| now.as_ref().is_none_or(|now| now.contains(member));
-        roster.groups.insert(group, members.into_iter().filter(stay).collect());
-    }
-    for person in before.people {
-        if !roster.people.contains(&person) {
-            roster.people.push(person);
+    for before in &befores.known {
+        let (people, groups) = (befores.said(Field::People, before, policy), befores.said(Field::Groups, before, policy));
+        let mut groups = self::roster(groups).groups;
+        // Whom a rule wants and nobody describes it wants of nobody, whatever is described since.
+        for rules in rules_of(&before.policy).filter(|_| befores.of(Field::Groups).next().is_some()) {
+            for name in rules.groups.iter().flat_map(BTreeMap::keys) {
+                groups.entry(name.clone()).or_default();
+            }
+        }
+        let before = Roster { groups, people: self::roster(people).people, before: Vec::new() };
+        let is_new = (&before.groups, &before.people) != (&roster.groups, &roster.people);
+        if is_new && !roster.before.contains(&before) {
+            roster.before.push(before);
         }
     }
     roster
+}
+
+/// The rules for approvals of every level.
+fn rules_of(policy: &Policy) -> impl Iterator<Item = &ApproverRules> {
+    let levels = policy.environments.values().chain(policy.clusters.values().map(|cluster| &cluster.own));
+    let levels = levels.map(|level| (&level.settings, &level.stages));
+    let levels = std::iter::once((&policy.settings, &policy.stages)).chain(levels);
+    levels.flat_map(|(settings, stages)| std::iter::once(settings).chain(stages.values())).map(|it| &it.approvers)
 }
 
 /// A name that nobody has would leave a rule without those it was meant for: better nothing moves, and it is said.
@@ -68,6 +84,7 @@ fn block(error: &InvalidPerson) -> Block {
 
 #[cfg(test)]
 mod tests {
+    use super::super::policy::Before;
     use super::*;
 
     #[test]
@@ -79,21 +96,25 @@ mod tests {
     }
 
     #[test]
-    fn nobody_joins_a_group_by_what_the_group_approves() {
-        let policy = |groups: &str, people: &str| {
-            let text = format!("groups: {groups}\npeople: {people}\n");
+    fn whoever_was_who_before_counts_besides() {
+        let policy = |text: &str| {
             overlays::read_policy(&overlays::RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes()).0
         };
-        let before = policy("{platform: [alice, bob], old: [carol]}", "{alice: [alice@example.com]}");
-        let now = policy("{platform: [alice, mallory], new: [dave]}", "{mallory: [mallory@example.com]}");
-        let roster = roster_not_below(&now, Some(&before));
-        let members = |group: &str| roster.groups[group].iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(
-            (members("platform"), members("old"), members("new")),
-            (vec!["alice".to_owned()], vec!["carol".to_owned()], vec!["dave".to_owned()])
-        );
-        assert_eq!(roster.people.len(), 2);
-        assert_eq!(roster_not_below(&now, None), super::roster(&now));
+        let befores = |texts: &[&str]| {
+            let before = |text: &&str| Before { commit: "a".repeat(40).parse().unwrap(), policy: policy(text).into() };
+            Befores { known: texts.iter().map(before).collect(), unreadable: Vec::new() }
+        };
+        let now = policy("groups: {platform: [alice, mallory]}\npeople: {alice: [mallory@example.com]}\n");
+        let same = "people: {alice: [mallory@example.com]}\ngroups: {platform: [alice, mallory]}\n";
+        assert_eq!(roster_since(&now, &befores(&[same])), roster(&now));
+        assert_eq!(roster_since(&now, &Befores::default()), roster(&now));
+        let before = "groups: {platform: [alice]}\n";
+        let known = roster_since(&now, &befores(&[before, before]));
+        assert_eq!(known.before, [roster(&policy(before))]);
+        assert_eq!((known.groups, known.people), (roster(&now).groups, roster(&now).people));
+        // A rule that nobody could meet before is met by nobody that is described since.
+        let wanted = "stages: {etcd: {approvers: {groups: {platform: 1}}}}\n";
+        assert!(roster_since(&now, &befores(&[wanted])).before[0].groups["platform"].is_empty());
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::fmt;
 use jiff::Timestamp;
 use rollout::{ApprovalScope, ClusterName, CommitId, GivenApproval, Means, Override, Person, PlanDigest, Retry};
 
-use crate::git::{GitError, Repository};
+use crate::controller::planner::Planner;
+use crate::git::GitError;
 
 /// To what a commit answers.
 pub const ANSWER: &str = "Stepgate-Answer";
@@ -85,12 +86,13 @@ pub enum Word {
 ///
 /// # Errors
 /// [`GitError`] when the commit cannot be read.
-pub fn words(repository: &Repository, commit: &CommitId, subject: &Subject) -> Result<Vec<Word>, GitError> {
+pub fn words(planner: &Planner, commit: &CommitId, subject: &Subject) -> Result<Vec<Word>, GitError> {
+    let repository = planner.repository();
     let message = repository.message(commit)?;
     if !message.contains(ANSWER) {
         return Ok(Vec::new());
     }
-    Ok(read(&message, &repository.author(commit)?, repository.committed_at(commit)?, subject))
+    Ok(read(&message, &repository.author(commit)?, planner.committed_at(commit)?, subject))
 }
 
 fn read(message: &str, author: &str, at: Timestamp, subject: &Subject) -> Vec<Word> {

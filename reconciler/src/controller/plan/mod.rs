@@ -5,7 +5,7 @@ mod skew;
 use std::collections::BTreeMap;
 
 use kustomize_rs::yaml::Node;
-use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, RenderedTree, Weight};
+use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, Policy, RenderedTree, Weight};
 use rollout::{
     Block, ClusterName, ClusterRole, CommitId, ComponentChange, Expectation, PlanInput, StageInput, StageName,
     StagePolicy,
@@ -14,7 +14,7 @@ use rollout::{
 use super::directory::{ClusterDirectory, cluster_folder, tree_digest};
 use super::machines::Specification;
 use super::parts::{Part, target_tree};
-use super::policy::{not_below, plan_policy, stage_policy, window};
+use super::policy::{Befores, window};
 use super::{changes, expectation, people};
 use crate::cluster::FluxReference;
 use crate::git::GitError;
@@ -23,8 +23,10 @@ use crate::git::GitError;
 pub struct Facts<'a> {
     /// The fleet of the source commit.
     pub fleet: &'a Fleet,
-    /// The fleet that the deployed state was rendered from.
-    pub base: Option<&'a Fleet>,
+    /// The policies of before that count besides the newest.
+    pub befores: &'a Befores,
+    /// The newest policy.
+    pub newest: &'a Policy,
     /// The cluster as the source branch wants it.
     pub cluster: &'a ClusterSpec,
     /// Its name, checked.
@@ -85,7 +87,7 @@ pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
         target: tree_digest(&target_tree(&facts.directory.files, facts.parts))?,
         stages,
         skew: skew::skew(facts),
-        policy: plan_policy(policy, &facts.cluster.name),
+        policy: facts.befores.plan_policy(policy, facts.newest, &facts.cluster.name),
         blocked,
         warnings: facts.warnings.clone(),
         ledger: facts.directory.ledger().cloned(),
@@ -118,11 +120,7 @@ fn missing_hops(part: &Part) -> Block {
 
 /// What the team has decided about a stage, and had decided before it wanted this.
 fn policy_in_force(facts: &Facts<'_>, stage: &str) -> StagePolicy {
-    let wanted = stage_policy(&facts.fleet.policy, &facts.cluster.name, stage);
-    match facts.base.filter(|base| base.cluster(&facts.cluster.name).is_some()) {
-        Some(base) => not_below(wanted, &stage_policy(&base.policy, &facts.cluster.name, stage)),
-        None => wanted,
-    }
+    facts.befores.stage_policy(&facts.fleet.policy, facts.newest, &facts.cluster.name, stage)
 }
 
 fn stage_input(facts: &Facts<'_>, part: &Part) -> Result<StageInput, GitError> {

@@ -9,6 +9,7 @@ use rollout::{ClusterName, CommitId, LedgerState};
 use super::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::directory::ClusterDirectory;
 use crate::controller::inputs::Inputs;
+use crate::controller::policy::{Befores, Change, changes, may_ask_people};
 
 impl Planner {
     /// The commit of the source branch that a cluster was at before the rollout that runs, or else is at now; none where nobody knows.
@@ -39,16 +40,23 @@ impl Planner {
     ) -> Result<Option<Timestamp>, PlanError> {
         let Some(ledger) = view.directory.ledger() else { return Ok(None) };
         let mut commit = reading.source_commit().clone();
-        // What the branch held then: people push in the order of time, as far as their clocks tell.
+        // What the branch held then: people push in the order of time, as far as their clocks tell. Nothing was pushed after it was seen here.
+        let mut latest = self.first_seen(&commit);
         let committed_at = loop {
             if commit == ledger.source {
                 return Ok(None);
             }
-            let committed_at = self.repository.committed_at(&commit)?;
+            let parent = self.repository.parent(&commit)?;
+            let mut committed_at = self.repository.committed_at(&commit)?;
+            if let Some(parent) = &parent {
+                committed_at = committed_at.max(self.repository.committed_at(parent)?);
+            }
+            latest = self.seen_before(&commit).map_or(latest, |seen| seen.min(latest));
+            committed_at = committed_at.min(latest);
             if committed_at <= time {
                 break committed_at;
             }
-            match self.repository.parent(&commit)? {
+            match parent {
                 Some(parent) => commit = parent,
                 None => return Ok(None),
             }
@@ -56,12 +64,29 @@ impl Planner {
         let source = self.source(self.repository.snapshot_of(&commit)?)?;
         let cluster = source.fleet.cluster(view.name.as_str());
         let base = self.base_source(reading, &view.name, &view.directory, view.base.as_ref())?;
-        let context = reading.context(&view.name, &view.directory, base.as_deref());
+        let context = reading.context(&view.name, &view.directory, base.as_deref(), &view.befores);
         let same = match cluster {
             Some(cluster) => self.plan(&context, &source, cluster)?.plan.digest == ledger.plan,
             None => false,
         };
         Ok((!same).then_some(committed_at))
+    }
+
+    /// What the newest policy says otherwise than those before, of a cluster that need not be rendered for it.
+    ///
+    /// # Errors
+    /// [`PlanError`] when the deploy branch cannot be read.
+    pub fn policy_changes(&self, reading: &FleetReading, cluster: &str) -> Result<Vec<Change>, PlanError> {
+        let name: ClusterName = cluster.parse().map_err(|error: rollout::InvalidIdentifier| PlanError::Name {
+            name: cluster.to_owned(),
+            message: error.to_string(),
+        })?;
+        let Some(deploy) = &reading.deploy else { return Ok(Vec::new()) };
+        let directory = ClusterDirectory::read(deploy, &name)?;
+        let history = self.history(reading, &name, &directory)?;
+        let befores = self.befores_of(reading, &name, &directory, history.base.as_ref())?;
+        let pushed = reading.pushed();
+        Ok(changes(&pushed, &befores, cluster, may_ask_people(&pushed, &befores, cluster)))
     }
 
     fn base_of(
@@ -82,6 +107,18 @@ impl Planner {
                 }
             },
         })
+    }
+
+    /// The policies of before that count for a cluster whose rollout started from the deploy commit `base`.
+    pub(super) fn befores_of(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterName,
+        directory: &ClusterDirectory,
+        base: Option<&CommitId>,
+    ) -> Result<Befores, PlanError> {
+        let base = self.base_of(reading, cluster, directory, base)?;
+        Ok(self.befores(directory, base.as_ref()))
     }
 
     /// The fleet that the deployed state was rendered from: classes of changes are relative to its bundle.

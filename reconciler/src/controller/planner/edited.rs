@@ -21,7 +21,8 @@ impl Planner {
         edits: &[Edit],
     ) -> Result<ClusterView, PlanError> {
         let base = self.base_source(reading, &view.name, &view.directory, view.base.as_ref())?;
-        let context = Context { proposed: edits, ..reading.context(&view.name, &view.directory, base.as_deref()) };
+        let context = reading.context(&view.name, &view.directory, base.as_deref(), &view.befores);
+        let context = Context { proposed: edits, ..context };
         let Planned { plan, parts, kustomizations, reaches_far } =
             self.plan(&context, &reading.source, &view.cluster)?;
         let ledger = view.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running);

@@ -47,7 +47,8 @@ impl Planner {
             }
         };
         let deployed_tree = context.directory.deployed(context.name);
-        let rendered = self.render(fleet, &files, cluster, bundle, &deployed_tree);
+        let allow = context.befores.fetch_allow(context.newest);
+        let rendered = self.render(fleet, &files, cluster, bundle, &deployed_tree, &allow);
         let deployed = gather::deployed_cluster(&deployed_tree, cluster);
         let steps = gather::specification_steps(fleet, &deployed_tree, &rendered, cluster);
         let groups: Vec<String> = cluster.worker_groups.iter().map(|group| group.name.clone()).collect();
@@ -61,7 +62,8 @@ impl Planner {
         let kustomizations = gather::kustomizations(&rendered, context.name);
         let facts = plan::Facts {
             fleet,
-            base: context.base,
+            befores: context.befores,
+            newest: context.newest,
             cluster,
             name: context.name,
             deployed: deployed.as_ref(),
@@ -86,8 +88,9 @@ impl Planner {
         cluster: &ClusterSpec,
         bundle: Option<&BundleFile>,
         deployed: &RenderedTree,
+        allow: &[String],
     ) -> RenderedCluster {
-        let (manifests, charts) = (self.sources.manifests(fleet), self.sources.charts(fleet));
+        let (manifests, charts) = (self.sources.manifests(fleet, allow), self.sources.charts(fleet, allow));
         overlays::render::render(&RenderRequest {
             fleet,
             cluster,

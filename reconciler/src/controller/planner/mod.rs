@@ -1,6 +1,7 @@
 //! Reading a fleet and making the plan of each cluster: everything before a cluster is looked at.
 
 mod base;
+mod before;
 mod edited;
 mod making;
 mod missing;
@@ -8,12 +9,14 @@ mod reading;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
 use overlays::{Charts, Fleet, Manifests, Problem, ReadFiles, Remembered, Scope};
 use rollout::{ClusterName, CommitId, Ledger};
 
 use making::Planned;
 pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, layout};
 
+use super::clock::{Clock, SystemClock};
 use super::deploy::Histories;
 use super::deployed::DeployedVersions;
 use super::directory::{self, ClusterDirectory};
@@ -26,10 +29,10 @@ use crate::git::{BranchName, GitError, GitSnapshot, Heads, HistoryEntry, Limit, 
 
 /// Where manifests and charts come from, given what the policy allows.
 pub trait Sources: Send + Sync {
-    /// Upstream manifests.
-    fn manifests(&self, fleet: &Fleet) -> Arc<dyn Manifests>;
-    /// Helm charts.
-    fn charts(&self, fleet: &Fleet) -> Arc<dyn Charts>;
+    /// Upstream manifests, from the network only as far as `allow` says (see `fetch.allow`).
+    fn manifests(&self, fleet: &Fleet, allow: &[String]) -> Arc<dyn Manifests>;
+    /// Helm charts, likewise.
+    fn charts(&self, fleet: &Fleet, allow: &[String]) -> Arc<dyn Charts>;
 }
 
 /// Reads fleets and makes plans. The same commits give the same plans; what it remembers only saves reading them again.
@@ -40,6 +43,9 @@ pub struct Planner {
     sources: Arc<dyn Sources>,
     forges: Arc<Forges>,
     signing: Arc<Signing>,
+    trusted: Option<CommitId>,
+    clock: Arc<dyn Clock>,
+    policies: Arc<before::KnownPolicies>,
     known: Arc<Known>,
 }
 
@@ -51,6 +57,8 @@ struct Known {
     deployed: DeployedVersions,
     histories: Histories,
     recorded: Mutex<Remembered<ObjectId, Recorded>>,
+    /// When commits were seen for the first time: whoever makes one chooses the time in it.
+    seen: Mutex<Remembered<CommitId, Timestamp>>,
 }
 
 impl Default for Known {
@@ -62,6 +70,7 @@ impl Default for Known {
             deployed: DeployedVersions::default(),
             histories: Histories::default(),
             recorded: Mutex::new(Remembered::new(4 << 20)),
+            seen: Mutex::new(Remembered::new(4 << 20)),
         }
     }
 }
@@ -71,8 +80,17 @@ impl Planner {
     pub fn new(repository: Repository, source_branch: BranchName, sources: Arc<dyn Sources>) -> Self {
         let nodes = usize::try_from(repository.limits().get(Limit::Nodes)).unwrap_or(usize::MAX);
         let known = Known::default();
-        let known = Arc::new(Known { files: known.files.with_nodes(nodes), ..known });
-        Self { repository, source_branch, sources, forges: Arc::default(), signing: Arc::default(), known }
+        Self {
+            repository,
+            source_branch,
+            sources,
+            forges: Arc::default(),
+            signing: Arc::default(),
+            trusted: None,
+            clock: Arc::new(SystemClock),
+            policies: Arc::default(),
+            known: Arc::new(Known { files: known.files.with_nodes(nodes), ..known }),
+        }
     }
 
     /// The same planner, which may ask a forge.
@@ -90,6 +108,47 @@ impl Planner {
     /// How commits are signed.
     pub fn signing(&self) -> &Signing {
         &self.signing
+    }
+
+    /// The same planner, for which no policy counts that is older than that of a commit of the source branch: whoever runs Stepgate answers for
+    /// it. Of a cluster that has no record yet it is the policy of before.
+    #[must_use]
+    pub fn trusting(self, trusted: Option<CommitId>) -> Self {
+        Self { trusted, policies: Arc::default(), ..self }
+    }
+
+    /// The same planner, which tells the time by this clock.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// When a commit was seen for the first time: now, unless it was before.
+    fn first_seen(&self, commit: &CommitId) -> Timestamp {
+        let mut seen = self.known.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(commit).unwrap_or_else(|| {
+            let now = self.clock.now();
+            seen.insert(commit.clone(), now, 128);
+            now
+        })
+    }
+
+    /// When a commit was made, by the clock of whoever made it: not before what it follows on, and not after it was seen here.
+    ///
+    /// # Errors
+    /// [`GitError`] when the commit or its parent cannot be read.
+    pub fn committed_at(&self, commit: &CommitId) -> Result<Timestamp, GitError> {
+        let told = self.repository.committed_at(commit)?;
+        let earliest = match self.repository.parent(commit)? {
+            Some(parent) => self.repository.committed_at(&parent)?,
+            None => told,
+        };
+        Ok(told.max(earliest).min(self.first_seen(commit)))
+    }
+
+    /// When a commit was seen for the first time, if it was.
+    fn seen_before(&self, commit: &CommitId) -> Option<Timestamp> {
+        self.known.seen.lock().unwrap_or_else(PoisonError::into_inner).get(commit)
     }
 
     /// The forge that the policy of a reading names; none where it names none.
@@ -139,7 +198,7 @@ impl Planner {
     /// # Errors
     /// As [`Planner::read`].
     pub fn read_deploy_at(&self, source: Arc<SourceReading>, heads: Heads) -> Result<FleetReading, GitError> {
-        if !heads.contains_key(&layout(&source.fleet)?.branch) {
+        if !self.places(&source)?.iter().all(|branch| heads.contains_key(branch)) {
             return self.read_deploy(source);
         }
         self.repository.refresh_to(heads)?;
@@ -151,14 +210,30 @@ impl Planner {
     /// # Errors
     /// As [`Planner::read`].
     pub fn read_deploy(&self, source: Arc<SourceReading>) -> Result<FleetReading, GitError> {
-        self.repository.refresh(std::slice::from_ref(&layout(&source.fleet)?.branch))?;
+        self.repository.refresh(&self.places(&source)?)?;
         self.deploy(source)
+    }
+
+    /// The branches on which what is deployed may lie: that of the policy, and those of policies before it.
+    fn places(&self, source: &SourceReading) -> Result<Vec<BranchName>, GitError> {
+        let declared = layout(&source.fleet)?.branch;
+        let mut branches = before::branches(&self.earlier_places(source)?);
+        branches.retain(|branch| *branch != declared);
+        branches.insert(0, declared);
+        branches.dedup();
+        Ok(branches)
     }
 
     /// The deploy branch as far as it was fetched.
     fn deploy(&self, source: Arc<SourceReading>) -> Result<FleetReading, GitError> {
+        self.first_seen(source.files.snapshot().commit());
         let fleet = Arc::clone(&source.fleet);
-        let layout = layout(&fleet)?;
+        let declared = layout(&fleet)?;
+        let branches = self.places(&source)?;
+        let (layout, moved) = match self.moved(&declared, &self.earlier_places(&source)?)? {
+            Some((layout, commit, place)) => (layout, Some((commit, place))),
+            None => (declared, None),
+        };
         let head = self.repository.head(&layout.branch)?;
         let lost = if head.is_none() { self.lost_branch(&layout) } else { None };
         let deploy = match head {
@@ -166,7 +241,7 @@ impl Planner {
             Some(head) => Some(self.repository.deploy_snapshot(&layout, &head)?),
         };
         let deployed = Arc::new(self.known.deployed.read(deploy.as_ref())?);
-        Ok(FleetReading { source, deploy, lost, fleet, layout, deployed })
+        Ok(FleetReading { source, deploy, lost, fleet, layout, moved, branches, deployed })
     }
 
     /// A source commit and what it says. The deploy path, where there is one on the same branch, is no part of it.
@@ -218,11 +293,12 @@ impl Planner {
         let history = self.history(reading, &cluster_name, &directory)?;
         let foreign = deploy::foreign_change(&self.repository, &reading.layout, &cluster_name, head, &directory)?;
         let base = self.base_source(reading, &cluster_name, &directory, history.base.as_ref())?;
-        let context = reading.context(&cluster_name, &directory, base.as_deref());
+        let befores = self.befores_of(reading, &cluster_name, &directory, history.base.as_ref())?;
+        let context = reading.context(&cluster_name, &directory, base.as_deref(), &befores);
         let missing = self.missing_record(context.deploy, &cluster_name, &directory)?;
         let Planned { plan, parts, kustomizations, reaches_far } = self.plan(&context, &reading.source, cluster)?;
         let running = self.running_plan(&context, &plan)?;
-        let roster = Arc::new(people::roster_not_below(&reading.fleet.policy, base.as_ref().map(|base| &base.policy)));
+        let roster = Arc::new(people::roster_since(&reading.fleet.policy, &befores));
         let deployed = Arc::new(DeployedObjects::new(directory.files.files.values().cloned()));
         Ok(ClusterView {
             name: cluster_name.clone(),
@@ -240,6 +316,7 @@ impl Planner {
             kustomizations,
             deployed,
             roster,
+            befores: Arc::new(befores),
         })
     }
 
@@ -299,6 +376,7 @@ impl Planner {
         directory: &ClusterDirectory,
     ) -> Result<deploy::ClusterHistory, GitError> {
         let (known, head) = (&self.known.histories, reading.deploy_head());
-        deploy::history(&self.repository, known, &reading.layout, cluster, head, directory.ledger())
+        let first_seen = |commit: &CommitId| self.first_seen(commit);
+        deploy::history(&self.repository, known, &reading.layout, cluster, head, directory.ledger(), first_seen)
     }
 }

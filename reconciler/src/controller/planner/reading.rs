@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use overlays::{ClusterSpec, Fleet, Problem};
-use rollout::{ClusterName, CommitId, DeployHead, ForeignChange, Plan, Roster};
+use overlays::{ClusterSpec, Deploy, Fleet, Problem};
+use rollout::{Block, ClusterName, CommitId, DeployHead, ForeignChange, Plan, Roster, approval_scope};
 
 use crate::cluster::{DeployedObjects, FluxReference};
 use crate::controller::deployed::Deployed;
@@ -13,7 +13,8 @@ use crate::controller::gather::{Context, DeployBranch};
 use crate::controller::inputs::SourceReading;
 use crate::controller::missing::MissingRecord;
 use crate::controller::parts::Part;
-use crate::git::{DeployLayout, GitError, GitSnapshot, LastSeen};
+use crate::controller::policy::{Befores, Change, Field, Pushed, changes, confirmations};
+use crate::git::{BranchName, DeployLayout, GitError, GitSnapshot, LastSeen};
 
 /// Both branches of a fleet repository, read at one moment.
 #[derive(Clone)]
@@ -26,8 +27,12 @@ pub struct FleetReading {
     pub lost: Option<LastSeen>,
     /// What the source commit says.
     pub fleet: Arc<Fleet>,
-    /// Where Stepgate writes.
+    /// Where Stepgate writes, or wrote by an earlier policy as long as nobody has confirmed another place.
     pub layout: DeployLayout,
+    /// The earlier policy by which that is so, where it is not what the newest says, and its commit.
+    pub(super) moved: Option<(CommitId, Deploy)>,
+    /// The branches on which what is deployed may lie.
+    pub(in crate::controller) branches: Vec<BranchName>,
     /// The clusters as deployed.
     pub deployed: Arc<Deployed>,
 }
@@ -53,8 +58,16 @@ impl FleetReading {
         name: &'a ClusterName,
         directory: &'a ClusterDirectory,
         base: Option<&'a Fleet>,
+        befores: &'a Befores,
     ) -> Context<'a> {
-        Context { name, directory, base, deployed: &self.deployed, proposed: &[], deploy: self.deploy_branch() }
+        let newest = &self.fleet.policy;
+        let deploy = self.deploy_branch();
+        Context { name, directory, base, befores, newest, deployed: &self.deployed, proposed: &[], deploy }
+    }
+
+    /// The policy as it was pushed last.
+    pub(super) fn pushed(&self) -> Pushed<'_> {
+        Pushed { commit: self.source_commit(), policy: &self.fleet.policy, moved: self.moved.as_ref() }
     }
 }
 
@@ -94,6 +107,8 @@ pub struct ClusterView {
     pub deployed: Arc<DeployedObjects>,
     /// Who is who when its approvals are counted.
     pub roster: Arc<Roster>,
+    /// The policies of before that count besides the newest.
+    pub befores: Arc<Befores>,
 }
 
 impl ClusterView {
@@ -108,6 +123,33 @@ impl ClusterView {
     pub fn plans(&self) -> impl Iterator<Item = &Plan> {
         let running = self.running.as_ref().map(|(plan, _)| plan);
         [Some(&self.plan), running].into_iter().flatten().map(Arc::as_ref)
+    }
+
+    /// Whether people are asked anything about this cluster, by its newest plan or by the one that is running.
+    pub fn asks_people(&self) -> bool {
+        self.plans().flat_map(|plan| &plan.stages).any(|stage| approval_scope(stage).is_some())
+    }
+
+    /// What was pushed of the policy that nobody who may has confirmed: nothing is written for the cluster before.
+    pub fn unconfirmed(&self, reading: &FleetReading) -> Vec<Block> {
+        confirmations(&reading.pushed(), &self.befores, self.name.as_str(), self.asks_people())
+    }
+
+    /// Whether it is not known what is asked of people: something cannot be rendered by this process, or is not confirmed.
+    pub(in crate::controller) fn is_unsure(&self, reading: &FleetReading) -> bool {
+        let running = self.running.iter().flat_map(|(_, parts)| parts.iter());
+        self.parts.iter().chain(running).any(|part| part.error.is_some()) || !self.unconfirmed(reading).is_empty()
+    }
+
+    /// What the policy says otherwise than before, and what that means for the cluster.
+    pub fn policy_changes(&self, reading: &FleetReading) -> Vec<Change> {
+        changes(&reading.pushed(), &self.befores, self.name.as_str(), self.asks_people())
+    }
+
+    /// Whether a forge counts who approves, now or before: then a commit's word is nobody's.
+    pub fn has_forge(&self, reading: &FleetReading) -> bool {
+        let mut before = self.befores.of(Field::Forge);
+        reading.fleet.policy.forge.is_some() || before.any(|before| before.policy.forge.is_some())
     }
 
     /// The cluster's Flux Kustomizations.

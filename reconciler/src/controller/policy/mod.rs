@@ -1,9 +1,33 @@
 //! The team's policy as plans and gates use it.
 
+mod before;
+mod confirm;
+#[cfg(test)]
+mod interleavings;
+
 use overlays::Policy;
 use rollout::{MaintenanceWindow, PlanPolicy, StageName, StagePolicy, UnknownTimeZone, Week, Weekday, WindowDay};
 
+pub use before::{Before, Befores, Field};
+pub use confirm::{Change, Pushed, changes, confirmations, may_ask_people};
+
 use super::people;
+
+/// Stages by which settings are compared that may differ from stage to stage.
+const STAGES: [&str; 12] = [
+    "preflight",
+    "backup",
+    "bundle",
+    "cert-manager",
+    "capi",
+    "eks-a",
+    "cilium",
+    "flux",
+    "etcd",
+    "control-plane",
+    "workers",
+    "verify",
+];
 
 /// What a team has decided about stages, in the form that plans use.
 pub(super) fn plan_policy(policy: &Policy, cluster: &str) -> PlanPolicy {
@@ -33,20 +57,14 @@ pub(super) fn stage_policy(policy: &Policy, cluster: &str, stage: &str) -> Stage
         on_stale_merge: on_failure(effective.on_stale_merge),
         retries: effective.retries,
         accept_edits: effective.accept_edits,
-        // One that cannot be used blocks the plan.
-        windows: policy.windows(cluster).iter().filter_map(|known| window(known).ok()).collect(),
+        windows: windows(policy, cluster).into(),
         ..StagePolicy::default()
     }
 }
 
-/// The same, but not below what was asked of people before: a push that lowers the bar does not go below it itself.
-pub(super) fn not_below(wanted: StagePolicy, before: &StagePolicy) -> StagePolicy {
-    StagePolicy {
-        approval: wanted.approval.max(before.approval),
-        approvers: wanted.approvers.and(&before.approvers),
-        accept_edits: wanted.accept_edits && before.accept_edits,
-        ..wanted
-    }
+/// The windows of a cluster. One that cannot be used blocks the plan.
+fn windows(policy: &Policy, cluster: &str) -> Vec<MaintenanceWindow> {
+    policy.windows(cluster).iter().filter_map(|known| window(known).ok()).collect()
 }
 
 fn on_failure(wanted: overlays::OnFailure) -> rollout::OnFailure {

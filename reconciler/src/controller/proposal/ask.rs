@@ -124,7 +124,9 @@ impl Controller {
             let stays = |asking: &Asking| &asking.branch == branch && asking.is_rejected();
             let rejected = positions.values().flat_map(|position| &position.askings).any(stays);
             let foreign = stack.is_some_and(|stack| stack.parts.is_empty() && stack.is_somebody_elses());
-            if let Some(stack) = stack.filter(|_| !rejected && !foreign) {
+            // Of a cluster of which nothing is known somebody may have said no there.
+            let unsure = stack.is_some_and(|stack| undecided.iter().any(|cluster| stack.concerns(cluster)));
+            if let Some(stack) = stack.filter(|_| !rejected && !foreign && !unsure) {
                 self.withdraw(reading, board, stack, positions).await?;
             }
             return Ok(Told::Nothing);
@@ -143,7 +145,7 @@ impl Controller {
         let mut is_new = false;
         if !is_there {
             let layers = self.with_lost(reading, branch, stack, wanted, layers)?;
-            is_new = match self.rebuild(reading, branch, stack, layers, positions)? {
+            is_new = match self.rebuild(reading, branch, stack, layers, (positions, undecided))? {
                 Some(rebuilt) => {
                     let is_new = stack.is_none_or(|stack| stack.head != rebuilt.head);
                     board.holds(branch, Some(rebuilt));
@@ -165,6 +167,9 @@ impl Controller {
             let (asking, request) = (wanted.map(|wanted| wanted.asking), wanted.and_then(|wanted| wanted.request));
             let view = wanted.map(|wanted| wanted.position.view.as_ref());
             rows.push(Row { view, asking, request, proposal });
+        }
+        if self.merge_noted(reading, &stack, &rows)? {
+            return Ok(Told::Landed);
         }
         let told = match rows.iter().find_map(|row| row.asking) {
             Some(asking) => {

@@ -23,6 +23,7 @@ mod lost;
 mod marks;
 mod merge;
 mod mergers;
+mod noted;
 mod notes;
 mod objects;
 mod ours;

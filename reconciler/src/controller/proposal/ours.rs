@@ -1,12 +1,12 @@
 //! Whether a proposed commit is the one that Stepgate would make. Its message alone says nothing: whoever may push the branch can write that.
 
-use rollout::{ApprovalScope, Ledger, LedgerState, Plan, StageId, StageRecord, TreeDigest};
+use rollout::{ApprovalScope, CommitId, Ledger, LedgerState, Plan, StageId, StageRecord, TreeDigest};
 
 use super::sections::Sections;
 use super::stack::Proposal;
 use super::{body, body_path};
 use crate::controller::Controller;
-use crate::controller::directory::{ClusterDirectory, cluster_folder, flux_folder, tree_digest};
+use crate::controller::directory::{ClusterDirectory, cluster_folder, flux_folder, path, tree_digest};
 use crate::controller::parts::target_tree;
 use crate::controller::planner::{ClusterView, FleetReading};
 use crate::git::{Difference, GitError, Repository};
@@ -35,6 +35,11 @@ pub(super) fn is_ours(
     if tree_digest(&directory.files)? != tree {
         return Ok(false);
     }
+    // What is recorded as its source says by which policy the next push is judged.
+    let source = &proposal.trailers.source;
+    if ledger.source != *source || !says_the_same(repository, reading, source)? {
+        return Ok(false);
+    }
     let stage = (&part.stage, &tree_digest(&part.before)?, &tree_digest(&part.after)?);
     let found = match after.read(&body_path(&view.name)?) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -48,6 +53,20 @@ pub(super) fn is_ours(
     Ok(told == found
         && records(ledger, view.directory.ledger(), plan, stage)
         && changes_nothing_else(repository, reading, view, proposal)?)
+}
+
+/// Whether a source commit has the very policy that was pushed last.
+fn says_the_same(repository: &Repository, reading: &FleetReading, source: &CommitId) -> Result<bool, GitError> {
+    let newest = reading.source.files.snapshot();
+    if newest.commit() == source {
+        return Ok(true);
+    }
+    let policy = path("stepgate.yaml")?;
+    match repository.snapshot_of(source) {
+        Ok(snapshot) => Ok(snapshot.tree_id(&policy)? == newest.tree_id(&policy)?),
+        Err(GitError::MissingObject { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a ledger records one more stage than the deployed one, and nothing else than its plan says: of the stage its name and the digests

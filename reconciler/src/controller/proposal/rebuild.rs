@@ -1,6 +1,6 @@
 //! Writing a proposed branch anew: what lies there for the same plan stays as it is, and so does what people said of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rollout::{ApprovalRequest, ClusterName, Plan};
@@ -98,21 +98,24 @@ impl Controller {
         Ok(draft)
     }
 
-    /// Writes a branch anew; none where somebody else was faster. What people said of plans that are asked still stays on it.
+    /// Writes a branch anew; none where somebody else was faster. What people said of plans that are asked still stays on it, and so does
+    /// what they said of clusters of which nothing is known now (`undecided`).
     pub(super) fn rebuild(
         &self,
         reading: &FleetReading,
         branch: &BranchName,
         stack: Option<&Stack>,
         layers: Vec<Layer>,
-        positions: &BTreeMap<ClusterName, Position>,
+        (positions, undecided): (&BTreeMap<ClusterName, Position>, &BTreeSet<ClusterName>),
     ) -> Result<Option<Stack>, anyhow::Error> {
         let repository = self.planner.repository();
         let subjects: Vec<Subject> = positions
             .values()
             .flat_map(|position| position.askings.iter().map(|asking| asking.subject(&position.view)))
             .collect();
-        let about = |word: &&super::stack::Spoken| subjects.iter().any(|subject| word.names(subject));
+        let about = |word: &&super::stack::Spoken| {
+            subjects.iter().any(|subject| word.names(subject)) || undecided.iter().any(|cluster| word.concerns(cluster))
+        };
         let words: Vec<_> = stack.into_iter().flat_map(|stack| stack.words.iter().rev().filter(about)).collect();
         let words: Vec<_> = words.into_iter().map(|word| word.commit.clone()).collect();
         let clusters = layers.len();

@@ -3,6 +3,7 @@
 use rollout::{ApprovalScope, CommitId, Ledger, LedgerState, Plan, Retry, StageId, approval_scope, exhausted};
 
 use super::AnswerError;
+use super::answer::confirmed;
 use super::board::{Board, Landed};
 use super::merge::write;
 use super::mergers::branch_of;
@@ -56,6 +57,7 @@ pub fn retry(
     place: Option<&str>,
     now: jiff::Timestamp,
 ) -> Result<Retried, AnswerError> {
+    confirmed(reading, view)?;
     let (_, plan, _, stage, attempt) = waiting(view).ok_or_else(|| AnswerError::NothingReverted(view.name.clone()))?;
     let done = |commit| Retried { stage: stage.clone(), attempt, commit };
     let Some(by) = by else { return Ok(done(None)) };
@@ -74,7 +76,7 @@ pub(super) fn retries(planner: &Planner, view: &ClusterView) -> Result<Vec<Retry
     let mut retries = Vec::new();
     let since = view.head.commits.iter().rev().take_while(|commit| commit.trailer.is_none());
     for commit in since {
-        for word in words(planner.repository(), &commit.id, &subject)? {
+        for word in words(planner, &commit.id, &subject)? {
             if let Word::Retried(retry) = word
                 && retry.attempt == attempt
             {

@@ -169,6 +169,11 @@ impl Stack {
         trailer(&last.message, REJECTED_BY)
     }
 
+    /// Whether anything is proposed for a cluster, or was said about it.
+    pub fn concerns(&self, cluster: &ClusterName) -> bool {
+        self.part(cluster).is_some() || self.words.iter().any(|word| word.concerns(cluster))
+    }
+
     /// Whether people changed any file.
     pub fn is_edited(&self) -> bool {
         self.edits != Edits::Nothing
@@ -213,6 +218,11 @@ impl Spoken {
         let text = subject.to_string();
         let mut named = answered(&self.message).peekable();
         named.peek().is_none() || named.any(|value| value == text)
+    }
+
+    /// Whether it names something of this cluster.
+    pub fn concerns(&self, cluster: &ClusterName) -> bool {
+        answered(&self.message).any(|value| value.split(' ').next() == Some(cluster.as_str()))
     }
 
     /// Whether it names this.

@@ -8,7 +8,6 @@ use rollout::{ClusterName, GivenApproval, Means, Person, PlanDigest, Roster};
 use super::command::speakers;
 use super::conversation::{Conversation, Said};
 use super::marks::Marks;
-use crate::controller::people::roster;
 use crate::controller::planner::FleetReading;
 use crate::forge::{Comment, Forge, ForgeError, Permission, PullRequest, PullRequestState, Review};
 use crate::once::Once;
@@ -69,9 +68,8 @@ impl Thread {
         let pull = whole.unwrap_or_else(|| pull.clone());
         let comments = if pull.comments == Some(0) { Vec::new() } else { forge.comments(pull.number).await? };
         let reviews = if reviews { forge.approvals(pull.number).await? } else { Vec::new() };
-        let roster = roster(&reading.fleet.policy);
-        let named = |login: &str| login.parse().is_ok_and(|person| roster.names_person(&person));
-        let reviewers = reviews.iter().map(|review| review.by.as_str()).filter(|login| !named(login));
+        // Those too whom the newest policy names: it may have begun to just now.
+        let reviewers = reviews.iter().map(|review| review.by.as_str());
         let mut permissions = BTreeMap::new();
         for login in speakers(&comments).into_iter().chain(reviewers) {
             if permissions.contains_key(login) {

@@ -1,6 +1,6 @@
 //! Why an answer does not count, and what helps.
 
-use rollout::{ClusterName, CommitId};
+use rollout::{Block, ClusterName, CommitId};
 
 use crate::controller::commit::SignatureError;
 use crate::controller::planner::PlanError;
@@ -39,6 +39,14 @@ pub enum AnswerError {
         "approvals of cluster {0} are counted on the forge, and a commit's word is not known to be anybody's there"
     )]
     OnForge(ClusterName),
+    /// The policy that was pushed last says otherwise where commits land, under whose name or whose word counts, and nobody has confirmed that.
+    #[error("nothing is committed for cluster {cluster}: {}", messages(.blocks))]
+    Unconfirmed {
+        /// The cluster.
+        cluster: ClusterName,
+        /// What was pushed.
+        blocks: Vec<Block>,
+    },
     /// What the rules look at.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -72,7 +80,12 @@ impl AnswerError {
                  rules aside"
             )),
             Self::Git(error) | Self::Plan(PlanError::Git(error)) => error.hint(),
+            Self::Unconfirmed { blocks, .. } => blocks.first().map(|block| block.help.clone()),
             Self::Plan(_) | Self::Identity(_) | Self::Signature(_) => None,
         }
     }
+}
+
+fn messages(blocks: &[Block]) -> String {
+    blocks.iter().map(|block| block.message.as_str()).collect::<Vec<_>>().join("; ")
 }

@@ -5,6 +5,7 @@ mod error;
 use jiff::Timestamp;
 use rollout::{
     ApprovalScope, CommitId, GivenApproval, LedgerState, Means, Plan, StageId, approval_rules, approval_verdict,
+    outside_windows,
 };
 
 pub use error::AnswerError;
@@ -31,6 +32,8 @@ pub struct Approval {
     pub commit: Option<CommitId>,
     /// What is missing still, a line each: then the answer is noted, and nothing is merged by it.
     pub missing: Vec<String>,
+    /// Why it waits although nothing is missing: no maintenance window is open. The answer is noted, and merged by the controller in its time.
+    pub not_yet: Option<String>,
 }
 
 /// What an approval rests on.
@@ -57,7 +60,7 @@ pub fn approve(
 }
 
 /// Approves what is proposed for a cluster, or what was merged already and is held: it is merged into the deploy branch, as it was proposed,
-/// once that is enough, and noted on its branch before. What is proposed beside it for other clusters stays proposed. Without `by` it only
+/// once that is enough and a maintenance window is open, and noted on its branch before. What is proposed beside it for other clusters stays proposed. Without `by` it only
 /// says what would be done.
 ///
 /// # Errors
@@ -70,6 +73,7 @@ pub fn answer(
     consent: &Consent<'_>,
     now: Timestamp,
 ) -> Result<Approval, AnswerError> {
+    confirmed(reading, view)?;
     let considered = consider_now(planner, reading, view)?;
     let view = considered.view.as_ref();
     let open = match Open::find(planner, reading, view) {
@@ -82,14 +86,20 @@ pub fn answer(
     };
     let Open { stack, proposal, plan, scope } = &open;
     let stage = open.stage();
-    let done = |commit, missing| Approval { branch: stack.branch.clone(), stage: stage.clone(), commit, missing };
+    let done = |commit, missing, not_yet| Approval {
+        branch: stack.branch.clone(),
+        stage: stage.clone(),
+        commit,
+        missing,
+        not_yet,
+    };
     let subject = Subject { cluster: view.name.clone(), scope: scope.clone(), plan: plan.digest.clone() };
     let rules = approval_rules(plan, scope);
     let running = view.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running);
     let mut missing = Vec::new();
     match consent {
         Consent::Word if rules.take_anybody() => {}
-        Consent::Word if reading.fleet.policy.forge.is_some() => return Err(AnswerError::OnForge(view.name.clone())),
+        Consent::Word if view.has_forge(reading) => return Err(AnswerError::OnForge(view.name.clone())),
         Consent::Word | Consent::Override(_) => {
             let mut facts = facts::asked(planner, reading, view, plan, scope, Some(stack))?;
             facts.given.extend(by.and_then(|by| own_word(by, &subject, now)));
@@ -101,23 +111,35 @@ pub fn answer(
         // Taken back, a rejection lets the controller propose it again, and what was proposed is what lands.
         missing.push("it was rejected: it is proposed once more first".to_owned());
     }
+    let not_yet = plan.next_stage().and_then(|next| outside_windows(next, now));
+    if let Some(not_yet) = not_yet.as_ref().filter(|_| overriding) {
+        missing.push(format!("a maintenance window: {not_yet}"));
+    }
+    let not_yet = not_yet.filter(|_| !overriding);
     let piece = match proposal {
         Some(proposal) => Some(Piece::new(planner, reading, view, proposal, subject.clone(), Vec::new())?),
         None => None,
     };
-    let Some(by) = by else { return Ok(done(None, missing)) };
+    let Some(by) = by else { return Ok(done(None, missing, not_yet)) };
     let signature = Signature::of(&reading.fleet.policy, planner.signing())?;
-    let Some(piece) = piece.filter(|_| missing.is_empty() || overriding) else {
+    let is_due = missing.is_empty() && not_yet.is_none();
+    let Some(piece) = piece.filter(|_| is_due || overriding) else {
         let draft = word(Some(stack.head.clone()), view, &stage, &subject, by, None, now);
         let commit = write(planner, &stack.branch, &draft, &signature)?;
-        return Ok(done(Some(commit), missing));
+        return Ok(done(Some(commit), missing, not_yet));
     };
     let reason = match consent {
         Consent::Override(reason) => Some((*reason, missing.as_slice())),
         Consent::Word => None,
     };
     let commit = merge(planner, reading, stack, &[piece], by, reason, now)?;
-    Ok(done(Some(commit), Vec::new()))
+    Ok(done(Some(commit), Vec::new(), None))
+}
+
+/// Refuses while something of the policy is unconfirmed that decides where commits land, under whose name or whose word counts.
+pub(super) fn confirmed(reading: &FleetReading, view: &ClusterView) -> Result<(), AnswerError> {
+    let blocks = view.unconfirmed(reading);
+    if blocks.is_empty() { Ok(()) } else { Err(AnswerError::Unconfirmed { cluster: view.name.clone(), blocks }) }
 }
 
 /// Says something of what is on the deploy branch already.
@@ -135,7 +157,7 @@ fn late(
     let overriding = match consent {
         Consent::Override(reason) => Some(*reason),
         Consent::Word if landed.rules.take_anybody() => return Err(AnswerError::NothingProposed(view.name.clone())),
-        Consent::Word if reading.fleet.policy.forge.is_some() => return Err(AnswerError::OnForge(view.name.clone())),
+        Consent::Word if view.has_forge(reading) => return Err(AnswerError::OnForge(view.name.clone())),
         Consent::Word => None,
     };
     let stage = landed.commit.trailer.as_ref().map(|trailer| trailer.stage.clone());
@@ -145,13 +167,13 @@ fn late(
     let verdict = approval_verdict(&plan, &subject.scope, view.directory.ledger(), &view.roster, &facts);
     let missing = if landed.rules.take_anybody() { Vec::new() } else { verdict.lines() };
     let branch = reading.layout.branch.clone();
-    let Some(by) = by else { return Ok(Approval { branch, stage, commit: None, missing }) };
+    let Some(by) = by else { return Ok(Approval { branch, stage, commit: None, missing, not_yet: None }) };
     let signature = Signature::of(&reading.fleet.policy, planner.signing())?;
     let reason = overriding.map(|reason| (reason, missing.as_slice()));
     let draft = word(reading.deploy_head().cloned(), view, &stage, &subject, by, reason, now);
     let commit = write(planner, &branch, &draft, &signature)?;
     let missing = if overriding.is_some() { Vec::new() } else { missing };
-    Ok(Approval { branch, stage, commit: Some(commit), missing })
+    Ok(Approval { branch, stage, commit: Some(commit), missing, not_yet: None })
 }
 
 /// A commit that changes nothing and says something.
@@ -193,7 +215,13 @@ pub fn reject(
     let view = considered.view.as_ref();
     let open = Open::find(planner, reading, view)?;
     let (stack, stage) = (&open.stack, open.stage());
-    let done = |commit| Approval { branch: stack.branch.clone(), stage: stage.clone(), commit, missing: Vec::new() };
+    let done = |commit| Approval {
+        branch: stack.branch.clone(),
+        stage: stage.clone(),
+        commit,
+        missing: Vec::new(),
+        not_yet: None,
+    };
     let Some(by) = by else { return Ok(done(None)) };
     let signature = Signature::of(&reading.fleet.policy, planner.signing())?;
     let subject = Subject { cluster: view.name.clone(), scope: open.scope.clone(), plan: open.plan.digest.clone() };

@@ -84,6 +84,7 @@ impl Scene {
             rest: None,
             history: GateHistory::default(),
             paused: None,
+            unconfirmed: Vec::new(),
             foreign_change: None,
             prerequisites: Vec::new(),
             approvals,
