@@ -44,9 +44,8 @@ pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary
 pub use path::{RepoPath, RepoPathError};
 pub use policy::{
     Apply, Approval, ApproverRules, BundleSelection, DataPattern, Deploy, ForgeKind, ForgePolicy, OnFailure, Policy,
-    Signing, SigningFormat, StagePolicy, Wave, Week, Window, WindowDay, commented_policy, is_mirror_name, parse_duration,
-    policy_place,
-    read_policy,
+    Signing, SigningFormat, StagePolicy, Wave, Week, Window, WindowDay, commented_policy, is_mirror_name,
+    parse_duration, policy_place, read_policy,
 };
 pub use problem::{Problem, ProblemCode, Scope, Severity};
 pub use remembered::Remembered;

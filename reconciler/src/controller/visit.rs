@@ -88,7 +88,8 @@ impl Controller {
     /// Without Flux the directory is applied by us: after a commit, and once by each new process, since it cannot know what the
     /// one before it still did.
     async fn ensure_applied(&self, reading: &FleetReading, view: &ClusterView, cluster: &dyn Cluster, now: Timestamp) {
-        let Some(commit) = reading.deploy_head().filter(|_| view.befores.applies_directly(&reading.fleet.policy)) else {
+        let Some(commit) = reading.deploy_head().filter(|_| view.befores.applies_directly(&reading.fleet.policy))
+        else {
             return;
         };
         if self.memory(&view.name).applied == Some(view.directory.ids) {

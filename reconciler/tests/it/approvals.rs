@@ -148,7 +148,12 @@ fn a_push_does_not_lower_the_bar_that_judges_it() {
     fleet.demo();
     assert_eq!(fleet.head("deploy"), deploy);
     let plan = fleet.run(&["plan", "--cluster", "mgmt", "--trust-policy", &head, "-o", "json"]);
-    assert_eq!((plan.code, plan.json()["clusters"][0]["blocked"].as_array().map(Vec::len)), (0, Some(0)), "{}", plan.text());
+    assert_eq!(
+        (plan.code, plan.json()["clusters"][0]["blocked"].as_array().map(Vec::len)),
+        (0, Some(0)),
+        "{}",
+        plan.text()
+    );
 }
 
 #[test]
@@ -157,13 +162,18 @@ fn an_approval_outside_of_the_windows_is_noted_and_says_when_it_lands() {
     let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).weekday().to_monday_zero_offset();
     let later = DAYS[(usize::try_from(today).unwrap() + 3) % 7];
     let fleet = asked();
-    let policy = fleet.text("main", "stepgate.yaml") + &format!("windows: [{{days: [{later}], from: \"08:00\", to: \"09:00\"}}]\n");
+    let policy = fleet.text("main", "stepgate.yaml")
+        + &format!("windows: [{{days: [{later}], from: \"08:00\", to: \"09:00\"}}]\n");
     fleet.write("main", "stepgate.yaml", policy.as_bytes());
     fleet.demo();
     let head = fleet.head("deploy");
     let run = fleet.run(&[&["approve", "mgmt", "--yes"][..], &AS].concat());
     assert!(run.code == 0 && run.stdout.contains("noted your approval of stage cert-manager"), "{}", run.text());
-    for wanted in ["it waits for its time: the next maintenance window opens at", "`stepgate run` merges it then", "--override --reason TEXT"] {
+    for wanted in [
+        "it waits for its time: the next maintenance window opens at",
+        "`stepgate run` merges it then",
+        "--override --reason TEXT",
+    ] {
         assert!(run.stdout.contains(wanted), "{wanted} is missing in {}", run.stdout);
     }
     assert_eq!(fleet.head("deploy"), head);

@@ -80,7 +80,9 @@ fn whoever_makes_an_author_somebody_else_makes_nobody_approve() {
     assert_eq!(approves(&fleet, "Person"), ["group platform missing"]);
     assert_eq!(changed(&fleet), [Field::People]);
     // Nor does it count for whoever joins the group, and the one who was in it before lets it through.
-    push(&fleet, |policy| policy.replace("[alice@example.com]}\npeople", "[alice@example.com, person@example.com]}\npeople"));
+    push(&fleet, |policy| {
+        policy.replace("[alice@example.com]}\npeople", "[alice@example.com, person@example.com]}\npeople")
+    });
     fleet.run_until(&fleet.controller(), waits_for_people);
     assert_eq!(approves(&fleet, "Person"), ["group platform missing"]);
     assert_eq!(approves(&fleet, "Alice"), [""; 0]);
@@ -106,7 +108,11 @@ fn whoever_drops_the_forge_makes_no_commit_believed() {
     for controller in [&controller, &fleet.controller()] {
         let pass = fleet.pass(controller);
         assert!(matches!(outcome(&pass, "mgmt"), ClusterOutcome::Blocked { .. }), "{}", told(&pass));
-        assert!(message(&pass).contains("forge is none now and was gitea https://git.example.com platform/fleet"), "{}", message(&pass));
+        assert!(
+            message(&pass).contains("forge is none now and was gitea https://git.example.com platform/fleet"),
+            "{}",
+            message(&pass)
+        );
         let help = outcome(&pass, "mgmt").help().unwrap();
         assert!(help.contains(&format!("--trust-policy {dropped}")), "{help}");
     }
@@ -139,12 +145,17 @@ fn where_and_under_whose_name_it_lands_waits_for_whoever_runs_stepgate() {
         let commit = push(&fleet, |policy| policy.replace(said, pushed));
         for controller in [&controller, &fleet.controller()] {
             let pass = fleet.pass(controller);
-            let ClusterOutcome::Blocked { reasons } = outcome(&pass, "mgmt") else { panic!("{field}: {}", told(&pass)) };
+            let ClusterOutcome::Blocked { reasons } = outcome(&pass, "mgmt") else {
+                panic!("{field}: {}", told(&pass))
+            };
             assert!(reasons[0].message.starts_with(&format!("{field} is ")), "{field}: {reasons:?}");
             assert!(reasons[0].help.contains(&format!("--trust-policy {commit}")), "{reasons:?}");
         }
         assert_eq!(fleet.head(), head, "{field}");
-        assert_eq!(git.0.find_branch("elsewhere", git2::BranchType::Local).unwrap().get().target(), Some(git.deploy().id()));
+        assert_eq!(
+            git.0.find_branch("elsewhere", git2::BranchType::Local).unwrap().get().target(),
+            Some(git.deploy().id())
+        );
         // An older one that is trusted changes nothing.
         let pass = fleet.pass(&trusting(&fleet, &source));
         assert!(matches!(outcome(&pass, "mgmt"), ClusterOutcome::Blocked { .. }), "{field}: {}", told(&pass));
@@ -227,7 +238,8 @@ fn a_bar_that_is_raised_on_the_way_is_not_lowered_on_the_way() {
     assert_eq!(fleet.stages("mgmt"), ["cert-manager"]);
     // What was committed last was committed with two.
     fleet.edit(POLICY, |policy| policy.replace(two, ""));
-    let waits = |pass: &Pass| message(pass).contains("waits for approval") && message(pass).contains("0 of 2 approvals");
+    let waits =
+        |pass: &Pass| message(pass).contains("waits for approval") && message(pass).contains("0 of 2 approvals");
     fleet.run_until(&controller, waits);
     fleet.run_until(&fleet.controller(), waits);
     assert_eq!(fleet.stages("mgmt"), ["cert-manager"]);
@@ -320,7 +332,8 @@ fn a_policy_that_is_lost_is_not_taken_for_none() {
 fn a_first_record_is_judged_by_the_policy_that_is_pinned() {
     let fleet = Fleet::new();
     let first = fleet.repository.head(&"main".parse().unwrap()).unwrap().unwrap();
-    let text = fleet.read(&"main".parse().unwrap(), "clusters/team-a/cluster.yaml").unwrap().replace("team-a", "team-z");
+    let text =
+        fleet.read(&"main".parse().unwrap(), "clusters/team-a/cluster.yaml").unwrap().replace("team-a", "team-z");
     let policy = fleet.read(&"main".parse().unwrap(), POLICY).unwrap();
     let policy = policy.replace(AUTHOR, "  name: Mallory\n  email: mallory@example.com\n");
     fleet.push(&BTreeMap::from([
@@ -351,7 +364,9 @@ fn what_is_recorded_as_its_source_is_the_policy_that_was_pushed() {
     let forged = git.again(&name, head, source.as_str(), lax.as_str());
     let answer = says(&fleet, "Alice", &Consent::Word);
     assert!(matches!(answer, Err(AnswerError::Void { .. })), "{answer:?}");
-    fleet.run_until(&controller, |pass| waits_for_people(pass) && git.of_cluster("mgmt").is_some_and(|(_, head)| head != forged));
+    fleet.run_until(&controller, |pass| {
+        waits_for_people(pass) && git.of_cluster("mgmt").is_some_and(|(_, head)| head != forged)
+    });
 }
 
 #[test]
@@ -452,7 +467,12 @@ fn a_merger_does_not_choose_when_it_was_merged() {
     fleet.pass(&controller);
     let committed = |planner: &Planner| {
         let view = planner.view(&planner.read().unwrap(), "mgmt").unwrap();
-        view.head.commits.iter().filter(|commit| commit.trailer.is_some()).map(|commit| commit.committed_at).collect::<Vec<_>>()
+        view.head
+            .commits
+            .iter()
+            .filter(|commit| commit.trailer.is_some())
+            .map(|commit| commit.committed_at)
+            .collect::<Vec<_>>()
     };
     let planner = fleet.planner().with_clock(Arc::new(fleet.clock.clone()));
     let first = committed(&planner);

@@ -179,7 +179,8 @@ impl Question<'_> {
     }
 
     fn unheard(&self, entry: &OwningEntry, people: &[&Person]) -> Option<Missing> {
-        let heard: Vec<&Person> = people.iter().copied().filter(|person| self.roster.owns(&entry.owners, person)).collect();
+        let heard: Vec<&Person> =
+            people.iter().copied().filter(|person| self.roster.owns(&entry.owners, person)).collect();
         if entry.owners.is_empty() || self.count(&heard) >= entry.wanted.max(1) {
             return None;
         }

@@ -230,7 +230,9 @@ fn a_word_counts_for_a_person_where_both_rosters_agree() {
     scene.roster = both(roster(platform, &[]), taken);
     assert_eq!(scene.lines(), ["group platform missing"]);
     // Who joins, and who leaves.
-    for (now, before) in [(&["alice@x.org", "mallory@x.org"][..], &["alice@x.org"][..]), (&["alice@x.org"], &["mallory@x.org"])] {
+    for (now, before) in
+        [(&["alice@x.org", "mallory@x.org"][..], &["alice@x.org"][..]), (&["alice@x.org"], &["mallory@x.org"])]
+    {
         scene.roster = both(roster(&[("platform", now)], &[]), roster(&[("platform", before)], &[]));
         assert_eq!(scene.lines(), ["group platform missing"], "{now:?} {before:?}");
     }
@@ -257,11 +259,14 @@ fn a_word_counts_for_a_person_where_both_rosters_agree() {
         scene.roster = both(now.clone(), before.clone());
         assert_eq!(scene.lines().is_empty(), counts, "{now:?} {before:?}");
     }
-    scene = Scene { rules: ApprovalRules { minimum: 2, ..ApprovalRules::default() }, ..Scene::default() }.given(&["a@x.org", "b@x.org"]);
+    scene = Scene { rules: ApprovalRules { minimum: 2, ..ApprovalRules::default() }, ..Scene::default() }
+        .given(&["a@x.org", "b@x.org"]);
     let one = roster(&[], &[&["a@x.org", "b@x.org"]]);
-    for (now, before, enough) in
-        [(Roster::default(), Roster::default(), true), (one.clone(), Roster::default(), false), (Roster::default(), one, false)]
-    {
+    for (now, before, enough) in [
+        (Roster::default(), Roster::default(), true),
+        (one.clone(), Roster::default(), false),
+        (Roster::default(), one, false),
+    ] {
         scene.roster = both(now, before);
         assert_eq!(scene.lines().is_empty(), enough);
     }

@@ -376,7 +376,8 @@ fn a_proposal_tells_when_a_merge_is_welcome_and_an_approved_commit_waits_for_it(
     let opens = laboratory.now + SignedDuration::from_hours(2);
     let minute = u16::try_from(opens.as_second().rem_euclid(86_400) / 60).unwrap();
     laboratory.policy.windows =
-        vec![MaintenanceWindow { days: Vec::new(), from: minute, to: minute + 60, time_zone: "UTC".parse().unwrap() }].into();
+        vec![MaintenanceWindow { days: Vec::new(), from: minute, to: minute + 60, time_zone: "UTC".parse().unwrap() }]
+            .into();
     let waiting = waits_for(&laboratory.turns(20));
     assert!(waiting.contains("the next maintenance window opens at"), "{waiting}");
     laboratory.approvals[0].state = ApprovalState::Approved;
@@ -394,7 +395,8 @@ fn another_cluster_comes_first_and_windows_are_kept() {
     let opens = laboratory.now + SignedDuration::from_hours(2);
     let minute = u16::try_from(opens.as_second().rem_euclid(86_400) / 60).unwrap();
     laboratory.policy.windows =
-        vec![MaintenanceWindow { days: Vec::new(), from: minute, to: minute + 60, time_zone: "UTC".parse().unwrap() }].into();
+        vec![MaintenanceWindow { days: Vec::new(), from: minute, to: minute + 60, time_zone: "UTC".parse().unwrap() }]
+            .into();
     let effects = laboratory.turns(5);
     assert_eq!(waits_for(&effects), "outside of the maintenance windows");
     laboratory.now = opens;
@@ -412,7 +414,8 @@ fn a_missing_stage_commit_waits_for_the_whole_history() {
 #[test]
 fn nothing_is_written_while_a_change_of_policy_is_unconfirmed() {
     let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
-    let block = Block { code: "policy-unconfirmed".into(), stage: None, message: "author".into(), help: "trust".into() };
+    let block =
+        Block { code: "policy-unconfirmed".into(), stage: None, message: "author".into(), help: "trust".into() };
     let stands = |laboratory: &mut Laboratory| {
         laboratory.unconfirmed = vec![block.clone()];
         let log: Vec<String> = laboratory.log().iter().map(ToString::to_string).collect();

@@ -183,7 +183,8 @@ impl Simulation {
                 self.sources.push(SourceCommit::new(self.sources.len(), wanted, source.paused));
             }
             Happening::Pause => {
-                let pause = Pause { place: "stepgate.yaml".to_owned(), reason: Some("change freeze".to_owned()), help: None };
+                let pause =
+                    Pause { place: "stepgate.yaml".to_owned(), reason: Some("change freeze".to_owned()), help: None };
                 self.sources.push(SourceCommit::new(self.sources.len(), source.wanted, Some(pause)));
             }
             Happening::Resume => self.sources.push(SourceCommit::new(self.sources.len(), source.wanted, None)),

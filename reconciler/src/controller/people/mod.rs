@@ -40,7 +40,8 @@ pub fn roster(policy: &Policy) -> Roster {
 pub fn roster_since(policy: &Policy, befores: &Befores) -> Roster {
     let mut roster = roster(policy);
     for before in &befores.known {
-        let (people, groups) = (befores.said(Field::People, before, policy), befores.said(Field::Groups, before, policy));
+        let (people, groups) =
+            (befores.said(Field::People, before, policy), befores.said(Field::Groups, before, policy));
         let mut groups = self::roster(groups).groups;
         // Whom a rule wants and nobody describes it wants of nobody, whatever is described since.
         for rules in rules_of(&before.policy).filter(|_| befores.of(Field::Groups).next().is_some()) {
@@ -97,9 +98,8 @@ mod tests {
 
     #[test]
     fn whoever_was_who_before_counts_besides() {
-        let policy = |text: &str| {
-            overlays::read_policy(&overlays::RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes()).0
-        };
+        let policy =
+            |text: &str| overlays::read_policy(&overlays::RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes()).0;
         let befores = |texts: &[&str]| {
             let before = |text: &&str| Before { commit: "a".repeat(40).parse().unwrap(), policy: policy(text).into() };
             Befores { known: texts.iter().map(before).collect(), unreadable: Vec::new() }

@@ -100,7 +100,8 @@ impl Planner {
             return Ok(Arc::clone(earlier));
         }
         // Only what is new is looked through, as long as nothing was rewritten.
-        let known = known.filter(|(at, ..)| self.repository.between(Some(head), at, 1).is_ok_and(|lost| lost.is_empty()));
+        let known =
+            known.filter(|(at, ..)| self.repository.between(Some(head), at, 1).is_ok_and(|lost| lost.is_empty()));
         let base = known.as_ref().map(|(at, ..)| at).or(self.trusted.as_ref());
         let said = self.said(base, head)?;
         let mut all: Vec<Deploy> = known.iter().flat_map(|(_, all, _)| all.iter().cloned()).collect();

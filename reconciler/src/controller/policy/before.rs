@@ -99,7 +99,8 @@ impl Befores {
             policies.map(|policy| stage_policy(policy, cluster, stage)).collect::<Vec<_>>()
         };
         let approval = other(Field::Approval).iter().map(|other| other.approval).max().unwrap_or(Approval::None);
-        let approvers = other(Field::Approvers).iter().fold(own.approvers.clone(), |all, other| all.and(&other.approvers));
+        let approvers =
+            other(Field::Approvers).iter().fold(own.approvers.clone(), |all, other| all.and(&other.approvers));
         let reverts = |policy: &StagePolicy| policy.on_stale_merge == OnFailure::Revert;
         // To hold lets nothing more happen; to take back is done where everybody says so.
         let revert = reverts(&own) && other(Field::OnStaleMerge).iter().all(reverts);

@@ -142,9 +142,9 @@ fn values(pushed: &Pushed<'_>, befores: &Befores, asks_people: bool) -> Vec<Chan
     compare(Field::Author, &|policy| format!("{} <{}>", policy.author.name, policy.author.email));
     // Whoever asked for no signature is content with one.
     let wanted = signing(now.signing.as_ref());
-    let other = befores.of(Field::Signing).find(|before| {
-        before.policy.signing.is_some() && before.policy.signing != now.signing
-    });
+    let other = befores
+        .of(Field::Signing)
+        .find(|before| before.policy.signing.is_some() && before.policy.signing != now.signing);
     changes.extend(other.map(|before| change(Field::Signing, before, signing(before.policy.signing.as_ref()), wanted)));
     if asks_people {
         let wanted = forge(now.forge.as_ref());

@@ -85,7 +85,9 @@ fn nothing_lands_that_the_stricter_of_two_policies_would_not_let_land() {
         }
     }
     let took = started.elapsed();
-    println!("{count} interleavings in {took:.0?}: {pushes} pushes, {landed} landed ({edited} edited), {blocked} blocked, {reverted} taken back");
+    println!(
+        "{count} interleavings in {took:.0?}: {pushes} pushes, {landed} landed ({edited} edited), {blocked} blocked, {reverted} taken back"
+    );
     if count >= FEW {
         assert!([pushes, landed, blocked, reverted, edited].iter().all(|tried| *tried > 0));
     }
@@ -95,7 +97,9 @@ fn nothing_lands_that_the_stricter_of_two_policies_would_not_let_land() {
 fn a_field_that_is_judged_by_the_newest_policy_alone_is_noticed() {
     for field in FIELDS {
         let found = forgetting(Some(field), || (0..MOST).find_map(|seed| interleave(seed, Some(field)).err()));
-        let Some(found) = found else { panic!("{} is not judged by what was before, and nothing is noticed", field.name()) };
+        let Some(found) = found else {
+            panic!("{} is not judged by what was before, and nothing is noticed", field.name())
+        };
         println!("{}: {}", field.name(), found.lines().next().unwrap_or_default());
     }
 }

@@ -172,7 +172,8 @@ async fn a_fork_in_the_same_organisation_is_not_our_branch() {
         (fork["number"], fork["head"]["repo"]) = (json!(9), repository);
         fork
     };
-    let list = "pulls?state=all&head=platform%3Astepgate%2Fabc%2Fcapi&base=deploy&sort=created&direction=desc&per_page=";
+    let list =
+        "pulls?state=all&head=platform%3Astepgate%2Fabc%2Fcapi&base=deploy&sort=created&direction=desc&per_page=";
     let (newest, all) = (path(&format!("{list}10")), path(&format!("{list}100&page=1")));
     let gone = fork(Value::Null);
     let many: Vec<Value> = std::iter::repeat_n(fork(json!({"id": 12})), 10).collect();

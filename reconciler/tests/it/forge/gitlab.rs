@@ -155,9 +155,13 @@ async fn a_fork_is_not_our_branch_however_many_there_are() {
         fork
     };
     let branch = BRANCH.replace('/', "%2F");
-    let of = |size: &str| format!("state=all&source_branch={branch}&target_branch=deploy&order_by=created_at&sort=desc&per_page={size}");
+    let of = |size: &str| {
+        format!("state=all&source_branch={branch}&target_branch=deploy&order_by=created_at&sort=desc&per_page={size}")
+    };
     let many: Vec<_> = std::iter::repeat_n(fork(json!(6)), 10).collect();
-    let all = format!("per_page=100&state=all&source_branch={branch}&target_branch=deploy&order_by=created_at&sort=desc&page=1");
+    let all = format!(
+        "per_page=100&state=all&source_branch={branch}&target_branch=deploy&order_by=created_at&sort=desc&page=1"
+    );
     let scene = Scene::start(
         ForgeKind::GitLab,
         vec![

@@ -7,10 +7,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use overlays::Policy;
 use rollout::{
-    ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, ChangeClass, ClusterRole,
-    CommitId, ComponentChange, DeployCommit, DeployHead, Effect, GateHistory, GivenApproval, Ledger, LedgerState, Means,
-    Observation, Owner, OwningEntry, People, Plan, PlanDigest, RenderFailure, StageCommit, StageId, StageName,
-    StagePolicy, StageTrailer, World, approval_scope, plan, record, step,
+    ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, ChangeClass, ClusterRole, CommitId, ComponentChange,
+    DeployCommit, DeployHead, Effect, GateHistory, GivenApproval, Ledger, LedgerState, Means, Observation, Owner,
+    OwningEntry, People, Plan, PlanDigest, RenderFailure, StageCommit, StageId, StageName, StagePolicy, StageTrailer,
+    World, approval_scope, plan, record, step,
 };
 use simulator::model::{ModelCluster, Parts, tree_digest};
 use simulator::{ClusterShape, DeployedCommit, Etcd, Random, SimulatedCluster};
@@ -121,13 +121,11 @@ impl Play {
         let now: Timestamp = "2026-01-05T09:00:00Z".parse().unwrap();
         let mut simulated = SimulatedCluster::new(&cluster.shape, seed, now);
         let first: CommitId = format!("{:040x}", 1).parse().unwrap();
-        simulated.install(
-            &DeployedCommit { id: first.clone(), stage: None, desired: cluster.desired(&parts) },
-            now,
-        );
+        simulated.install(&DeployedCommit { id: first.clone(), stage: None, desired: cluster.desired(&parts) }, now);
         let knobs = Knobs::first(focus, random);
         let source: CommitId = format!("{:040x}", 2).parse().unwrap();
-        let sources = vec![Source { id: source.clone(), wanted: parts.clone(), policy: knobs.policy(), author: None, at: now }];
+        let sources =
+            vec![Source { id: source.clone(), wanted: parts.clone(), policy: knobs.policy(), author: None, at: now }];
         let adopted = plan(cluster.plan_input(&source, &parts, &parts, None));
         let ledger = Ledger {
             cluster: cluster.name().clone(),
@@ -222,7 +220,11 @@ impl Play {
         self.quiet = 0;
         for _ in 0..random.below(3) {
             // As often as not what was changed is put back.
-            self.knobs = if random.chance(2, 5) { self.knobs.nearer(self.first, random) } else { self.knobs.turned(self.focus, random) };
+            self.knobs = if random.chance(2, 5) {
+                self.knobs.nearer(self.first, random)
+            } else {
+                self.knobs.turned(self.focus, random)
+            };
         }
         let changes = wanted != self.sources.last().unwrap().wanted;
         let who = if random.chance(1, 2) { "mallory@x.org" } else { "bob@x.org" };
@@ -231,14 +233,22 @@ impl Play {
             text.lines().filter(|line| !other.contains(line)).map(str::to_owned).collect()
         };
         let id = self.id();
-        self.told.push(format!("{who} pushes {id}: {wanted:?} {:?} in the place of {:?}", of(&new, &old), of(&old, &new)));
+        self.told.push(format!(
+            "{who} pushes {id}: {wanted:?} {:?} in the place of {:?}",
+            of(&new, &old),
+            of(&old, &new)
+        ));
         let author = changes.then_some(who);
         self.sources.push(Source { id, wanted, policy: self.knobs.policy(), author, at: self.now });
     }
 
     /// Somebody says yes to what would be committed next: on the forge under their own name, by a commit under any.
     fn say(&mut self, random: &mut Random, on_forge: bool) {
-        let seen = Seen { source: self.sources.len() - 1, length: self.states.len(), observation: Observation::empty(self.now) };
+        let seen = Seen {
+            source: self.sources.len() - 1,
+            length: self.states.len(),
+            observation: Observation::empty(self.now),
+        };
         let plan = self.decided(&seen).world.plan;
         let Some(next) = plan.next_stage() else { return };
         let key = (plan.digest.clone(), next.stage.clone());
@@ -309,10 +319,8 @@ impl Play {
                     artifacts: Vec::new(),
                 }];
                 let host = host(after).filter(|host| !allowed.iter().any(|known| known == host));
-                stage.render_error = host.map(|host| RenderFailure {
-                    message: format!("{host} is not allowed"),
-                    help: String::new(),
-                });
+                stage.render_error =
+                    host.map(|host| RenderFailure { message: format!("{host} is not allowed"), help: String::new() });
             }
         }
         plan(input)
@@ -542,7 +550,14 @@ impl Play {
         self.land(commit.stage.clone(), version, commit.ledger, landing, commit.rollout);
     }
 
-    fn land(&mut self, stage: StageId, version: u32, ledger: Ledger, landing: rollout::Landing, rollout: rollout::RolloutId) {
+    fn land(
+        &mut self,
+        stage: StageId,
+        version: u32,
+        ledger: Ledger,
+        landing: rollout::Landing,
+        rollout: rollout::RolloutId,
+    ) {
         let id = self.id();
         let mut parts = self.states.last().unwrap().parts.clone();
         parts.insert(stage.name.clone(), version);
@@ -564,7 +579,14 @@ impl Play {
     }
 
     /// Whether each policy that counts lets this land.
-    fn judge(&mut self, seen: &Seen, policies: &[&Policy], newest: &Policy, commit: Option<&StageCommit>, takes_back: bool) {
+    fn judge(
+        &mut self,
+        seen: &Seen,
+        policies: &[&Policy],
+        newest: &Policy,
+        commit: Option<&StageCommit>,
+        takes_back: bool,
+    ) {
         let none = BTreeSet::new();
         let key = commit.map(|commit| (commit.plan.clone(), commit.stage.clone()));
         let said = |of: &'_ BTreeMap<(PlanDigest, StageId), BTreeSet<String>>| {
