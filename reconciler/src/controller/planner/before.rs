@@ -124,7 +124,8 @@ impl Planner {
         let mut read: HashMap<Option<ObjectId>, Option<Deploy>> = HashMap::new();
         let mut said = Vec::new();
         for commit in self.repository.between(base, head, LONGEST)? {
-            said.push((commit.clone(), self.place_in(&commit.id, &mut read)?));
+            let place = self.place_in(&commit.id, &mut read)?;
+            said.push((commit, place));
         }
         Ok(said)
     }
