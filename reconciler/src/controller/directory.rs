@@ -39,6 +39,20 @@ pub enum LedgerState {
     Read(Arc<Ledger>),
 }
 
+impl LedgerState {
+    /// What the file of a ledger says.
+    pub fn of(bytes: &[u8]) -> Self {
+        if bytes.len() > LARGEST_LEDGER {
+            let length = bytes.len();
+            return Self::Unreadable(format!("it has {length} bytes, more than the {LARGEST_LEDGER} that are read"));
+        }
+        match serde_yaml::from_slice::<Ledger>(bytes) {
+            Ok(ledger) => Self::Read(Arc::new(ledger)),
+            Err(error) => Self::Unreadable(error.to_string()),
+        }
+    }
+}
+
 impl ClusterDirectory {
     /// A directory that is not there.
     pub fn absent() -> Self {
@@ -63,14 +77,7 @@ impl ClusterDirectory {
         let has_proposal = files.files.remove(body_path(cluster)?.as_str()).is_some();
         let ledger = match files.files.remove(ledger_path(cluster)?.as_str()) {
             None => LedgerState::Absent,
-            Some(bytes) if bytes.len() > LARGEST_LEDGER => LedgerState::Unreadable(format!(
-                "it has {} bytes, more than the {LARGEST_LEDGER} that are read",
-                bytes.len()
-            )),
-            Some(bytes) => match serde_yaml::from_slice::<Ledger>(&bytes) {
-                Ok(ledger) => LedgerState::Read(Arc::new(ledger)),
-                Err(error) => LedgerState::Unreadable(error.to_string()),
-            },
+            Some(bytes) => LedgerState::of(&bytes),
         };
         Ok(Self { ids, files, ledger, has_proposal })
     }

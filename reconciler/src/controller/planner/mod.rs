@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use overlays::{Charts, Fleet, Manifests, Problem, ReadFiles, Remembered, Scope};
-use rollout::{ClusterName, CommitId, Ledger};
+use rollout::{ClusterName, CommitId};
 
 use making::Planned;
 pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, layout};
@@ -19,7 +19,7 @@ pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, layout};
 use super::clock::{Clock, SystemClock};
 use super::deploy::Histories;
 use super::deployed::DeployedVersions;
-use super::directory::{self, ClusterDirectory};
+use super::directory::{self, ClusterDirectory, LedgerState};
 use super::inputs::SourceReading;
 use super::reference::Recorded;
 use super::{deploy, people};
@@ -360,10 +360,12 @@ impl Planner {
             return recorded;
         }
         let text = directory::ledger_path(cluster).and_then(|path| deploy.read(&path));
-        let recorded = match text.ok().and_then(|text| serde_yaml::from_slice::<Ledger>(&text).ok()) {
-            None => Recorded::NoLedger,
-            Some(Ledger { identity: None, .. }) => Recorded::NoIdentity,
-            Some(Ledger { identity: Some(identity), .. }) => Recorded::Identity(identity),
+        let recorded = match text.map(|text| LedgerState::of(&text)) {
+            Ok(LedgerState::Read(ledger)) => match &ledger.identity {
+                None => Recorded::NoIdentity,
+                Some(identity) => Recorded::Identity(identity.clone()),
+            },
+            Ok(LedgerState::Absent | LedgerState::Unreadable(_)) | Err(_) => Recorded::NoLedger,
         };
         known.insert(id, recorded.clone(), 512);
         recorded
