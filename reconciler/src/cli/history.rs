@@ -79,16 +79,30 @@ impl Report for HistoryReport {
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let opened = fleet::open(&arguments.fleet)?;
     opened.remark();
-    let mut commits = Vec::new();
+    let (mut commits, mut exit) = (Vec::new(), Exit::Success);
     for name in opened.clusters(arguments.cluster.as_deref())? {
-        let cluster: rollout::ClusterName = name.parse()?;
-        for entry in opened.planner.commits(&opened.reading, &cluster, arguments.limit)? {
-            let snapshot = opened.planner.repository().deploy_snapshot(&opened.reading.layout, &entry.commit)?;
-            commits.push(report(&name, &entry, &ClusterDirectory::read(&snapshot, &cluster)?));
+        match commits_of(&opened, &name, arguments.limit) {
+            Ok(found) => commits.extend(found),
+            // The others have a history all the same.
+            Err(error) if arguments.cluster.is_none() => {
+                output::note(&format!("error: cluster {name}: {error}"));
+                exit = Exit::Error;
+            }
+            Err(error) => return Err(error),
         }
     }
     output::print(arguments.output, &HistoryReport { commits })?;
-    Ok(Exit::Success)
+    Ok(exit)
+}
+
+fn commits_of(opened: &fleet::Opened, name: &str, limit: usize) -> Result<Vec<CommitReport>, CommandError> {
+    let cluster: rollout::ClusterName = name.parse()?;
+    let entries = opened.planner.commits(&opened.reading, &cluster, limit)?;
+    let report = |entry: &crate::git::HistoryEntry| -> Result<CommitReport, CommandError> {
+        let snapshot = opened.planner.repository().deploy_snapshot(&opened.reading.layout, &entry.commit)?;
+        Ok(report(name, entry, &ClusterDirectory::read(&snapshot, &cluster)?))
+    };
+    entries.iter().map(report).collect()
 }
 
 fn report(cluster: &str, entry: &crate::git::HistoryEntry, directory: &ClusterDirectory) -> CommitReport {
