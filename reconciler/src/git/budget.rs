@@ -142,7 +142,7 @@ mod tests {
         let error = error.of("clusters/x");
         assert_eq!(
             error.to_string(),
-            "clusters/x has more than 10 bytes of bases and deltas to inflate, which is the limit"
+            "clusters/x has more than 10 bytes of bases and deltas to inflate, the limit that --repo-limit delta-bytes=NUMBER raises"
         );
         assert!(error.hint().unwrap().contains("--repo-limit delta-bytes=NUMBER"));
     }

@@ -99,7 +99,7 @@ pub enum GitError {
         limit: u64,
     },
     /// Reading it would cost more than it may.
-    #[error("{what} has more than {allowed} {}, which is the limit", .limit.counted())]
+    #[error("{what} has more than {allowed} {}, the limit that --repo-limit {limit}=NUMBER raises", .limit.counted())]
     OverBudget {
         /// What costs too much.
         what: String,

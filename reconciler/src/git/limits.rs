@@ -101,7 +101,7 @@ impl Limit {
     /// What raises it.
     pub(super) fn hint(self) -> String {
         format!(
-            "where that is as it should be, --repo-limit {}=NUMBER (STEPGATE_REPO_LIMITS) raises the limit",
+            "where that is as it should be, give every Stepgate that reads it --repo-limit {}=NUMBER (STEPGATE_REPO_LIMITS)",
             self.name()
         )
     }

@@ -5,7 +5,14 @@ use std::process::Command;
 use crate::support::{Fleet, stepgate};
 
 fn with_policy(line: &str) -> Fleet {
-    let fleet = Fleet::pending();
+    with_policy_of(Fleet::pending(), line)
+}
+
+fn with_policy_of_settled(line: &str) -> Fleet {
+    with_policy_of(Fleet::settled(), line)
+}
+
+fn with_policy_of(fleet: Fleet, line: &str) -> Fleet {
     let policy = fleet.text("main", "stepgate.yaml") + line;
     fleet.write("main", "stepgate.yaml", policy.as_bytes());
     fleet
@@ -49,26 +56,36 @@ fn a_mirror_that_the_policy_names_is_the_one_that_the_operator_has_defined() {
 
 #[test]
 fn commits_are_signed_by_the_operator_s_key_or_not_made() {
-    let fleet = Fleet::settled();
+    let fleet = with_policy_of_settled("approval: stage\n");
+    fleet.replace("overlays/cert-manager/kustomization.yaml", "system-cluster-critical", "system-node-critical");
+    fleet.demo();
     let policy = fleet.text("main", "stepgate.yaml") + "signing: {format: ssh}\n";
     fleet.write("main", "stepgate.yaml", policy.as_bytes());
-    fleet.repository.find_reference("refs/heads/deploy").unwrap().rename("refs/heads/kept", true, "x").unwrap();
     let key = fleet.folder().join("key");
     let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).status().unwrap();
     assert!(made.success());
-    let adopt = |signing: &[&str]| fleet.run(&[&["adopt", "team-a", "--yes"][..], signing].concat());
+    let branches = || {
+        let branches = fleet.repository.branches(None).unwrap();
+        branches.map(|branch| branch.unwrap().0.get().target()).collect::<Vec<_>>()
+    };
+    let reject = |signing: &[&str]| {
+        let verb = ["reject", "mgmt", "--reason", "freeze", "--yes", "--as", "A Person <person@example.com>"];
+        fleet.run(&[&verb[..], signing].concat())
+    };
+    let before = branches();
     for (signing, told) in [
         (&[][..], "Stepgate has no key"),
         (&["--signing-key", "gpg:somebody"], "Stepgate's key has the other one"),
         (&["--signing-key", "/nonexistent/key"], "cannot read the key /nonexistent/key"),
     ] {
-        let run = adopt(signing);
+        let run = reject(signing);
         assert!(run.code == 2 && run.stderr.contains(told), "{}", run.text());
-        assert_eq!(fleet.head("deploy"), None);
+        assert_eq!(branches(), before);
     }
-    let run = adopt(&["--signing-key", key.to_str().unwrap()]);
+    let run = reject(&["--signing-key", key.to_str().unwrap()]);
     assert_eq!(run.code, 0, "{}", run.text());
-    assert!(fleet.repository.extract_signature(&fleet.head("deploy").unwrap(), None).is_ok());
+    let new = branches().into_iter().flatten().find(|head| !before.contains(&Some(*head))).unwrap();
+    assert!(fleet.repository.extract_signature(&new, None).is_ok());
 }
 
 #[test]

@@ -33,7 +33,11 @@ impl Piece {
         approvers: Vec<String>,
     ) -> Result<Self, AnswerError> {
         if proposal.edited {
-            return Err(AnswerError::Edited(proposal.branch.clone(), proposal.head.clone()));
+            return Err(AnswerError::Edited {
+                branch: proposal.branch.clone(),
+                head: proposal.head.clone(),
+                why: None,
+            });
         }
         let repository = planner.repository();
         if !proposal.is_on(repository, reading, view)? {

@@ -225,6 +225,26 @@ fn what_nobody_s_folder_costs_keeps_no_cluster_from_being_planned() {
     }
 }
 
+/// In a clone what is checked out is compared with its branch: not where that has no end.
+#[test]
+fn a_clone_is_not_compared_with_what_has_no_end() {
+    let fleet = Fleet::pending();
+    let clone = fleet.folder().join("clone");
+    let made =
+        std::process::Command::new("git").args(["clone", "-q", "-b", "main"]).arg(fleet.place()).arg(&clone).status();
+    assert!(made.unwrap().success());
+    folder(&fleet, "main", "clusters/team-b/bomb", nested(&fleet, 10));
+    let git = |arguments: &[&str]| {
+        let done = std::process::Command::new("git").arg("-C").arg(&clone).args(arguments).status().unwrap();
+        assert!(done.success(), "{arguments:?}");
+    };
+    // What a checkout that was stopped leaves: the branch with it, and the files of before.
+    git(&["fetch", "-q", "origin"]);
+    git(&["update-ref", "refs/heads/main", "origin/main"]);
+    let check = run_at(&fleet, clone.to_str().unwrap(), &["check"]);
+    assert!(check.code == 2 && check.stdout.contains("files and folders"), "{}", check.text());
+}
+
 /// Through the git program, whose memory counts: what would not be read is not even fetched.
 #[test]
 fn a_remote_repository_is_fetched_within_the_same_bounds() {
@@ -328,7 +348,7 @@ fn what_a_proposed_branch_costs_is_the_problem_of_who_is_asked_there() {
         run(&fleet, &["run", "--once"]);
         let approve = run(&fleet, &["approve", "mgmt", "--yes", "--as", "A Person <person@example.com>"]);
         assert!(approve.code != 0, "{name}: {}", approve.text());
-        let told = [case.said, "neither added nor removed", "not below the deploy path"];
+        let told = [case.said, "bytes of files", "neither added nor removed", "not below the deploy path"];
         assert!(told.iter().any(|told| approve.stderr.contains(told)), "{name}: {}", approve.stderr);
         assert_eq!(fleet.head("deploy"), head, "{name}");
     }

@@ -4,6 +4,7 @@ use rollout::{Block, ClusterName, CommitId};
 
 use crate::controller::commit::SignatureError;
 use crate::controller::planner::PlanError;
+use crate::controller::proposal::edited::Edited;
 use crate::git::{BranchName, GitError, IdentityError};
 
 /// Why there is nothing to answer, or the answer does not count.
@@ -21,8 +22,15 @@ pub enum AnswerError {
         reason: &'static str,
     },
     /// People changed the proposed branch.
-    #[error("{0} was changed by people: it holds {1}, which does not come from Stepgate")]
-    Edited(BranchName, CommitId),
+    #[error("{branch} was changed by people: it holds {head}, which does not come from Stepgate{}", .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    Edited {
+        /// The branch.
+        branch: BranchName,
+        /// What it holds.
+        head: CommitId,
+        /// Why that is not taken up, as far as it was looked at.
+        why: Option<String>,
+    },
     /// A branch moved meanwhile, or a rule of the repository refused the push.
     #[error("{branch} could not be moved: {reason}")]
     NotPushed {
@@ -62,6 +70,16 @@ pub enum AnswerError {
 }
 
 impl AnswerError {
+    /// The same error, with why what people changed is not taken up.
+    pub(super) fn because(self, edited: Option<&Edited>) -> Self {
+        match (self, edited) {
+            (Self::Edited { branch, head, .. }, Some(Edited::Refused(why))) => {
+                Self::Edited { branch, head, why: Some(why.clone()) }
+            }
+            (error, _) => error,
+        }
+    }
+
     /// What helps.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -71,7 +89,7 @@ impl AnswerError {
             Self::Void { .. } => {
                 Some("let the controller (`stepgate run`) propose it anew, and look at that".to_owned())
             }
-            Self::Edited(branch, _) => Some(format!(
+            Self::Edited { branch, .. } => Some(format!(
                 "put what is wanted into the source branch and delete {branch}: it is proposed again without the edit"
             )),
             Self::NotPushed { .. } => Some("try again; look at the branch first".to_owned()),

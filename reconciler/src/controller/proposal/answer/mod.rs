@@ -117,7 +117,10 @@ pub fn answer(
     }
     let not_yet = not_yet.filter(|_| !overriding);
     let piece = match proposal {
-        Some(proposal) => Some(Piece::new(planner, reading, view, proposal, subject.clone(), Vec::new())?),
+        Some(proposal) => {
+            let piece = Piece::new(planner, reading, view, proposal, subject.clone(), Vec::new());
+            Some(piece.map_err(|error| error.because(considered.edited.as_ref()))?)
+        }
         None => None,
     };
     let Some(by) = by else { return Ok(done(None, missing, not_yet)) };
