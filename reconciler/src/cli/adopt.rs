@@ -158,7 +158,8 @@ impl Asking<'_> {
         if !missing.asks_cluster() || self.silent.is_some() {
             return self.refuse(reading, view, missing);
         }
-        let cluster = self.access.cluster(&view.cluster);
+        let reference = self.opened.planner.reference_anew(reading, &view.cluster);
+        let cluster = self.access.referred(&view.cluster, &reference);
         let runtime = super::run::runtime()?;
         let now = Timestamp::now();
         match runtime.block_on(told::ask(&self.opened.planner, reading, view, cluster.as_ref(), now)) {

@@ -50,7 +50,7 @@ impl Controller {
         clusters: &dyn Clusters,
         now: jiff::Timestamp,
     ) -> Result<ClusterOutcome, PlanError> {
-        let cluster = clusters.cluster(&view.cluster);
+        let cluster = clusters.referred(&view.cluster, &planner.reference(reading, &view.cluster));
         if let Some(reasons) = told::blocks(planner, reading, view, cluster.as_ref(), now).await {
             return Ok(ClusterOutcome::Blocked { reasons });
         }
