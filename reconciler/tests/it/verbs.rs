@@ -131,19 +131,22 @@ fn the_cluster_of_a_kubeconfig_is_asked() {
         server.local_addr().unwrap()
     );
     std::fs::write(&kubeconfig, text).unwrap();
-    let asked = std::thread::spawn(move || {
-        let (mut stream, _) = server.accept().unwrap();
-        let mut request = [0; 1024];
-        let length = stream.read(&mut request).unwrap();
-        stream
-            .write_all(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\nconnection: close\r\n\r\ndown")
-            .unwrap();
-        String::from_utf8_lossy(&request[..length]).into_owned()
+    let (tell, asked) = std::sync::mpsc::channel();
+    // As often as it is asked: which cluster it is, and how it is.
+    std::thread::spawn(move || {
+        for stream in server.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 1024];
+            let length = stream.read(&mut request).unwrap();
+            let down = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\nconnection: close\r\n\r\ndown";
+            let _ = stream.write_all(down);
+            let _ = tell.send(String::from_utf8_lossy(&request[..length]).into_owned());
+        }
     });
     let run = fleet.run(&["why", "mgmt", "--kubeconfig", kubeconfig.to_str().unwrap(), "-o", "json"]);
     let reason = run.json()["reasons"][0].as_str().unwrap().to_owned();
     assert!(reason.contains("cannot be reached") && reason.contains("503"), "{reason}");
-    assert!(asked.join().unwrap().starts_with("GET /api"), "a request arrived");
+    assert!(asked.recv().unwrap().starts_with("GET /api"), "a request arrived");
 }
 
 #[test]
