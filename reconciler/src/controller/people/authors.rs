@@ -5,13 +5,10 @@ use std::collections::BTreeSet;
 use rollout::{CommitId, Person};
 
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
-use crate::git::WrittenCommit;
+use crate::git::{Limit, WrittenCommit};
 
 /// Commits of this many at most are looked at one by one; beyond, everybody who wrote anything counts.
 const LOOKED_AT: usize = 500;
-/// The most commits that are looked behind.
-const LONGEST: usize = 100_000;
-
 /// The authors of the commits on the source branch by which `source` asks for something else of this cluster than what it was at before its
 /// rollout.
 ///
@@ -24,7 +21,8 @@ pub fn authors(
     source: &CommitId,
 ) -> Result<Vec<Person>, PlanError> {
     let base = planner.base_commit(reading, view)?;
-    let commits = planner.repository().between(base.as_ref(), source, LONGEST)?;
+    let longest = usize::try_from(planner.repository().limits().get(Limit::Commits)).unwrap_or(usize::MAX);
+    let commits = planner.repository().between(base.as_ref(), source, longest)?;
     let every = commits.len() > LOOKED_AT;
     let mut authors = BTreeSet::new();
     for commit in &commits {

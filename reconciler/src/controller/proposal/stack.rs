@@ -9,7 +9,7 @@ use super::{ANSWERED, REJECTED_BY};
 use crate::controller::directory::{cluster_folder, flux_folder, path};
 use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading};
-use crate::git::{BranchName, GitError, GitSnapshot, ObjectId, Repository, StageTrailers};
+use crate::git::{BranchName, GitError, GitSnapshot, Limit, ObjectId, Repository, StageTrailers};
 
 /// How many commits of a branch are looked at; one with more is not read.
 const LONGEST: usize = 2000;
@@ -107,7 +107,16 @@ impl Stack {
         head: CommitId,
     ) -> Result<Self, GitError> {
         let (mut words, mut parts, mut said) = (Vec::new(), Vec::new(), 0);
-        for commit in repository.beyond(&head, reading.deploy_head(), LONGEST)? {
+        let own = repository.beyond(&head, reading.deploy_head(), LONGEST).map_err(|error| match error {
+            GitError::OverBudget { limit: Limit::Commits, .. } => GitError::Library {
+                action: format!("read branch {branch}"),
+                message: format!(
+                    "it has more than {LONGEST} commits of its own; delete it, so that it is proposed anew"
+                ),
+            },
+            error => error,
+        })?;
+        for commit in own {
             let message = repository.message(&commit)?;
             said += message.len();
             if said > MOST_SAID {
