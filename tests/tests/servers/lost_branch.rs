@@ -1,7 +1,6 @@
 //! The deploy branch is deleted while Flux is at it: Flux' own word says where it was, nothing is recorded anew, and the printed push brings it back.
 
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
@@ -27,7 +26,7 @@ async fn fetched(scene: &Scene, commit: &str) -> anyhow::Result<()> {
         let tried = own.is_some_and(|own| own.data.pointer("/status/lastAttemptedRevision").is_some());
         Ok((has && tried).then_some(()))
     };
-    scene.until("Flux has fetched the deploy branch", Duration::from_secs(90), is_fetched).await
+    scene.until("Flux has fetched the deploy branch", is_fetched).await
 }
 
 #[test]
