@@ -3,6 +3,7 @@
 mod answer;
 pub mod cli;
 pub mod cluster;
+mod confine;
 pub mod controller;
 pub mod demo;
 mod difference;
@@ -12,6 +13,7 @@ pub mod fetch;
 pub mod forge;
 pub mod git;
 pub mod install;
+pub mod memory;
 mod once;
 pub mod report;
 pub mod telemetry;

@@ -1,5 +1,7 @@
 //! The deploy branch, as far as a decision looks at it.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -42,8 +44,8 @@ pub struct DeployCommit {
     /// How it came there.
     #[serde(default)]
     pub landing: Landing,
-    /// Its trailers; none for a commit of somebody else, or one that closes a rollout.
-    pub trailer: Option<StageTrailer>,
+    /// Its trailers; none for a commit of somebody else, or one that closes a rollout. Most have none: in a large fleet most are other clusters'.
+    pub trailer: Option<Arc<StageTrailer>>,
 }
 
 /// The deploy branch: first parents, oldest first, ending at the head.

@@ -52,6 +52,7 @@ use crate::cluster::kubernetes::{Connection, ConnectionError, ConnectionSource, 
 use crate::controller::access::{Clusters, KubernetesClusters, NoAccess};
 use crate::fetch::MirrorFolder;
 use crate::git::{LimitSetting, Pace, Signing};
+use crate::memory::{self, Amount};
 use crate::telemetry::{self, LogFormat};
 
 /// Carries Kubernetes clusters from one version to the next, stage by stage, through git.
@@ -71,6 +72,10 @@ struct Global {
     /// `run`, and `warn` for all else.
     #[arg(long, global = true, env = "STEPGATE_LOG_LEVEL", value_name = "LEVEL")]
     log_level: Option<String>,
+    /// How much memory is to be enough, such as `192Mi`: a third of it is for what is remembered, which costs time where it is too little. Left out,
+    /// it is what the control group (the container) allows, else 768Mi.
+    #[arg(long, global = true, env = "STEPGATE_MEMORY_LIMIT", value_name = "AMOUNT")]
+    memory_limit: Option<Amount>,
     /// How log lines are written.
     #[arg(long, global = true, env = "STEPGATE_LOG_FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
@@ -280,6 +285,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return if error.use_stderr() { Exit::Error.into() } else { Exit::Success.into() };
         }
     };
+    if let Some(limit) = cli.global.memory_limit {
+        memory::set(limit);
+    }
     let usual = if matches!(&cli.verb, Verb::Run(arguments) if arguments.goes_on()) { "info" } else { "warn" };
     telemetry::install(cli.global.log_level.as_deref().unwrap_or(usual), cli.global.log_format);
     match run_verb(cli.verb) {

@@ -10,6 +10,7 @@ use rollout::{ClusterName, CommitId, DeployCommit, DeployHead, ForeignChange, La
 
 use super::directory::{ClusterDirectory, LedgerState, ledger_path, tree_digest};
 use crate::git::{Chain, DeployLayout, GitError, HistoryEntry, Repository, StageTrailers};
+use crate::memory::Part;
 
 /// How far back a cluster's directory is followed before its rollout counts as lost.
 const LONGEST_ROLLOUT: usize = 500;
@@ -41,7 +42,7 @@ struct ReadHistory {
 
 impl Default for Histories {
     fn default() -> Self {
-        Self { read: Mutex::new(Remembered::new(64 << 20)), chain: Mutex::default() }
+        Self { read: Mutex::new(Remembered::new(Part::Histories.bytes())), chain: Mutex::default() }
     }
 }
 
@@ -218,10 +219,9 @@ pub fn history(
             let told = landed_at.unwrap_or(entry.committed_at);
             committed_at = told.max(committed_at).min(first_seen(&entry.commit));
         }
-        let trailer = entry.and_then(|entry| entry.stage.as_ref()).map(|trailers| StageTrailer {
-            cluster: trailers.cluster.clone(),
-            rollout: trailers.rollout.clone(),
-            stage: trailers.stage.clone(),
+        let trailer = entry.and_then(|entry| entry.stage.as_ref()).map(|trailers| {
+            let (cluster, rollout, stage) = (trailers.cluster.clone(), trailers.rollout.clone(), trailers.stage.clone());
+            Arc::new(StageTrailer { cluster, rollout, stage })
         });
         commits.push(DeployCommit { id: id.clone(), committed_at, landing, trailer });
     }

@@ -8,6 +8,7 @@ use rollout::ClusterName;
 
 use super::directory;
 use crate::git::{GitError, GitSnapshot, ObjectId};
+use crate::memory::Part;
 
 /// Ids of `clusters/<name>` and `flux/<name>`; none where absent. Equal ids mean equal content.
 pub type DirectoryIds = (Option<ObjectId>, Option<ObjectId>);
@@ -38,7 +39,8 @@ pub struct DeployedVersions {
 
 impl Default for DeployedVersions {
     fn default() -> Self {
-        Self { known: Mutex::new(Remembered::new(8 << 20)), files: ReadFiles::new(16 << 20) }
+        let bytes = Part::Deployed.bytes();
+        Self { known: Mutex::new(Remembered::new(bytes / 3)), files: ReadFiles::new(bytes / 3 * 2) }
     }
 }
 

@@ -66,6 +66,7 @@ use standing::{Standing, Standings};
 use crate::cluster::ClusterReference;
 use crate::cluster::kubernetes::Extent;
 use crate::git::{BranchName, GitError, Heads};
+use crate::memory::{Account, Charge, Part};
 
 /// What the controller remembers of a cluster between passes. Losing it costs time, never correctness.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +81,7 @@ struct Memory {
     held: bool,
     /// Whether it could be reached when it was read last.
     reachable: Option<Reachability>,
-    view: Option<(ViewKey, Arc<ClusterView>)>,
+    view: Option<KnownView>,
     /// What the cluster was done at, with nothing left to do.
     done: Option<StateKey>,
     /// What the last pass came to, where that was to wait.
@@ -115,6 +116,14 @@ impl Memory {
     }
 }
 
+/// A view that is remembered, with what it follows from and the memory that it takes.
+#[derive(Clone, Debug)]
+struct KnownView {
+    key: ViewKey,
+    view: Arc<ClusterView>,
+    _charge: Arc<Charge>,
+}
+
 /// What git says of a cluster, by digests: while it stays, a cluster that is done is done, and its plan is the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct StateKey {
@@ -145,6 +154,8 @@ pub struct Controller {
     clock: Arc<dyn Clock>,
     concurrency: usize,
     memory: Mutex<BTreeMap<ClusterName, Memory>>,
+    /// What views take.
+    views: Arc<Account>,
     standings: Mutex<Standings>,
     reading: Mutex<Option<FleetReading>>,
     settled: Mutex<Option<Settled>>,
@@ -172,6 +183,7 @@ impl Controller {
             clock,
             concurrency: concurrency.max(1),
             memory: Mutex::default(),
+            views: Account::new(Part::Views),
             standings: Mutex::default(),
             reading: Mutex::default(),
             settled: Mutex::default(),

@@ -151,9 +151,10 @@ impl Controller {
             let done = state.filter(|_| pass.outcome == ClusterOutcome::Done && pass.committed.is_empty());
             self.remember(&name, |memory| {
                 memory.held = matches!(pass.outcome, ClusterOutcome::Held { .. });
-                let reaches_far = memory.view.as_ref().is_some_and(|(_, view)| view.reaches_far);
+                let reaches_far = memory.view.as_ref().is_some_and(|known| known.view.reaches_far);
                 memory.done = done.filter(|_| !reaches_far);
-                memory.resting = resting;
+                // What rests keeps its view.
+                memory.resting = resting.filter(|_| memory.view.is_some());
                 if memory.done.is_some() {
                     (memory.view, memory.readings, memory.reachable) = (None, Readings::Nothing, None);
                 }

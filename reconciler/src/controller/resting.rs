@@ -63,7 +63,7 @@ impl Controller {
         let is_alone = !asks_people(view)
             && !may_be_retried(view)
             && view.directory.ledger().is_none_or(|ledger| ledger.approvals.is_empty());
-        let decided_at = self.memory(cluster).view.map(|(key, _)| key)?;
+        let decided_at = self.memory(cluster).view.map(|known| known.key)?;
         let is_from_here =
             decided_at.source == *reading.source_commit() && decided_at.deploy.as_ref() == reading.deploy_head();
         (waits && is_alone && is_from_here).then(|| {

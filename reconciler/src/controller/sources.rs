@@ -10,9 +10,7 @@ use overlays::{Charts, FetchError, Fleet, Manifests};
 
 use super::planner::Sources;
 use crate::fetch::{AllowList, Cache, Chain, FetchOptions, Helm, HelmCharts, Mirror, MirrorFolder, Remote};
-
-/// How much of what was fetched is kept in memory, in bytes.
-const REMEMBERED_BYTES: usize = 256 << 20;
+use crate::memory::Part;
 
 /// Sources made from folders and a policy. The same policy gives the same sources, with what they have cached.
 pub struct FetchSources {
@@ -97,7 +95,7 @@ impl FetchSources {
                 Err(error) => unusable(error.to_string()),
             });
         }
-        let manifests: Arc<dyn Manifests> = Arc::new(Cache::new(Chain::new(sources), REMEMBERED_BYTES));
+        let manifests: Arc<dyn Manifests> = Arc::new(Cache::new(Chain::new(sources), Part::Manifests.bytes()));
         let charts: Arc<dyn Charts> = Arc::new(HelmCharts::new(Helm::find(), Arc::clone(&manifests)));
         Made { named, allow, manifests, charts }
     }

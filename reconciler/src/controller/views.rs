@@ -9,7 +9,7 @@ use rollout::ClusterName;
 
 use super::planner::{ClusterView, FleetReading, PlanError};
 use super::standing::Standing;
-use super::{Controller, Eksa, StateKey, ViewKey};
+use super::{Controller, Eksa, KnownView, StateKey, ViewKey};
 
 impl Controller {
     /// What git says of a cluster now; none for one that has no plan.
@@ -61,7 +61,7 @@ impl Controller {
     fn knows(&self, cluster: &ClusterName, state: Option<&StateKey>) -> bool {
         let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.get(cluster).is_some_and(|memory| {
-            let view = memory.view.as_ref().map(|(key, _)| &key.state);
+            let view = memory.view.as_ref().map(|known| &known.key.state);
             state.is_some() && (view == state || memory.done.as_ref() == state)
         })
     }
@@ -79,10 +79,11 @@ impl Controller {
             deploy: reading.deploy_head().cloned(),
         });
         let name = cluster.name.parse::<ClusterName>().ok();
-        let known = name.as_ref().and_then(|name| self.memory(name).view).filter(|(known, view)| {
-            let same = key.as_ref().is_some_and(|key| key.state == known.state);
-            same && (!view.reaches_far || known.source == source)
+        let known = name.as_ref().and_then(|name| self.memory(name).view).filter(|known| {
+            let same = key.as_ref().is_some_and(|key| key.state == known.key.state);
+            same && (!known.view.reaches_far || known.key.source == source)
         });
+        let known = known.map(|known| (known.key, known.view));
         let view = match known {
             Some((known, view)) if Some(&known) == key.as_ref() => return Ok(view),
             Some((known, view)) => {
@@ -97,7 +98,14 @@ impl Controller {
             None => self.planner.view(reading, &cluster.name)?,
         });
         self.stands(&view.name, Standing::of(&view));
-        self.remember(&view.name, |memory| memory.view = key.map(|key| (key, Arc::clone(&view))));
+        self.remember(&view.name, |memory| {
+            // First what was there is let go.
+            memory.view = None;
+            memory.view = key.and_then(|key| {
+                let charge = Arc::new(self.views.take(view.bytes())?);
+                Some(KnownView { key, view: Arc::clone(&view), _charge: charge })
+            });
+        });
         Ok(view)
     }
 }

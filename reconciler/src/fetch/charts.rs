@@ -1,21 +1,20 @@
 //! Charts, rendered by helm, refused when two renders differ.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bundles::Digest;
-use overlays::{ChartError, ChartRequest, Charts, Manifests};
+use overlays::{ChartError, ChartRequest, Charts, Manifests, Remembered};
 
 use super::helm::{Helm, HelmError};
 use super::nondeterminism;
+use crate::memory::Part;
 
 /// By the bytes of the chart and what was asked for.
-type Rendered = HashMap<(Digest, ChartRequest), Arc<[u8]>>;
+type Rendered = Remembered<(Digest, ChartRequest), Arc<[u8]>>;
 
 /// Renders charts with the `helm` program.
 ///
-/// A chart and its values that were not seen before are rendered twice. What was rendered is kept for the life of this
-/// value, so the cost is paid once. Without helm every request fails with where it was looked for; nothing else does.
+/// A chart and its values that were not seen before are rendered twice. What was rendered is remembered. Without helm every request fails with where it was looked for; nothing else does.
 pub struct HelmCharts {
     helm: Result<Helm, HelmError>,
     archives: Arc<dyn Manifests>,
@@ -26,7 +25,7 @@ impl HelmCharts {
     /// Charts whose packed archives `archives` gives at `oci://repository:tag`; `helm` is what [`Helm::find`] gave.
     #[must_use]
     pub fn new(helm: Result<Helm, HelmError>, archives: Arc<dyn Manifests>) -> Self {
-        Self { helm, archives, rendered: Mutex::default() }
+        Self { helm, archives, rendered: Mutex::new(Remembered::new(Part::Charts.bytes())) }
     }
 
     fn render(&self, helm: &Helm, chart: &[u8], request: &ChartRequest) -> Result<Arc<[u8]>, ChartError> {
@@ -58,7 +57,8 @@ impl Charts for HelmCharts {
             return Ok(known.to_vec());
         }
         let bytes = self.render(helm, &chart, request)?;
-        rendered().insert(key, Arc::clone(&bytes));
+        let size = bytes.len() + key.1.values.len();
+        rendered().insert(key, Arc::clone(&bytes), size);
         Ok(bytes.to_vec())
     }
 }

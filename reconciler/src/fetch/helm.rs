@@ -7,6 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use overlays::ChartRequest;
+use rustix::process::Resource;
+
+use crate::confine::confine;
+use crate::memory;
 
 /// The variable that names the program.
 pub const HELM_VARIABLE: &str = "STEPGATE_HELM";
@@ -14,11 +18,16 @@ pub const HELM_VARIABLE: &str = "STEPGATE_HELM";
 /// More than any chart prints; what prints more is broken or hostile.
 const MAXIMUM_OUTPUT: u64 = 64 << 20;
 
+/// What one render may allocate at most, in bytes.
+const MOST_MEMORY: u64 = 512 << 20;
+
 /// A `helm` program, found once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Helm {
     program: PathBuf,
     timeout: Duration,
+    /// What it may allocate, in bytes.
+    memory: u64,
 }
 
 /// Why helm gave nothing.
@@ -103,10 +112,10 @@ impl Helm {
         found.map(Self::new).ok_or_else(|| HelmError::Missing { searched: "there is no helm on PATH".to_owned() })
     }
 
-    /// The program at `program`, with two minutes for one render.
+    /// The program at `program`, with two minutes for one render, and half of this process' memory, at most 512 MiB: a large chart takes 150.
     #[must_use]
     pub fn new(program: PathBuf) -> Self {
-        Self { program, timeout: Duration::from_secs(120) }
+        Self { program, timeout: Duration::from_secs(120), memory: (memory::limit() / 2).min(MOST_MEMORY) }
     }
 
     /// Gives one render another time.
@@ -137,6 +146,8 @@ impl Helm {
         let mut command = Command::new(&self.program);
         command.env_clear().current_dir(home);
         command.env("HOME", home).env("TMPDIR", home);
+        // So that it rather collects what it needs no more than ends.
+        command.env("GOMEMLIMIT", (self.memory / 4 * 3).to_string());
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "HELM_PLUGINS"] {
             command.env(variable, home.join(variable.to_lowercase()));
         }
@@ -149,6 +160,7 @@ impl Helm {
     pub(super) fn run(&self, mut command: Command) -> Result<Vec<u8>, HelmError> {
         let start = |source| HelmError::Start { program: self.program.clone(), source };
         let mut child = command.spawn().map_err(start)?;
+        confine(&child, &[(Resource::Data, self.memory), (Resource::Fsize, MAXIMUM_OUTPUT)]);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         // Both are read while it runs: a full pipe would stop it.
         let stdout = std::thread::spawn(move || read_all(stdout));

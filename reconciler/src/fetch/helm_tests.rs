@@ -31,7 +31,7 @@ fn the_program_gets_chart_values_and_arguments_and_nothing_of_the_person() {
     let arguments = "template cilium chart.tgz --namespace kube-system --kube-version 1.31 --values values.yaml --include-crds --skip-tests";
     assert_eq!(lines.next(), Some(arguments));
     assert_eq!(lines.next(), Some("CHART{\"a\":1}"));
-    let own = ["HOME=", "TMPDIR=", "HELM_", "KUBECONFIG=", "PWD=", "SHLVL=", "OLDPWD=", "_="];
+    let own = ["GOMEMLIMIT=", "HOME=", "TMPDIR=", "HELM_", "KUBECONFIG=", "PWD=", "SHLVL=", "OLDPWD=", "_="];
     for variable in lines {
         assert!(own.iter().any(|prefix| variable.starts_with(prefix)), "{variable}");
     }
@@ -54,6 +54,20 @@ fn a_program_that_hangs_is_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let helm = program(folder.path(), "exec /bin/sleep 60").with_timeout(Duration::from_millis(200));
     assert!(matches!(helm.template(b"", &request()), Err(HelmError::TimedOut { .. })));
+}
+
+#[test]
+fn a_program_that_takes_too_much_is_ended_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    for script in [
+        // Memory, by a text that doubles; a file; output.
+        "x=0123456789; while :; do x=$x$x; done",
+        "exec /bin/dd if=/dev/zero of=chart.tgz bs=1M count=1000",
+        "exec /bin/cat /dev/zero",
+    ] {
+        let error = program(folder.path(), script).template(b"", &request()).unwrap_err();
+        assert!(matches!(error, HelmError::Failed { .. } | HelmError::Start { .. }), "{script}: {error}");
+    }
 }
 
 #[test]

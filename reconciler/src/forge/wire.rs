@@ -21,6 +21,7 @@ use super::error::ForgeError;
 use super::patience::{Patience, TIMEOUT};
 use super::seal::Seal;
 use crate::answer::{body, chain};
+use crate::memory::Part;
 
 /// The largest answer, in bytes.
 const LARGEST: u64 = 8 << 20;
@@ -109,7 +110,7 @@ impl Wire {
             client,
             base,
             credential,
-            answers: Mutex::new(Remembered::new(16 << 20)),
+            answers: Mutex::new(Remembered::new(Part::Answers.bytes())),
             rests_until: Mutex::default(),
             patience,
         })

@@ -17,6 +17,7 @@ use super::measure::Read;
 use super::packs::Cost;
 use super::store::Store;
 use super::tree::{Tree, parse_tree};
+use crate::memory::Part;
 
 /// Largest commit that is read as a whole, in bytes. Of a larger one the message counts as empty.
 const LARGEST_COMMIT: u64 = 1 << 20;
@@ -45,15 +46,15 @@ pub(super) struct KnownObjects {
 pub(super) type Differing = Option<Arc<[Vec<u8>]>>;
 
 impl Default for KnownObjects {
-    /// About 180 MiB at most: the trees and small files of 10,000 clusters. Equal files of many clusters are one.
+    /// The trees and small files of a whole fleet, as far as there is memory. Equal files of many clusters are one.
     fn default() -> Self {
         Self {
-            trees: RefCell::new(Remembered::new(64 << 20)),
-            commits: RefCell::new(Remembered::new(16 << 20)),
-            blobs: RefCell::new(Remembered::new(64 << 20)),
-            costs: RefCell::new(Remembered::new(16 << 20)),
-            measured: RefCell::new(Remembered::new(8 << 20)),
-            differing: RefCell::new(Remembered::new(16 << 20)),
+            trees: RefCell::new(Remembered::new(Part::Trees.bytes())),
+            commits: RefCell::new(Remembered::new(Part::Commits.bytes())),
+            blobs: RefCell::new(Remembered::new(Part::Blobs.bytes())),
+            costs: RefCell::new(Remembered::new(Part::Costs.bytes() / 3 * 2)),
+            measured: RefCell::new(Remembered::new(Part::Costs.bytes() / 3)),
+            differing: RefCell::new(Remembered::new(Part::Differences.bytes())),
         }
     }
 }

@@ -8,11 +8,14 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use rustix::process::Resource;
+
 use super::budget::Exceeded;
 use super::error::GitError;
 use super::limits::{Limit, Limits};
 use super::location::{RepositoryUrl, Transport, redact};
 use super::progress::{Pace, Progress, without_progress};
+use crate::confine::confine;
 use crate::disk;
 
 /// What is read of one output stream, in bytes. Of standard output nothing may be missing: half a list is no list.
@@ -252,7 +255,8 @@ pub(super) fn run(
         source,
     })?;
     if let Some(limits) = limits {
-        confine(&child, limits);
+        let given = [(Resource::Data, Limit::GitMemory), (Resource::Fsize, Limit::GitFileBytes)];
+        confine(&child, &given.map(|(resource, limit)| (resource, limits.get(limit))));
     }
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
         // A program that does not read its input closes it; its status says why.
@@ -278,21 +282,6 @@ pub(super) fn run(
     let stderr = redact(&without_progress(&String::from_utf8_lossy(&stderr)));
     Ok(Output { status, stdout: stdout.bytes, stderr })
 }
-
-/// Limits what a program, and whatever it starts from now on, may take. What it maps of files is no memory that it allocates.
-#[cfg(target_os = "linux")]
-fn confine(child: &Child, limits: &Limits) {
-    use rustix::process::{Pid, Resource, Rlimit, prlimit};
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    for (resource, limit) in [(Resource::Data, Limit::GitMemory), (Resource::Fsize, Limit::GitFileBytes)] {
-        let maximum = Some(limits.get(limit));
-        // It may have ended already.
-        let _ = prlimit(pid, resource, Rlimit { current: maximum, maximum });
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn confine(_: &Child, _: &Limits) {}
 
 fn wait(
     child: &mut Child,

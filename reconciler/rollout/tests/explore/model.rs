@@ -123,7 +123,7 @@ impl Model {
             id,
             committed_at: time(self.now),
             landing: Landing::Pushed,
-            trailer,
+            trailer: trailer.map(Arc::new),
         });
         Rc::make_mut(&mut self.trees).push([self.clusters[0].deployed, self.clusters[1].deployed]);
     }

@@ -137,7 +137,7 @@ impl DeployBranch {
             id: commit.id.clone(),
             committed_at: commit.committed_at,
             landing: Landing::Pushed,
-            trailer: commit.trailer.clone(),
+            trailer: commit.trailer.clone().map(Arc::new),
         });
         DeployHead { commits: commits.collect() }
     }

@@ -26,6 +26,7 @@ use super::{deploy, people};
 use crate::cluster::DeployedObjects;
 use crate::forge::{Forge, ForgeAccess, ForgeError, Forges};
 use crate::git::{BranchName, GitError, GitSnapshot, Heads, HistoryEntry, Limit, ObjectId, Repository, Signing};
+use crate::memory::Part;
 
 /// Where manifests and charts come from, given what the policy allows.
 pub trait Sources: Send + Sync {
@@ -64,9 +65,9 @@ struct Known {
 impl Default for Known {
     fn default() -> Self {
         Self {
-            files: ReadFiles::new(256 << 20),
+            files: ReadFiles::new(Part::Files.bytes()),
             // The newest commit, the running rollouts' and the deployed ones.
-            sources: Mutex::new(Remembered::new(128 << 20)),
+            sources: Mutex::new(Remembered::new(Part::Sources.bytes())),
             deployed: DeployedVersions::default(),
             histories: Histories::default(),
             recorded: Mutex::new(Remembered::new(4 << 20)),

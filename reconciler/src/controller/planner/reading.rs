@@ -119,6 +119,34 @@ impl ClusterView {
         Self { plan: Arc::new(plan), ..self.clone() }
     }
 
+    /// About how many bytes of memory it takes, with what is read of the cluster.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        /// For each: a file's entry, a stage, what a gate looks at, a commit, the specification, what is read of the cluster.
+        const SIZES: [usize; 6] = [96, 512, 256, 72, 8 << 10, 24 << 10];
+        let [entry, stage, expectation, commit, specification, observation] = SIZES;
+        let plans = [Some((&self.plan, &self.parts)), self.running.as_ref().map(|(plan, parts)| (plan, parts))];
+        let plans: usize = plans
+            .into_iter()
+            .flatten()
+            .map(|(plan, parts)| {
+                let stages = plan.stages.iter().map(|it| {
+                    stage + expectation * (it.expectations.len() + it.deployed_expectations.len())
+                });
+                let files = parts.iter().flat_map(|part| {
+                    let is_new = |path, bytes| part.before.files.get(path).is_none_or(|before| !Arc::ptr_eq(before, bytes));
+                    part.after.files.iter().map(move |(path, bytes)| {
+                        2 * (entry + path.as_str().len()) + if is_new(path, bytes) { bytes.len() } else { 0 }
+                    })
+                });
+                stages.sum::<usize>() + files.sum::<usize>()
+            })
+            .sum();
+        let directory = self.directory.files.files.iter().map(|(path, bytes)| entry + path.as_str().len() + bytes.len());
+        let commits = commit * self.head.commits.len();
+        plans + directory.sum::<usize>() + commits + specification + observation
+    }
+
     /// The newest plan, and the one that is being carried out where that is another one.
     pub fn plans(&self) -> impl Iterator<Item = &Plan> {
         let running = self.running.as_ref().map(|(plan, _)| plan);

@@ -1,6 +1,7 @@
 //! Git, forge and cluster as values, and what must always be true of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -163,7 +164,7 @@ impl Scene {
         let stage = trailer.as_ref().map(|trailer| trailer.stage.name.clone());
         let desired = self.cluster.desired(&state.parts);
         self.simulated.commit(&DeployedCommit { id: id.clone(), stage, desired }, self.now);
-        self.head.commits.push(DeployCommit { id: id.clone(), committed_at: self.now, landing, trailer });
+        self.head.commits.push(DeployCommit { id: id.clone(), committed_at: self.now, landing, trailer: trailer.map(Arc::new) });
         self.states.push(state);
         id
     }
