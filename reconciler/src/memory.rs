@@ -118,10 +118,18 @@ impl FromStr for Amount {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let units = [("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("k", 1000), ("M", 1_000_000), ("G", 1_000_000_000), ("", 1)];
-        let amount = units.into_iter().find_map(|(unit, factor): (&str, u64)| {
-            text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(factor)
-        });
+        let units = [
+            ("Ki", 1 << 10),
+            ("Mi", 1 << 20),
+            ("Gi", 1 << 30),
+            ("k", 1000),
+            ("M", 1_000_000),
+            ("G", 1_000_000_000),
+            ("", 1),
+        ];
+        let amount = units
+            .into_iter()
+            .find_map(|(unit, factor): (&str, u64)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(factor));
         match amount {
             Some(bytes) if bytes >= LEAST => Ok(Self(bytes)),
             Some(_) => Err(format!("at least {}Mi are needed", LEAST >> 20)),
@@ -233,7 +241,9 @@ mod tests {
 
     #[test]
     fn amounts_are_written_as_kubernetes_writes_them() {
-        for (text, expected) in [("192Mi", 192 << 20), ("1Gi", 1 << 30), ("500M", 500_000_000), ("134217728", 128 << 20)] {
+        for (text, expected) in
+            [("192Mi", 192 << 20), ("1Gi", 1 << 30), ("500M", 500_000_000), ("134217728", 128 << 20)]
+        {
             assert_eq!(text.parse::<Amount>().unwrap().0, expected, "{text}");
         }
         for text in ["", "1Mi", "Mi", "-1Gi", "12 Gi", "99999999999Gi", "many"] {

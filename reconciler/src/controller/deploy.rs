@@ -220,7 +220,8 @@ pub fn history(
             committed_at = told.max(committed_at).min(first_seen(&entry.commit));
         }
         let trailer = entry.and_then(|entry| entry.stage.as_ref()).map(|trailers| {
-            let (cluster, rollout, stage) = (trailers.cluster.clone(), trailers.rollout.clone(), trailers.stage.clone());
+            let (cluster, rollout, stage) =
+                (trailers.cluster.clone(), trailers.rollout.clone(), trailers.stage.clone());
             Arc::new(StageTrailer { cluster, rollout, stage })
         });
         commits.push(DeployCommit { id: id.clone(), committed_at, landing, trailer });

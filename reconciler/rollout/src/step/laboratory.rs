@@ -373,7 +373,12 @@ impl Laboratory {
 
     pub(super) fn append(&mut self, trailer: Option<StageTrailer>) {
         let id = format!("{:040x}", 0xc0ffee + self.deploy.commits.len()).parse().unwrap();
-        self.deploy.commits.push(DeployCommit { id, committed_at: self.now, landing: Landing::Pushed, trailer: trailer.map(Arc::new) });
+        self.deploy.commits.push(DeployCommit {
+            id,
+            committed_at: self.now,
+            landing: Landing::Pushed,
+            trailer: trailer.map(Arc::new),
+        });
     }
 
     pub(super) fn turns(&mut self, count: usize) -> Vec<Effect> {

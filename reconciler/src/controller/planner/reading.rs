@@ -130,11 +130,13 @@ impl ClusterView {
             .into_iter()
             .flatten()
             .map(|(plan, parts)| {
-                let stages = plan.stages.iter().map(|it| {
-                    stage + expectation * (it.expectations.len() + it.deployed_expectations.len())
-                });
+                let stages = plan
+                    .stages
+                    .iter()
+                    .map(|it| stage + expectation * (it.expectations.len() + it.deployed_expectations.len()));
                 let files = parts.iter().flat_map(|part| {
-                    let is_new = |path, bytes| part.before.files.get(path).is_none_or(|before| !Arc::ptr_eq(before, bytes));
+                    let is_new =
+                        |path, bytes| part.before.files.get(path).is_none_or(|before| !Arc::ptr_eq(before, bytes));
                     part.after.files.iter().map(move |(path, bytes)| {
                         2 * (entry + path.as_str().len()) + if is_new(path, bytes) { bytes.len() } else { 0 }
                     })
@@ -142,7 +144,8 @@ impl ClusterView {
                 stages.sum::<usize>() + files.sum::<usize>()
             })
             .sum();
-        let directory = self.directory.files.files.iter().map(|(path, bytes)| entry + path.as_str().len() + bytes.len());
+        let directory =
+            self.directory.files.files.iter().map(|(path, bytes)| entry + path.as_str().len() + bytes.len());
         let commits = commit * self.head.commits.len();
         plans + directory.sum::<usize>() + commits + specification + observation
     }

@@ -164,7 +164,12 @@ impl Scene {
         let stage = trailer.as_ref().map(|trailer| trailer.stage.name.clone());
         let desired = self.cluster.desired(&state.parts);
         self.simulated.commit(&DeployedCommit { id: id.clone(), stage, desired }, self.now);
-        self.head.commits.push(DeployCommit { id: id.clone(), committed_at: self.now, landing, trailer: trailer.map(Arc::new) });
+        self.head.commits.push(DeployCommit {
+            id: id.clone(),
+            committed_at: self.now,
+            landing,
+            trailer: trailer.map(Arc::new),
+        });
         self.states.push(state);
         id
     }
