@@ -564,7 +564,7 @@ impl Play {
         let desired = self.cluster.desired(&parts);
         self.simulated.commit(&DeployedCommit { id: id.clone(), stage: Some(stage.name.clone()), desired }, self.now);
         let trailer = StageTrailer { cluster: self.cluster.name().clone(), rollout, stage };
-        self.head.commits.push(DeployCommit { id, committed_at: self.now, landing, trailer: Some(trailer) });
+        self.head.commits.push(DeployCommit { id, committed_at: self.now, landing, trailer: Some(trailer.into()) });
         let ledger = ledger.with_tree(tree_digest(&parts));
         let owner = self.states.last().unwrap().owner;
         self.states.push(Deployed { parts, ledger, owner, is_own: true });
