@@ -356,7 +356,7 @@ fn what_people_change_on_a_proposed_branch_is_shown_and_is_not_approved_with_it(
     let reading = planner.read().unwrap();
     let view = planner.view(&reading, "mgmt").unwrap();
     let answer = proposal::approve(&planner, &reading, &view, Some(&person()), fleet.clock_now());
-    assert!(matches!(answer, Err(AnswerError::Edited(..))), "{answer:?}");
+    assert!(matches!(answer, Err(AnswerError::Edited { .. })), "{answer:?}");
     // Merged by hand all the same, it is a foreign change: held, and not taken for what was proposed.
     git.merge(edited, Merge::Commit, fleet.clock_now());
     let pass = fleet.run_until(&controller, |pass| matches!(outcome(pass, "mgmt"), ClusterOutcome::Held { .. }));

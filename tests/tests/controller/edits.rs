@@ -174,7 +174,7 @@ fn what_may_not_be_edited_is_named_and_holds_until_it_is_taken_back() {
         assert!(message(&pass).contains(&wanted), "{wanted} is missing in {}", told(&pass));
         let ClusterOutcome::Waiting { reason, .. } = outcome(&pass, "mgmt") else { panic!("{}", told(&pass)) };
         assert!(reason.help.as_deref().is_some_and(|help| help.contains("`git revert`")), "{reason:?}");
-        assert!(matches!(says(&fleet, "Bob"), Err(AnswerError::Edited(..))), "{path}");
+        assert!(matches!(says(&fleet, "Bob"), Err(AnswerError::Edited { .. })), "{path}");
         assert_eq!(git.of_cluster("mgmt").unwrap().1, edited, "what people wrote is left alone");
         // Taken back, it may be approved as before.
         let parent = git.0.find_commit(edited).unwrap().parent(0).unwrap();

@@ -113,7 +113,7 @@ fn nobody_speaks_for_somebody_else_and_a_word_hides_no_edit() {
     assert!(message(&pass).contains("1 of 2 approvals"), "{}", told(&pass));
     git.follow(&name, &forged, Some("clusters/mgmt/cert-manager/cert-manager.yaml"));
     let answer = says(&fleet, "Bob", &Consent::Word);
-    assert!(matches!(answer, Err(AnswerError::Edited(..))), "{answer:?}");
+    assert!(matches!(answer, Err(AnswerError::Edited { .. })), "{answer:?}");
 }
 
 #[test]

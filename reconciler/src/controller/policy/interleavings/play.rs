@@ -139,6 +139,7 @@ impl Play {
             started_at: now,
             finished_at: Some(now),
             before: None,
+            identity: None,
             stages: Vec::new(),
             approvals: Vec::new(),
             retries: Vec::new(),
