@@ -1,11 +1,9 @@
 //! What was approved on a branch before its time had come, where no forge tells who approves: it is merged once a maintenance window is open.
 
-use rollout::GivenApproval;
-
 use super::AnswerError;
 use super::merge::{Piece, merge};
 use super::show::Row;
-use super::stack::Stack;
+use super::stack::{Spoken, Stack};
 use crate::controller::Controller;
 use crate::controller::people::words::{Subject, Word, words};
 use crate::controller::planner::{FleetReading, Planner};
@@ -37,13 +35,14 @@ impl Controller {
     }
 }
 
-/// Who approved this by the last word about it.
+/// Who approved this by the last word about it. The first word after a rejection takes that back and lets it be asked again, and no more.
 fn approved_by(planner: &Planner, stack: &Stack, subject: &Subject) -> Result<Option<Identity>, GitError> {
-    let Some(last) = stack.words.iter().find(|word| word.is_about(subject)) else { return Ok(None) };
-    let approved = words(planner, &last.commit, subject)?.into_iter().find_map(|word| match word {
-        Word::Approved(GivenApproval { .. }) => Some(()),
-        Word::Overridden(_) | Word::Retried(_) => None,
-    });
+    let about: Vec<&Spoken> = stack.words.iter().filter(|word| word.is_about(subject)).collect();
+    let since = about.iter().position(|word| word.rejects());
+    let is_new = |place: usize| since.is_none_or(|rejected| place + 1 < rejected);
+    let Some(last) = about.first().filter(|_| is_new(0)) else { return Ok(None) };
+    let said = words(planner, &last.commit, subject)?;
+    let is_approved = said.iter().any(|word| matches!(word, Word::Approved(_)));
     let author = planner.repository().author(&last.commit)?;
-    Ok(approved.and_then(|()| author.parse().ok()))
+    Ok(author.parse().ok().filter(|_| is_approved))
 }

@@ -229,6 +229,11 @@ impl Spoken {
         named.peek().is_none() || named.any(|value| value == text)
     }
 
+    /// Whether it says no.
+    pub fn rejects(&self) -> bool {
+        trailer(&self.message, REJECTED_BY).is_some()
+    }
+
     /// Whether it names something of this cluster.
     pub fn concerns(&self, cluster: &ClusterName) -> bool {
         answered(&self.message).any(|value| value.split(' ').next() == Some(cluster.as_str()))
