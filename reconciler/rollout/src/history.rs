@@ -41,6 +41,12 @@ pub struct GateHistory {
 }
 
 impl GateHistory {
+    /// A history of these streaks.
+    #[must_use]
+    pub(crate) fn of(streaks: Vec<(GateKey, Streak)>) -> Self {
+        Self { streaks }
+    }
+
     /// The streak of a gate; none where its last read did not hold.
     #[must_use]
     pub fn streak(&self, key: &GateKey) -> Option<&Streak> {

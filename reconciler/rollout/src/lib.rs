@@ -40,7 +40,7 @@ pub use expectation::{
     ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, KubeVipExpectation, KubeletVersions,
     VerifiedExpectation, WorkersExpectation,
 };
-pub use gate::{Gate, control_plane_gate, workers_gate};
+pub use gate::{Gate, control_plane_gate, flux_health, workers_gate};
 pub use history::{GateHistory, GateKey, Streak};
 pub use identifier::{ClusterName, CommitId, GroupName, InvalidIdentifier, PlanDigest, RolloutId, TreeDigest};
 pub use identity::{ClusterIdentity, Identification};
@@ -48,7 +48,7 @@ pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use observation::{
     Artifacts, BackupFailure, BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition,
     DaemonSet, Deployment, EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource,
-    HelmRelease, Machine, MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference,
+    HelmRelease, Hold, Machine, MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference,
     Observation, Pod, Reachability, RunningImage, SourceKind, Survey, TakenField, VirtualAddress, WebhookOutcome,
     WebhookProbe, WorkloadObservation, conditions,
 };
@@ -63,8 +63,8 @@ pub use rules::{
 };
 pub use stage::{InvalidStage, StageId, StageName};
 pub use step::{
-    Told, concerning_running_gate, confirming, expected_of_flux, first_read, may_read_first, record, running_gate,
-    step, told_of_flux, told_of_gate, waits_for_flux, waits_for_gate,
+    Told, after_soak, behind_gate, concerning_running_gate, confirming, expected_of_flux, first_read, may_read_first,
+    record, running_gate, step, told_of_flux, told_of_gate, waits_for_flux, waits_for_gate,
 };
 pub use step::{approval_rules, approval_scope, approval_verdict, exhausted, outside_windows};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};

@@ -68,19 +68,22 @@ pub struct Reason {
     /// A command or an act that helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
+    /// What else there is, the most telling first; these have no others of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Reason>,
 }
 
 impl Reason {
     /// A reason that concerns no object.
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
-        Self { object: String::new(), field: None, message: message.into(), help: None }
+        Self::on("", message)
     }
 
     /// A reason that concerns an object.
     #[must_use]
     pub fn on(object: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { object: object.into(), field: None, message: message.into(), help: None }
+        Self { object: object.into(), field: None, message: message.into(), help: None, others: Vec::new() }
     }
 
     /// The same reason, naming the field it was read from.
@@ -96,6 +99,22 @@ impl Reason {
         self.help = Some(help.into());
         self
     }
+
+    /// The same reason, with one more after it.
+    #[must_use]
+    pub fn and(mut self, other: Reason) -> Self {
+        self.others.extend(other.into_lines());
+        self
+    }
+
+    /// Each reason by itself, the most telling first.
+    #[must_use]
+    pub fn into_lines(mut self) -> Vec<Reason> {
+        let others = std::mem::take(&mut self.others);
+        let mut lines = vec![self];
+        lines.extend(others);
+        lines
+    }
 }
 
 impl fmt::Display for Reason {
@@ -105,7 +124,8 @@ impl fmt::Display for Reason {
             ("", Some(field)) => write!(formatter, "{field}: {}", self.message),
             (object, None) => write!(formatter, "{object}: {}", self.message),
             (object, Some(field)) => write!(formatter, "{object}: {field}: {}", self.message),
-        }
+        }?;
+        self.others.iter().try_for_each(|other| write!(formatter, "; {other}"))
     }
 }
 

@@ -73,6 +73,9 @@ fn get(reference: &ObjectReference) -> String {
     format!("kubectl get {}{group} {}{namespace}", reference.kind.to_lowercase(), reference.name)
 }
 
+/// What looks at the part of cert-manager that writes `caBundle`.
+const CA_INJECTOR: &str = "kubectl logs -n cert-manager deployment/cert-manager-cainjector";
+
 pub(super) fn check_definition(
     name: &str,
     served: &[String],
@@ -116,7 +119,7 @@ pub(super) fn check_definition(
             // The API server could not read such objects any more, and refuses the next update of the definition.
             let message = format!("lists {version}, which the definition no longer has");
             let help = format!(
-                "rewrite every object of {name} at {storage}, then remove {version} with kubectl patch crd {name} --subresource=status"
+                "rewrite every object of {name} at {storage}, then take {version} out of its status: `kubectl edit crd {name} --subresource=status`"
             );
             findings.fail(Reason::on(&subject, message).field("status.storedVersions").help(help));
         }
@@ -126,7 +129,7 @@ pub(super) fn check_definition(
     }
     if definition.conversion_authority_injected == Some(false) {
         let field = "spec.conversion.webhook.clientConfig.caBundle";
-        findings.wait(Reason::on(&subject, "not injected yet").field(field).help(&help));
+        findings.wait(Reason::on(&subject, "not injected yet").field(field).help(CA_INJECTOR));
     }
     findings.settle(format!("{subject} {}", definition.stored_versions.join(",")));
     findings.fact(subject, format!("established, stores {storage}"));
@@ -155,6 +158,9 @@ pub(super) fn check_webhook(
     match &probe.outcome {
         WebhookOutcome::Answered => findings.fact(subject, "was called by a dry run, and answers"),
         WebhookOutcome::Unreachable { message } => {
+            // Whose certificate nobody has vouched for waits for cert-manager, not for itself.
+            let is_unknown = message.contains("x509: certificate signed by unknown authority");
+            let help = if is_unknown { CA_INJECTOR.to_owned() } else { help };
             findings.wait(Reason::on(subject, format!("cannot be called: {message}")).help(help));
         }
         WebhookOutcome::Serving { endpoints, reason } => {

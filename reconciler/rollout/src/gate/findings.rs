@@ -10,12 +10,25 @@ use crate::verdict::{Fact, GateVerdict, Reason};
 /// How many reasons a wait spells out, of as many objects as there are; more are counted.
 const SPELLED_OUT: usize = 4;
 
+/// How telling a reason to wait is: what is told first comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// Something has failed.
+    Failing,
+    /// Something is not there yet.
+    Missing,
+    /// Something waits for something else.
+    Dependent,
+    /// A revision or a status is behind: it says nothing by itself.
+    Behind,
+}
+
 /// What the checks of a gate found.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     facts: Vec<Fact>,
     settled: Vec<String>,
-    waits: Vec<Reason>,
+    waits: Vec<(Rank, Reason)>,
     fails: Vec<Reason>,
     applied_revision: Option<CommitId>,
     proves_nothing: bool,
@@ -50,7 +63,22 @@ impl Findings {
     }
 
     pub(super) fn wait(&mut self, reason: Reason) {
-        self.waits.push(reason);
+        self.waits.push((Rank::Missing, reason));
+    }
+
+    /// Waits for something that has failed, and may be put right.
+    pub(super) fn failing(&mut self, reason: Reason) {
+        self.waits.push((Rank::Failing, reason));
+    }
+
+    /// Waits for something that itself waits for something else.
+    pub(super) fn dependent(&mut self, reason: Reason) {
+        self.waits.push((Rank::Dependent, reason));
+    }
+
+    /// Waits for a revision or a status that is behind.
+    pub(super) fn behind(&mut self, reason: Reason) {
+        self.waits.push((Rank::Behind, reason));
     }
 
     pub(super) fn fail(&mut self, reason: Reason) {
@@ -79,16 +107,15 @@ impl Findings {
         if !self.fails.is_empty() && !self.untried {
             return Err(GateVerdict::Fail { reasons: self.fails });
         }
-        let mut waits = one_of_each_object_first(self.waits.into_iter().chain(self.fails)).into_iter();
-        let Some(mut first) = waits.next() else { return Ok((self.facts, self.applied_revision)) };
-        let others: Vec<Reason> = waits.collect();
-        for other in others.iter().take(SPELLED_OUT - 1) {
-            first.message.push_str(&format!("; {other}"));
+        let fails = self.fails.into_iter().map(|reason| (Rank::Failing, reason));
+        let mut waits = most_telling_first(fails.chain(self.waits).collect()).into_iter();
+        let Some(first) = waits.next() else { return Ok((self.facts, self.applied_revision)) };
+        let mut reason = waits.by_ref().take(SPELLED_OUT - 1).fold(first, Reason::and);
+        match waits.count() {
+            0 => {}
+            left => reason = reason.and(Reason::new(format!("and {left} more"))),
         }
-        if others.len() >= SPELLED_OUT {
-            first.message.push_str(&format!("; and {} more", others.len() - (SPELLED_OUT - 1)));
-        }
-        Err(GateVerdict::Wait { reason: first, until: None })
+        Err(GateVerdict::Wait { reason, until: None })
     }
 
     /// Waits if a kind could not be read; says whether it could.
@@ -107,10 +134,12 @@ impl Findings {
     pub(super) fn observed(&mut self, object: &str, generation: i64, observed: Option<i64>, help: &str) {
         let field = "status.observedGeneration";
         match observed {
-            None => self.wait(Reason::on(object, format!("not set, {generation} is expected")).field(field).help(help)),
+            None => {
+                self.behind(Reason::on(object, format!("not set, {generation} is expected")).field(field).help(help));
+            }
             Some(observed) if observed != generation => {
                 let message = format!("{observed}, but the object is at generation {generation}: its status is stale");
-                self.wait(Reason::on(object, message).field(field).help(help));
+                self.behind(Reason::on(object, message).field(field).help(help));
             }
             Some(_) => {}
         }
@@ -156,7 +185,7 @@ impl Findings {
             && observed != generation
         {
             let message = format!("of generation {observed}, but the object is at generation {generation}");
-            self.wait(Reason::on(object, message).field(field).help(help));
+            self.behind(Reason::on(object, message).field(field).help(help));
         }
     }
 
@@ -175,12 +204,18 @@ impl Findings {
     }
 }
 
-/// The first reason of each object, then all others: the machine that is stuck is not hidden behind what its owner says of it.
-fn one_of_each_object_first(reasons: impl Iterator<Item = Reason>) -> Vec<Reason> {
+/// What has failed first, and what is only behind last. In between the first reason of each object, then all others: the machine that is stuck is
+/// not hidden behind what its owner says of it.
+fn most_telling_first(mut reasons: Vec<(Rank, Reason)>) -> Vec<Reason> {
+    reasons.sort_by_key(|(rank, _)| *rank);
     let mut seen = BTreeSet::new();
-    let (mut firsts, others): (Vec<Reason>, Vec<Reason>) =
-        reasons.partition(|reason| reason.object.is_empty() || seen.insert(reason.object.clone()));
+    let behind = reasons.split_off(reasons.partition_point(|(rank, _)| *rank < Rank::Behind));
+    let (mut firsts, others): (Vec<Reason>, Vec<Reason>) = reasons
+        .into_iter()
+        .map(|(_, reason)| reason)
+        .partition(|reason| reason.object.is_empty() || seen.insert(reason.object.clone()));
     firsts.extend(others);
+    firsts.extend(behind.into_iter().map(|(_, reason)| reason));
     firsts
 }
 

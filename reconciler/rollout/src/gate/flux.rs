@@ -26,7 +26,7 @@ pub(super) fn check(
         let found =
             observation.flux.kustomizations.iter().find(|known| known.namespace == namespace && &known.name == name);
         let Some(kustomization) = found else {
-            let help = format!("flux get kustomizations -n {namespace}");
+            let help = find_source(namespace, observation);
             findings.wait(Reason::on(object("Kustomization", namespace, name), "not found").help(help));
             findings.untried();
             continue;
@@ -41,6 +41,55 @@ pub(super) fn check(
     }
 }
 
+/// What makes Flux look for a Kustomization that is not there: its source, as far as that is known.
+fn find_source(namespace: &str, observation: &Observation) -> String {
+    let sources = observation.flux.sources.iter().filter(|source| source.namespace == namespace);
+    let command = |source: &FluxSource| match source.kind {
+        SourceKind::GitRepository => Some(format!("flux reconcile source git {} -n {namespace}", source.name)),
+        SourceKind::OciRepository => Some(format!("flux reconcile source oci {} -n {namespace}", source.name)),
+        SourceKind::Other(_) => None,
+    };
+    sources.filter_map(command).next().unwrap_or_else(|| format!("flux get kustomizations -n {namespace}"))
+}
+
+/// What Flux says of a commit of the stage's lineage that it will not apply, however often it tries: the commit has to be another one. None where it
+/// has not tried it, is still trying, or only could not ask.
+pub(super) fn refused(kustomization: &FluxKustomization, binding: Option<&Binding>) -> Option<Reason> {
+    let ready = kustomization.ready.as_ref().filter(|ready| ready.status == ConditionStatus::False)?;
+    let is_current = kustomization.observed_generation == Some(kustomization.generation)
+        && ready.observed_generation.is_none_or(|observed| observed == kustomization.generation);
+    let tried = kustomization.last_attempted_revision.as_ref();
+    let is_ours = binding.is_none_or(|binding| tried.is_some_and(|tried| binding.lineage.contains(tried)));
+    let is_refusal = match ready.reason.as_str() {
+        "BuildFailed" => true,
+        "ReconciliationFailed" | "ApplyFailed" => !IN_PASSING.iter().any(|sign| ready.message.contains(sign)),
+        _ => false,
+    };
+    let (namespace, name) = (&kustomization.namespace, &kustomization.name);
+    (is_current && is_ours && is_refusal && !kustomization.suspended).then(|| {
+        let help = format!("flux get kustomization {name} -n {namespace}");
+        Reason::on(object("Kustomization", namespace, name), describe(ready)).field(READY).help(help)
+    })
+}
+
+/// Signs of a failure to apply that may pass by itself: nobody has looked at what was to be applied.
+const IN_PASSING: [&str; 14] = [
+    "failed calling webhook",
+    "failed to call webhook",
+    "connection refused",
+    "connection reset",
+    "no route to host",
+    "no such host",
+    "no endpoints available",
+    "deadline exceeded",
+    "timeout",
+    "timed out",
+    "EOF",
+    "the object has been modified",
+    "too many requests",
+    "etcdserver",
+];
+
 /// Settled as it is, whatever it has applied.
 pub(super) fn check_health(observation: &Observation, findings: &mut Findings) {
     if !findings.was_read("Kustomization", observation) || !findings.was_read("GitRepository", observation) {
@@ -49,6 +98,20 @@ pub(super) fn check_health(observation: &Observation, findings: &mut Findings) {
     for kustomization in &observation.flux.kustomizations {
         check_source(kustomization, None, observation, findings);
         check_kustomization(kustomization, None, findings);
+    }
+}
+
+/// These Kustomizations are there.
+pub(super) fn check_present<'a>(
+    expected: impl IntoIterator<Item = (&'a str, &'a str)>,
+    observation: &Observation,
+    findings: &mut Findings,
+) {
+    for (namespace, name) in expected {
+        if !observation.flux.kustomizations.iter().any(|known| known.namespace == namespace && known.name == name) {
+            let reason = Reason::on(object("Kustomization", namespace, name), "not found");
+            findings.wait(reason.help(find_source(namespace, observation)));
+        }
     }
 }
 
@@ -81,7 +144,10 @@ fn check_kustomization(kustomization: &FluxKustomization, binding: Option<&Bindi
     let help = format!("flux get kustomization {name} -n {namespace}");
     if kustomization.suspended {
         let by = kustomization.suspended_by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default();
-        let help = format!("flux resume kustomization {name} -n {namespace}");
+        let help = match &kustomization.hold {
+            Some(_) => "`stepgate resume` with the cluster's name ends what `stepgate hold` began".to_owned(),
+            None => format!("flux resume kustomization {name} -n {namespace}"),
+        };
         findings.wait(Reason::on(&subject, format!("suspended{by}")).field("spec.suspend").help(help));
     }
     if kustomization.reconcile_disabled {
@@ -97,7 +163,7 @@ fn check_kustomization(kustomization: &FluxKustomization, binding: Option<&Bindi
         && attempted != applied
     {
         let message = format!("{attempted} is being tried, {applied} was the last to succeed");
-        findings.wait(Reason::on(&subject, message).field("status.lastAttemptedRevision").help(&help));
+        findings.behind(Reason::on(&subject, message).field("status.lastAttemptedRevision").help(&help));
     }
     let artifacts = &kustomization.artifacts;
     if let (Some(attempted), Some(applied)) = (&artifacts.attempted, &artifacts.applied)
@@ -182,19 +248,27 @@ fn check_found_source(
     }
 }
 
+/// Where Flux says how its work went.
+const READY: &str = "status.conditions[Ready]";
+
 fn check_ready(subject: &str, ready: Option<&Condition>, generation: i64, help: &str, findings: &mut Findings) {
-    let field = "status.conditions[Ready]";
+    let field = READY;
     match ready {
         None => findings.wait(Reason::on(subject, "not reported").field(field).help(help)),
         Some(ready) if ready.status != ConditionStatus::True => {
-            findings.wait(Reason::on(subject, describe(ready)).field(field).help(help));
+            let reason = Reason::on(subject, describe(ready)).field(field).help(help);
+            match (ready.status, ready.reason.as_str()) {
+                (ConditionStatus::False, "DependencyNotReady") => findings.dependent(reason),
+                (ConditionStatus::False, reason_word) if reason_word != "Progressing" => findings.failing(reason),
+                _ => findings.wait(reason),
+            }
         }
         Some(ready) => {
             if let Some(observed) = ready.observed_generation
                 && observed != generation
             {
                 let message = format!("of generation {observed}, but the object is at generation {generation}");
-                findings.wait(Reason::on(subject, message).field(field).help(help));
+                findings.behind(Reason::on(subject, message).field(field).help(help));
             }
         }
     }
@@ -216,7 +290,7 @@ fn check_revision(
         }
         Some(_) => return true,
     };
-    findings.wait(Reason::on(subject, message).field(field).help(help));
+    findings.behind(Reason::on(subject, message).field(field).help(help));
     false
 }
 

@@ -23,7 +23,7 @@ use crate::expectation::Expectation;
 use crate::history::{GateHistory, GateKey, Streak};
 use crate::identifier::RolloutId;
 use crate::identity::ClusterIdentity;
-use crate::observation::{Observation, Reachability};
+use crate::observation::{FluxKustomization, Observation, Reachability};
 use crate::policy::StagePolicy;
 use crate::stage::StageId;
 use crate::verdict::{Binding, Evidence, GateVerdict, Reason};
@@ -89,6 +89,21 @@ impl Gate<'_> {
         let mut findings = Findings::default();
         self.check_reading(observation, now, &mut findings);
         findings.holds()
+    }
+
+    /// What Flux refuses of this gate's commit in a reading that can be relied on.
+    pub(crate) fn refused(&self, observation: &Observation, now: Timestamp) -> Option<Reason> {
+        let is_expected = |known: &&FluxKustomization| {
+            self.expectations.iter().any(|expectation| match expectation {
+                Expectation::Flux { namespace, kustomizations } => {
+                    known.namespace == *namespace && kustomizations.contains(&known.name)
+                }
+                _ => false,
+            })
+        };
+        let known = observation.flux.kustomizations.iter().filter(is_expected);
+        let refused = known.filter_map(|known| flux::refused(known, self.binding));
+        refused.reduce(Reason::and).filter(|_| self.is_trustworthy(observation, now))
     }
 
     /// The verdict on the last reading, without asking for soak and consecutive reads: for stages that passed with both before.
@@ -184,7 +199,7 @@ impl Gate<'_> {
             GateVerdict::Wait { reason, until: None } if observation.read_at >= deadline => {
                 let timeout = Reason::new(format!("not finished {} s after its commit", self.policy.timeout.as_secs()))
                     .help("see the reasons beside this one; the rollout goes on by itself once they are gone");
-                GateVerdict::Fail { reasons: vec![reason, timeout] }
+                GateVerdict::Fail { reasons: reason.and(timeout).into_lines() }
             }
             GateVerdict::Wait { reason, until: None } => GateVerdict::Wait { reason, until: Some(deadline) },
             verdict => verdict,
@@ -229,7 +244,10 @@ impl Gate<'_> {
     /// Fail closed: a reading that is unreachable, unconfirmed, stale, from the future or from before the commit proves nothing.
     fn check_reading(&self, observation: &Observation, now: Timestamp, findings: &mut Findings) {
         if let Reachability::Unreachable { reason } = &observation.reachable {
-            findings.wait(Reason::new(format!("the cluster cannot be reached: {reason}")));
+            let help = "`kubectl get --raw /readyz` with its kubeconfig tells whether its API server answers; of a workload cluster Stepgate takes \
+                        the kubeconfig out of a Secret beside its Cluster object: `kubectl get secrets -A --field-selector \
+                        type=cluster.x-k8s.io/secret`; the management cluster is named by --kubeconfig (STEPGATE_KUBECONFIG)";
+            findings.wait(Reason::new(format!("the cluster cannot be reached: {reason}")).help(help));
             return;
         }
         match observation.identity.of(self.cluster, self.identity) {
@@ -298,6 +316,22 @@ impl Gate<'_> {
             Expectation::Workers(expectation) => workers::check(expectation, observation, findings),
             Expectation::Verified(expectation) => health::check_verified(expectation, observation, findings),
         }
+    }
+}
+
+/// What is amiss with Flux' objects, whatever they have applied; none where they are settled. `expected` are those that have to be there.
+#[must_use]
+pub fn flux_health<'a>(
+    observation: &Observation,
+    expected: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Option<Reason> {
+    let mut findings = Findings::default();
+    flux::check_health(observation, &mut findings);
+    flux::check_present(expected, observation, &mut findings);
+    match findings.into_verdict() {
+        Ok(_) | Err(GateVerdict::Pass { .. }) => None,
+        Err(GateVerdict::Wait { reason, .. }) => Some(reason),
+        Err(GateVerdict::Fail { reasons }) => reasons.into_iter().reduce(Reason::and),
     }
 }
 

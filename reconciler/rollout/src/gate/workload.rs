@@ -159,11 +159,8 @@ pub(super) fn check_running(
         }
         names.insert(container.pod.as_str());
         if let Some(waiting) = &container.waiting {
-            findings.wait(
-                Reason::on(subject, format!("{pod}: {waiting}"))
-                    .field("status.containerStatuses[].state.waiting")
-                    .help(help),
-            );
+            let reason = Reason::on(subject, format!("{pod}: {waiting}"));
+            findings.failing(reason.field("status.containerStatuses[].state.waiting").help(help));
         } else if !container.ready {
             findings.wait(
                 Reason::on(subject, format!("{pod}: not ready")).field("status.containerStatuses[].ready").help(help),

@@ -160,6 +160,9 @@ pub struct FluxKustomization {
     /// Who suspended it (field manager or lease owner), where that is known.
     #[serde(default)]
     pub suspended_by: Option<String>,
+    /// What `stepgate hold` has written on it, where that suspended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
     /// Condition `Ready`.
     #[serde(default)]
     pub ready: Option<Condition>,
@@ -188,6 +191,18 @@ impl FluxKustomization {
         };
         sources.iter().find(is_it)
     }
+}
+
+/// A pause that `stepgate hold` began: it ends by itself, or by `stepgate resume`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hold {
+    /// Who wants it.
+    pub owner: String,
+    /// Why.
+    pub reason: String,
+    /// When it ends, if nobody ends it before.
+    pub until: Timestamp,
 }
 
 /// A `HelmRelease` of Flux: a chart that its helm-controller installs.

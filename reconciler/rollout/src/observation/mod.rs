@@ -20,7 +20,7 @@ use crate::identity::Identification;
 pub use cluster_api::{ControlPlane, EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
 pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
 pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, WebhookOutcome, WebhookProbe};
-pub use flux::{Artifacts, FluxKustomization, FluxObservation, FluxSource, HelmRelease, SourceKind};
+pub use flux::{Artifacts, FluxKustomization, FluxObservation, FluxSource, HelmRelease, Hold, SourceKind};
 pub use node::{BackupFailure, BackupReport, Node, Survey, VirtualAddress};
 pub use workload::{DaemonSet, Deployment, Pod, RunningImage, WorkloadObservation};
 
@@ -135,6 +135,13 @@ impl Observation {
             backup: None,
             backup_failure: None,
         }
+    }
+
+    /// The Kustomization that `stepgate hold` pauses longest, with that pause.
+    #[must_use]
+    pub fn hold(&self) -> Option<(&FluxKustomization, &Hold)> {
+        let held = self.flux.kustomizations.iter().filter(|known| known.suspended);
+        held.filter_map(|known| Some((known, known.hold.as_ref()?))).max_by_key(|(_, hold)| hold.until)
     }
 }
 

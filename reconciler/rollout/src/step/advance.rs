@@ -27,6 +27,18 @@ fn advance_or_stop(world: &World, plan: &Plan, opening: &Opening, now: Timestamp
     }
     let key = open(world, plan, opening, next, now)?;
     let Some(next) = next else { return Ok(end(world, plan, key, now)) };
+    behind(world, plan, next, opening, key, now)
+}
+
+/// What stands behind an open gate: other clusters, people, windows; then the commit.
+pub(super) fn behind(
+    world: &World,
+    plan: &Plan,
+    next: &StagePlan,
+    opening: &Opening,
+    key: Key,
+    now: Timestamp,
+) -> Result<Vec<Effect>, Stop> {
     may_be_committed(world, plan, next, opening)?;
     let commit = commit::stage(world, plan, next, opening, key, now)?;
     approval::ask(world, plan, next, &commit, now)?;
@@ -243,7 +255,7 @@ fn reverted_too_often(plan: &Plan, next: &StagePlan, ledger: &Ledger, record: &S
     } else {
         "push a target that repairs it, or raise retries".to_owned()
     };
-    let help = format!("{help}; after a repair, `stepgate retry {}` commits it once more", plan.cluster);
+    let help = format!("{help}; after a repair, `stepgate retry {} --yes` commits it once more", plan.cluster);
     Effect::Hold { stage: next.stage.clone(), reasons, help }
 }
 

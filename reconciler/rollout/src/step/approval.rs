@@ -144,7 +144,7 @@ pub(super) fn ask(
         Some(ApprovalState::Rejected) => {
             let by = record.and_then(|record| record.by.as_ref()).map(|by| format!(" by {by}")).unwrap_or_default();
             let reasons = vec![Reason::new(format!("{what} was rejected{by}{place}"))];
-            let help = format!("push another target, or `stepgate approve {}` after all", plan.cluster);
+            let help = format!("push another target, or `stepgate approve {} --yes` after all", plan.cluster);
             Err(vec![Effect::Hold { stage: next.stage.clone(), reasons, help }])
         }
         // Proposed again each time: what is proposed already stays as it is, unless the commit would be another one now.
@@ -163,14 +163,21 @@ pub(super) fn ask(
             };
             missing.extend(facts.edited.clone());
             let lacks: String = missing.iter().map(|line| format!("; {line}")).collect();
+            let reject = format!("`stepgate reject {} --reason TEXT --yes` says no", plan.cluster);
             let help = if facts.edited.is_some() {
                 "take the change back on the branch (`git revert`), or delete the branch: it is proposed anew; put what is wanted into the source \
                  branch"
                     .to_owned()
             } else if missing.is_empty() {
-                format!("merge what is proposed, or `stepgate approve {}`", plan.cluster)
+                format!(
+                    "merge what is proposed, or `stepgate approve {cluster} --yes`; {reject}",
+                    cluster = plan.cluster
+                )
             } else {
-                format!("approve it: `stepgate approve {}`, or on the forge", plan.cluster)
+                format!(
+                    "approve it: `stepgate approve {cluster} --yes`, or on the forge; {reject}",
+                    cluster = plan.cluster
+                )
             };
             let reason = Reason::new(format!("{what} waits for approval{place}{lacks}{window}")).help(help);
             let request = ApprovalRequest { scope, commit: commit.clone(), not_yet, missing, approvers };

@@ -88,7 +88,11 @@ pub(super) fn running(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Res
         let message = format!("the commit of {stage} is not in the known part of the deploy branch");
         return Some(Err((stage.clone(), Reason::new(message).help("fetch the deploy branch with its whole history"))));
     };
-    let (expectations, policy) = expectations(plan, record);
+    let (expectations, mut policy) = expectations(plan, record);
+    // A timeout that was lowered meanwhile counts: whoever pushes a repair need not wait for the longer one.
+    if let Some(newest) = world.plan.stages.iter().find(|known| known.stage.name == record.stage.name) {
+        policy.timeout = policy.timeout.min(newest.policy.timeout);
+    }
     Some(Ok(OwnedGate {
         cluster: ledger.cluster.clone(),
         identity: identity(world),

@@ -12,6 +12,7 @@ use crate::verdict::{GateVerdict, Reason};
 use crate::world::World;
 
 use super::gates::{self, OwnedGate};
+use super::repair;
 
 /// What the gates of the running stage and of those before it expect of Flux; nothing where no stage runs.
 #[must_use]
@@ -39,6 +40,10 @@ pub fn waits_for_flux(
     now: Timestamp,
 ) -> Option<(StageId, Reason, Option<Timestamp>)> {
     let gate = gate(world)?;
+    // Who holds it, and what a newer plan repairs, is told of the whole cluster.
+    if flux.hold().is_some() || repair::may_take_over(world, &gate, flux, now) {
+        return None;
+    }
     if gate.as_gate().held(flux, now).is_none() {
         return gate.waits(flux, now);
     }

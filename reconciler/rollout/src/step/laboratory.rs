@@ -16,8 +16,8 @@ use crate::identifier::{CommitId, TreeDigest};
 use crate::identity::Identification;
 use crate::ledger::{Ledger, LedgerState};
 use crate::observation::{
-    Artifacts, BackupFailure, BackupReport, ConditionStatus, Deployment, FluxKustomization, Observation, RunningImage,
-    SourceKind, Survey, conditions,
+    Artifacts, BackupFailure, BackupReport, Condition, ConditionStatus, Deployment, FluxKustomization, Observation,
+    RunningImage, SourceKind, Survey, conditions,
 };
 use crate::plan::{Block, ClusterRole, Plan, PlanInput, SkewFacts, StageInput, VersionStep, plan};
 use crate::policy::{PlanPolicy, StagePolicy};
@@ -50,6 +50,8 @@ pub(super) struct Laboratory {
     pub(super) backup_failure: Option<BackupFailure>,
     /// Stages whose Deployment does not become available at this version.
     pub(super) broken: Vec<(&'static str, u8)>,
+    /// Stages that Flux refuses at this version: why, in its words.
+    pub(super) refused: Vec<(&'static str, u8, &'static str, &'static str)>,
     pub(super) paused: Option<Pause>,
     pub(super) unconfirmed: Vec<Block>,
     pub(super) foreign_change: Option<ForeignChange>,
@@ -94,6 +96,7 @@ impl Laboratory {
             identity: Identification::without_server("laboratory"),
             backup_failure: None,
             broken: Vec::new(),
+            refused: Vec::new(),
             paused: None,
             unconfirmed: Vec::new(),
             foreign_change: None,
@@ -231,12 +234,21 @@ impl Laboratory {
                 suspended: false,
                 reconcile_disabled: false,
                 suspended_by: None,
+                hold: None,
                 ready: conditions([("Ready", ConditionStatus::True)]).remove("Ready"),
                 last_applied_revision: head.clone(),
                 last_attempted_revision: head.clone(),
                 artifacts: Artifacts::default(),
                 ready_since: None,
             });
+            let refused = self.refused.iter().find(|(stage, version, ..)| (stage, version) == (name, deployed));
+            if let (Some((_, _, reason, message)), Some(known)) = (refused, observation.flux.kustomizations.last_mut())
+            {
+                let ready = conditions([("Ready", ConditionStatus::False)]).remove("Ready");
+                let (reason, message) = ((*reason).to_owned(), (*message).to_owned());
+                known.ready = ready.map(|ready| Condition { reason, message, ..ready });
+                known.last_applied_revision = None;
+            }
             let reference = image(name, *deployed);
             let digest = reference.split_once('@').map(|(_, digest)| digest.to_owned());
             observation.deployments.push(Deployment {

@@ -7,10 +7,12 @@ mod advance;
 mod approval;
 mod commit;
 mod confirming;
+mod foresight;
 mod gates;
 mod glance;
 mod landed;
 mod opening;
+mod repair;
 mod told;
 
 #[cfg(test)]
@@ -39,6 +41,7 @@ use crate::world::World;
 pub use advance::exhausted;
 pub use approval::{rules as approval_rules, scope as approval_scope, verdict as approval_verdict};
 pub use confirming::{concerning_running_gate, confirming, running_gate, waits_for_gate};
+pub use foresight::{after_soak, behind_gate};
 pub use glance::{expected_of_flux, first_read, may_read_first, told_of_flux, waits_for_flux};
 pub use opening::outside_windows;
 pub use told::{Told, told_of_gate};
@@ -70,10 +73,17 @@ fn decide(world: &World, now: Timestamp) -> Vec<Effect> {
     if !world.unconfirmed.is_empty() && (is_running || next.is_some()) {
         return vec![Effect::Blocked { reasons: world.unconfirmed.clone() }];
     }
+    if let Some(held) = opening::held_by_people(world, next.as_ref(), now) {
+        return held;
+    }
     let Some(ledger) = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running) else {
         return match next {
             None => vec![Effect::Done],
-            Some(_) => advance::advance(world, &world.plan, &Opening::Fresh, now),
+            Some(_) => {
+                let refused = repair::of_what_was_refused(world, now);
+                let opening = refused.map_or(Opening::Fresh, |reason| Opening::Repair(reason.into_lines()));
+                advance::advance(world, &world.plan, &opening, now)
+            }
         };
     };
     if world.plan.running {
@@ -167,17 +177,19 @@ fn finish_first(world: &World, ledger: &Ledger, own_plan: Option<&Plan>, now: Ti
             vec![Effect::Hold { stage, reasons: vec![reason], help }]
         }
     };
-    let Some((stage, reasons)) = effects.iter().find_map(|effect| match effect {
-        Effect::Hold { stage, reasons, .. } => Some((stage, reasons)),
+    let failed = effects.iter().find_map(|effect| match effect {
+        Effect::Hold { stage, reasons, .. } => Some((stage.clone(), reasons.clone())),
         _ => None,
-    }) else {
-        return effects;
+    });
+    let failed = failed.or_else(|| own_plan.and_then(|plan| repair::refused(world, ledger, plan, now)));
+    let Some((stage, reasons)) = failed else {
+        return repair::announced(world, ledger, own_plan, effects, now);
     };
-    if !repairs(&world.plan, stage) {
+    if !repair::repairs(&world.plan, &stage) {
         return effects;
     }
     match world.plan.kubernetes.as_ref().filter(|step| step.deployed.as_ref() != Some(&step.target)) {
-        None => advance::advance(world, &world.plan, &Opening::Repair(reasons.clone()), now),
+        None => advance::advance(world, &world.plan, &Opening::Repair(reasons), now),
         Some(step) => {
             let deployed = step.deployed.as_deref().unwrap_or("none");
             let reason = Reason::new(format!(
@@ -214,23 +226,17 @@ fn replan(world: &World, ledger: &Ledger, own_plan: Option<&Plan>, now: Timestam
             advance::advance(world, &world.plan, &Opening::After(evidence), now)
         }
         GateVerdict::Pass { evidence } => vec![close(world, ledger, LedgerState::Superseded, evidence, now)],
-        GateVerdict::Wait { reason, until } => {
-            let reason = Reason { message: format!("{} (then the new target is planned)", reason.message), ..reason };
-            advance::observe_and_wait(world, &gate, reason, until, now)
-        }
-        GateVerdict::Fail { reasons } if repairs(&world.plan, &gate.stage) => {
+        GateVerdict::Wait { reason, until } => match repair::of_refused(world, &gate, now) {
+            Some(refused) => advance::advance(world, &world.plan, &Opening::Repair(refused.into_lines()), now),
+            None => {
+                let reason = repair::announce(world, &gate, reason, until, now);
+                advance::observe_and_wait(world, &gate, reason, until, now)
+            }
+        },
+        GateVerdict::Fail { reasons } if repair::repairs(&world.plan, &gate.stage) => {
             advance::advance(world, &world.plan, &Opening::Repair(reasons), now)
         }
         GateVerdict::Fail { reasons } => vec![opening::hold(gate.stage.clone(), reasons)],
-    }
-}
-
-/// Whether a plan's next stage is the failed one or comes before it.
-fn repairs(plan: &Plan, failed: &StageId) -> bool {
-    let place = |wanted: &StageId| plan.stages.iter().position(|stage| stage.stage.name == wanted.name);
-    match (plan.next_stage().and_then(|next| place(&next.stage)), place(failed)) {
-        (Some(next), Some(failed)) => next <= failed,
-        _ => false,
     }
 }
 

@@ -172,7 +172,7 @@ fn a_reverted_worker_stage_says_that_its_repair_has_to_keep_kubernetes() {
     let late = help_of(&[("control-plane", 1, 2), ("workers/md-0", 1, 2)], "workers/md-0");
     assert!(late.starts_with("raise retries, or push a target that repairs it and leaves Kubernetes at"), "{late}");
     let early = help_of(&[("capi", 1, 2), ("control-plane", 1, 2)], "capi");
-    let again = "after a repair, `stepgate retry mgmt` commits it once more";
+    let again = "after a repair, `stepgate retry mgmt --yes` commits it once more";
     assert_eq!(early, format!("push a target that repairs it, or raise retries; {again}"));
 }
 

@@ -96,6 +96,7 @@ impl Model {
             suspended: false,
             reconcile_disabled: false,
             suspended_by: None,
+            hold: None,
             ready: conditions([("Ready", ConditionStatus::True)]).remove("Ready"),
             last_applied_revision: revision.clone(),
             last_attempted_revision: revision,

@@ -157,6 +157,7 @@ pub fn healthy() -> Observation {
         suspended: false,
         reconcile_disabled: false,
         suspended_by: None,
+        hold: None,
         ready,
         last_applied_revision: Some(commit('c')),
         last_attempted_revision: Some(commit('c')),

@@ -142,6 +142,7 @@ impl State {
                     suspended,
                     reconcile_disabled: false,
                     suspended_by: suspended.then(|| "flux".to_owned()),
+                    hold: None,
                     ready: None,
                     last_applied_revision: None,
                     last_attempted_revision: None,

@@ -5,7 +5,7 @@ use kube::core::DynamicObject;
 use rollout::{Artifacts, CommitId, FluxKustomization, FluxSource, HelmRelease, SourceKind};
 
 use super::fields::{annotation, conditions, flag, generation, list, name, namespace, number, text, time};
-use super::pause::suspended_by;
+use super::pause::{pause_lease, suspended_by};
 
 /// A source of this kind.
 pub(crate) fn source(object: &DynamicObject, kind: SourceKind) -> FluxSource {
@@ -65,6 +65,7 @@ pub(crate) fn kustomization(object: &DynamicObject) -> FluxKustomization {
         suspended,
         reconcile_disabled: annotation(object, "kustomize.toolkit.fluxcd.io/reconcile") == Some("disabled"),
         suspended_by: suspended.then(|| suspended_by(object)).flatten(),
+        hold: pause_lease(object).filter(|_| suspended).map(Into::into),
         ready: conditions(data, &["status", "conditions"]).remove("Ready"),
         last_applied_revision,
         last_attempted_revision,

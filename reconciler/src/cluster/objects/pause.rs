@@ -24,6 +24,12 @@ pub struct PauseLease {
     pub before: Option<bool>,
 }
 
+impl From<PauseLease> for rollout::Hold {
+    fn from(lease: PauseLease) -> Self {
+        Self { owner: lease.owner, reason: lease.reason, until: lease.until }
+    }
+}
+
 /// The lease on an object; none where there is none that can be read.
 pub(crate) fn pause_lease(object: &DynamicObject) -> Option<PauseLease> {
     serde_json::from_str(annotation(object, PAUSE)?).ok()

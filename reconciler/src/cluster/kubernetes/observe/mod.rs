@@ -243,6 +243,7 @@ fn add_applied(applied: &BTreeMap<FluxReference, Applied>, observation: &mut Obs
             suspended: false,
             reconcile_disabled: false,
             suspended_by: None,
+            hold: None,
             ready: Some(Condition {
                 status,
                 reason: String::from(if applied.problem.is_none() { "Applied" } else { "ApplyFailed" }),
