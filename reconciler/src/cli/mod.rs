@@ -33,6 +33,7 @@ mod retry;
 mod run;
 mod serve;
 mod status;
+mod when;
 mod why;
 
 use std::ffi::OsString;

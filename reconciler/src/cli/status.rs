@@ -1,22 +1,33 @@
-//! `stepgate status`: where every cluster stands, as far as git tells.
+//! `stepgate status`: where every cluster stands.
 
 use clap::Args;
+use futures::stream::{self, StreamExt as _};
+use jiff::Timestamp;
 use rollout::{LedgerState, Override};
 use serde::Serialize;
 
-use super::ReportArguments;
 use super::error::CommandError;
 use super::exit::Exit;
+use super::fleet::Opened;
 use super::output::{self, Report, Table};
+use super::when::Teller;
+use super::{ClusterArguments, ReportArguments};
+use crate::controller::clock::SystemClock;
+use crate::controller::explain::{Explainer, Explanation};
 use crate::controller::people::facts::overridden;
-use crate::controller::planner::ClusterView;
+use crate::controller::planner::{ClusterView, PlanError};
+
+/// How many clusters are read at once.
+const AT_ONCE: usize = 8;
 
 /// Arguments of `stepgate status`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
     report: ReportArguments,
-    /// Exit with 3 when a cluster is blocked, 4 when one has stages left, 5 when one is held.
+    #[command(flatten)]
+    access: ClusterArguments,
+    /// Exit with 3 when a cluster is blocked, 4 when one is running or waits, 5 when one is held.
     #[arg(long)]
     exit_code: bool,
 }
@@ -34,7 +45,7 @@ pub struct StatusReport {
 pub struct ClusterStatus {
     /// The cluster.
     pub cluster: String,
-    /// `done`, `pending` (nothing committed yet), `running`, `blocked`, `held` or `failed`.
+    /// `done`, `running` (a stage is on its way), `waiting` (for people, a time, another cluster), `held`, `blocked` or `failed`.
     pub state: String,
     /// The rollout that the ledger records, or that the plan would begin.
     pub rollout: Option<String>,
@@ -44,36 +55,48 @@ pub struct ClusterStatus {
     pub next: Option<String>,
     /// One line: what it stands at.
     pub message: String,
+    /// Why, one reason each, the most telling first.
+    pub reasons: Vec<String>,
+    /// What helps, the most telling first.
+    pub advice: Vec<String>,
+    /// When the wait ends by itself, RFC 3339.
+    pub until: Option<String>,
 }
 
 impl ClusterStatus {
-    /// What git alone says of a cluster, and by whom rules for approvals were set aside.
-    pub fn of(view: &ClusterView, overridden: Option<&Override>) -> Self {
-        let ledger = view.directory.ledger();
-        let running = ledger.filter(|ledger| ledger.state == LedgerState::Running);
+    /// Where it stands, and by whom rules for approvals were set aside.
+    pub fn of(view: &ClusterView, explanation: &Explanation, overridden: Option<&Override>) -> Self {
+        let running = view.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running);
         let next = view.plan.next_stage().map(|stage| stage.stage.to_string());
-        let (state, message) = if let Some(foreign) = &view.foreign {
-            ("held", format!("somebody else changed the deploy branch: {}", foreign.paths.join(", ")))
-        } else if let Some(block) = view.plan.blocked.first() {
-            ("blocked", block.message.clone())
-        } else if running.is_some() {
-            let aside = overridden.map(|it| format!("; rules for approvals set aside by {}: {}", it.who, it.reason));
-            let message = "the gate of the last stage decides; `stepgate why` says what it waits for";
-            ("running", format!("{message}{}", aside.unwrap_or_default()))
-        } else if let Some(next) = &next {
-            ("pending", format!("{next} is the first stage with a difference"))
-        } else {
-            ("done", "deploy equals target".to_owned())
-        };
+        let reasons: Vec<String> = explanation.reasons.iter().map(ToString::to_string).collect();
+        let aside = overridden.map(|it| format!("; rules for approvals set aside by {}: {}", it.who, it.reason));
+        let message = reasons.first().cloned().unwrap_or_default();
         Self {
             cluster: view.name.to_string(),
-            state: state.to_owned(),
+            state: explanation.state.word().to_owned(),
             rollout: running
                 .map(|ledger| ledger.rollout.to_string())
                 .or_else(|| next.as_ref().map(|_| view.plan.rollout_id.to_string())),
             committed: running.and_then(|ledger| ledger.stages.last()).map(|record| record.stage.to_string()),
             next,
+            message: format!("{message}{}", aside.unwrap_or_default()),
+            reasons,
+            advice: explanation.help.clone(),
+            until: explanation.until.as_ref().map(Timestamp::to_string),
+        }
+    }
+
+    fn failed(cluster: String, message: String) -> Self {
+        Self {
+            cluster,
+            state: "failed".to_owned(),
+            rollout: None,
+            committed: None,
+            next: None,
+            reasons: vec![message.clone()],
             message,
+            advice: vec!["`stepgate check` lists what to repair".to_owned()],
+            until: None,
         }
     }
 }
@@ -82,6 +105,7 @@ impl Report for StatusReport {
     fn tables(&self) -> Vec<(Option<String>, Table)> {
         let mut table =
             Table { headers: vec!["CLUSTER", "STATE", "ROLLOUT", "COMMITTED", "NEXT", "MESSAGE"], ..Table::default() };
+        let teller = Teller::here();
         for cluster in &self.clusters {
             let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
             table.rows.push(vec![
@@ -90,7 +114,7 @@ impl Report for StatusReport {
                 text(&cluster.rollout),
                 text(&cluster.committed),
                 text(&cluster.next),
-                cluster.message.clone(),
+                teller.told(&cluster.message),
             ]);
         }
         vec![(None, table)]
@@ -101,20 +125,13 @@ impl Report for StatusReport {
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let (opened, names) = arguments.report.open()?;
     opened.remark();
-    let mut clusters = Vec::new();
-    for name in names {
-        clusters.push(match opened.view(&name) {
-            Ok(view) => ClusterStatus::of(&view, overridden(&opened.planner, &opened.reading, &view)?.as_ref()),
-            Err(error) => ClusterStatus {
-                cluster: name,
-                state: "failed".to_owned(),
-                rollout: None,
-                committed: None,
-                next: None,
-                message: error.to_string(),
-            },
-        });
-    }
+    let access = arguments.access.open()?;
+    let explainer = Explainer::new(&opened.planner, &opened.reading, access.as_ref(), &SystemClock);
+    let (opened, explainer) = (&opened, &explainer);
+    let clusters = stream::iter(names).map(|name| async move {
+        status(opened, explainer, &name).await.unwrap_or_else(|error| ClusterStatus::failed(name, error.to_string()))
+    });
+    let clusters = super::run::runtime()?.block_on(clusters.buffered(AT_ONCE).collect());
     let report = StatusReport { clusters };
     output::print(arguments.report.output, &report)?;
     let any = |state: &str| report.clusters.iter().any(|cluster| cluster.state == state);
@@ -123,7 +140,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         () if !arguments.exit_code => Exit::Success,
         () if any("held") => Exit::Stopped,
         () if any("blocked") => Exit::Blocked,
-        () if any("running") || any("pending") => Exit::Waiting,
+        () if any("running") || any("waiting") => Exit::Waiting,
         () => Exit::Success,
     })
+}
+
+async fn status(opened: &Opened, explainer: &Explainer<'_>, name: &str) -> Result<ClusterStatus, PlanError> {
+    let view = opened.view(name)?;
+    let explanation = explainer.explain(&view).await?;
+    let aside = overridden(&opened.planner, &opened.reading, &view)?;
+    Ok(ClusterStatus::of(&view, &explanation, aside.as_ref()))
 }

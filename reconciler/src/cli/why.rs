@@ -8,10 +8,12 @@ use serde::Serialize;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
+use super::when::Teller;
 use super::{ClusterArguments, FleetArguments, fleet};
+use crate::controller::clock::SystemClock;
+use crate::controller::explain::{Explainer, Explanation, State};
 use crate::controller::people::facts::overridden;
 use crate::controller::planner::ClusterView;
-use crate::controller::{ClusterOutcome, Controller};
 
 /// Arguments of `stepgate why`.
 #[derive(Debug, Args)]
@@ -33,20 +35,22 @@ pub struct Arguments {
 pub struct WhyReport {
     /// The cluster.
     pub cluster: String,
-    /// `done`, `waiting`, `held`, `blocked` or `failed`.
+    /// `done`, `running` (a stage is on its way), `waiting` (for people, a time, another cluster), `held` or `blocked`.
     pub state: String,
     /// The rollout.
     pub rollout: Option<String>,
     /// The stage concerned.
     pub stage: Option<String>,
-    /// Why, one reason each.
+    /// Why, one reason each, the most telling first.
     pub reasons: Vec<String>,
     /// Since when: the last commit of the rollout, RFC 3339.
     pub since: Option<String>,
     /// Until when, RFC 3339: the wait ends by itself, or the stage times out.
     pub until: Option<String>,
-    /// What helps.
+    /// What helps most.
     pub help: Option<String>,
+    /// Everything that helps, the most telling first.
+    pub advice: Vec<String>,
     /// What people approved of the rollout so far, one line each: what, who, when, of which plan.
     pub approvals: Vec<String>,
     /// By whom the rules for approvals were set aside last, when, for which plan, and why.
@@ -54,35 +58,27 @@ pub struct WhyReport {
 }
 
 impl WhyReport {
-    /// Explains what a pass decided about a cluster, and by whom rules for approvals were set aside.
-    pub fn of(view: &ClusterView, outcome: &ClusterOutcome, overridden: Option<&Override>) -> Self {
+    /// Tells where a cluster stands, and by whom rules for approvals were set aside.
+    pub fn of(view: &ClusterView, explanation: &Explanation, overridden: Option<&Override>) -> Self {
         let ledger = view.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running);
         let last = ledger.and_then(|ledger| ledger.stages.last());
-        let deadline = last.and_then(|record| {
+        let deadline = last.filter(|_| explanation.state == State::Running).and_then(|record| {
             let policy = &view.plan.stage(&record.stage)?.policy;
             record.committed_at.checked_add(policy.timeout).ok()
         });
-        let until = match outcome {
-            ClusterOutcome::Waiting { until: Some(until), .. } => Some(*until),
-            ClusterOutcome::Waiting { .. } => deadline,
-            _ => None,
-        };
-        let reasons = match outcome {
-            ClusterOutcome::Held { reasons, .. } => reasons.iter().map(ToString::to_string).collect(),
-            ClusterOutcome::Blocked { reasons } => reasons.iter().map(|block| block.message.clone()).collect(),
-            other => vec![other.message()],
-        };
+        let until = explanation.until.or(deadline);
         Self {
             cluster: view.name.to_string(),
-            state: outcome.word().to_owned(),
+            state: explanation.state.word().to_owned(),
             rollout: ledger
                 .map(|ledger| ledger.rollout.to_string())
                 .or_else(|| view.plan.has_differences().then(|| view.plan.rollout_id.to_string())),
-            stage: outcome.stage().map(ToString::to_string),
-            reasons,
+            stage: explanation.stage.as_ref().map(ToString::to_string),
+            reasons: explanation.reasons.iter().map(ToString::to_string).collect(),
             since: last.map(|record| record.committed_at.to_string()),
             until: until.as_ref().map(Timestamp::to_string),
-            help: outcome.help(),
+            help: explanation.help.first().cloned(),
+            advice: explanation.help.clone(),
             approvals: ledger.map(approvals).unwrap_or_default(),
             overridden: overridden.map(|it| format!("{} at {}, plan {}: {}", it.who, it.at, it.plan, it.reason)),
         }
@@ -113,16 +109,24 @@ fn approvals(ledger: &Ledger) -> Vec<String> {
 
 impl Report for WhyReport {
     fn tables(&self) -> Vec<(Option<String>, Table)> {
+        vec![(None, Table { notes: self.lines(&Teller::here()), ..Table::default() })]
+    }
+}
+
+impl WhyReport {
+    /// One line each, times as people read them.
+    fn lines(&self, teller: &Teller) -> Vec<String> {
+        let when = |time: &String| time.parse().map_or_else(|_| time.clone(), |time| teller.when(time));
         let stage = self.stage.as_ref().map(|stage| format!(" at {stage}")).unwrap_or_default();
         let rollout = self.rollout.as_ref().map(|rollout| format!(" (rollout {rollout})")).unwrap_or_default();
-        let mut notes = vec![format!("{} is {}{stage}{rollout}", self.cluster, self.state)];
-        notes.extend(self.reasons.iter().map(|reason| format!("  why: {reason}")));
-        notes.extend(self.since.iter().map(|since| format!("  since: {since}")));
-        notes.extend(self.until.iter().map(|until| format!("  until: {until}")));
-        notes.extend(self.approvals.iter().map(|approval| format!("  approved: {approval}")));
-        notes.extend(self.overridden.iter().map(|by| format!("  rules set aside: {by}")));
-        notes.extend(self.help.iter().map(|help| format!("  what helps: {help}")));
-        vec![(None, Table { notes, ..Table::default() })]
+        let mut lines = vec![format!("{} is {}{stage}{rollout}", self.cluster, self.state)];
+        lines.extend(self.reasons.iter().map(|reason| format!("  why: {}", teller.told(reason))));
+        lines.extend(self.since.iter().map(|since| format!("  since: {}", when(since))));
+        lines.extend(self.until.iter().map(|until| format!("  until: {}", when(until))));
+        lines.extend(self.approvals.iter().map(|approval| format!("  approved: {}", teller.told(approval))));
+        lines.extend(self.overridden.iter().map(|by| format!("  rules set aside: {}", teller.told(by))));
+        lines.extend(self.advice.iter().map(|help| format!("  what helps: {}", teller.told(help))));
+        lines
     }
 }
 
@@ -134,20 +138,54 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let view = opened.view(&arguments.cluster)?;
     let access = arguments.access.open()?;
     let runtime = super::run::runtime()?;
-    let outcome = runtime.block_on(Controller::explain(
-        &opened.planner,
-        &opened.reading,
-        &view,
-        access.as_ref(),
-        Timestamp::now(),
-    ))?;
+    let explainer = Explainer::new(&opened.planner, &opened.reading, access.as_ref(), &SystemClock);
+    let explanation = runtime.block_on(explainer.explain(&view))?;
     let aside = overridden(&opened.planner, &opened.reading, &view)?;
-    output::print(arguments.output, &WhyReport::of(&view, &outcome, aside.as_ref()))?;
-    Ok(match outcome {
-        ClusterOutcome::Done => Exit::Success,
-        ClusterOutcome::Waiting { .. } => Exit::Waiting,
-        ClusterOutcome::Held { .. } => Exit::Stopped,
-        ClusterOutcome::Blocked { .. } => Exit::Blocked,
-        ClusterOutcome::Failed { .. } => Exit::Error,
-    })
+    output::print(arguments.output, &WhyReport::of(&view, &explanation, aside.as_ref()))?;
+    Ok(exit(explanation.state))
+}
+
+/// The exit code of a cluster that stands so.
+pub(super) fn exit(state: State) -> Exit {
+    match state {
+        State::Done => Exit::Success,
+        State::Running | State::Waiting => Exit::Waiting,
+        State::Held => Exit::Stopped,
+        State::Blocked => Exit::Blocked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+
+    #[test]
+    fn each_reason_and_each_advice_has_a_line_of_its_own() {
+        let report = WhyReport {
+            cluster: "mgmt".to_owned(),
+            state: "held".to_owned(),
+            rollout: Some("a1".to_owned()),
+            stage: Some("cilium".to_owned()),
+            reasons: vec!["one".to_owned(), "it takes over at 2026-11-25T15:16:20Z".to_owned()],
+            since: Some("2026-11-25T14:36:00Z".to_owned()),
+            until: Some("2026-11-25T15:16:20Z".to_owned()),
+            help: Some("first".to_owned()),
+            advice: vec!["first".to_owned(), "second".to_owned()],
+            approvals: Vec::new(),
+            overridden: None,
+        };
+        let teller = Teller::new("2026-11-25T14:48:10Z".parse().unwrap(), TimeZone::UTC);
+        let expected = [
+            "mgmt is held at cilium (rollout a1)",
+            "  why: one",
+            "  why: it takes over in 28 min (15:16)",
+            "  since: 12 min ago (14:36)",
+            "  until: in 28 min (15:16)",
+            "  what helps: first",
+            "  what helps: second",
+        ];
+        assert_eq!(report.lines(&teller), expected);
+    }
 }

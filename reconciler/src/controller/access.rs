@@ -25,6 +25,11 @@ pub trait Clusters: Send + Sync {
         self.cluster(cluster)
     }
 
+    /// Whether anybody has said how they are reached.
+    fn can_be_asked(&self) -> bool {
+        true
+    }
+
     /// Which of them have changed, as far as they tell.
     fn changes(&self) -> Option<&Changes> {
         None
@@ -101,6 +106,10 @@ impl NoAccess {
 impl Clusters for NoAccess {
     fn cluster(&self, _: &ClusterSpec) -> Arc<dyn Cluster> {
         Arc::new(Self { reason: self.reason.clone() })
+    }
+
+    fn can_be_asked(&self) -> bool {
+        false
     }
 }
 

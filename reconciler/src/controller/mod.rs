@@ -17,6 +17,7 @@ mod direct;
 pub mod directory;
 mod edits;
 pub mod expectation;
+pub mod explain;
 pub(crate) mod gather;
 mod glance;
 mod inputs;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use overlays::RenderedTree;
-use rollout::{Effect, StageCommit, StageName, World};
+use rollout::{Effect, Observation, StageCommit, StageName, World};
 
 use super::Controller;
 use super::answering::Answering;
@@ -83,7 +83,14 @@ impl Controller {
                 if let Some(until) = until {
                     pass.next = Some(pass.next.map_or(until, |next| next.min(until)));
                 }
-                pass.outcome = ClusterOutcome::Waiting { stage, reason, until };
+                pass.outcome = match (stage, world.observation.as_deref().and_then(Observation::hold)) {
+                    // Whoever looks at it is told that people have stopped it.
+                    (Some(stage), Some(_)) => {
+                        let help = reason.help.clone().unwrap_or_default();
+                        ClusterOutcome::Held { stage, reasons: vec![reason], help }
+                    }
+                    (stage, _) => ClusterOutcome::Waiting { stage, reason, until },
+                };
                 Ok(Performed::Nothing)
             }
             Effect::Hold { stage, reasons, help } => {

@@ -73,6 +73,20 @@ impl Standings {
     }
 }
 
+/// The clusters on which it depends whether this one may go.
+pub fn concerning<'a>(fleet: &'a Fleet, cluster: &'a ClusterSpec) -> Vec<&'a str> {
+    let policy = &fleet.policy;
+    let wave = |name: &str| policy.wave_of(name).unwrap_or(policy.waves.len());
+    let manager = match &cluster.management {
+        Management::ManagedBy(manager) => Some(manager.as_str()),
+        Management::SelfManaged => None,
+    };
+    let others = fleet.clusters.iter().map(|other| other.name.as_str()).filter(|other| *other != cluster.name);
+    let in_time =
+        |other: &&str| manager == Some(*other) || (!policy.waves.is_empty() && wave(other) <= wave(&cluster.name));
+    others.filter(in_time).collect()
+}
+
 /// The first cluster that has to come before this one and is not done: its manager, one of an earlier wave, or one that
 /// takes the last place in its own wave.
 pub fn prerequisite(

@@ -1,18 +1,12 @@
 //! What `step` is asked about: a cluster's plan, its branch, its reading and its people, as one value.
 
-use std::sync::Arc;
+use rollout::{ApprovalRecord, GateHistory, Pause, People, Prerequisite, World};
 
-use rollout::{ApprovalRecord, Effect, Pause, People, Prerequisite, World};
-
-use super::access::Clusters;
-use super::asking::request;
-use super::planner::{ClusterView, FleetReading, PlanError, Planner};
-use super::proposal::{self, Asking, Board, Mergers};
-use super::report::ClusterOutcome;
+use super::Controller;
+use super::planner::{ClusterView, FleetReading};
+use super::proposal::{self, Asking, Board};
+use super::readings::Readings;
 use super::standing;
-use super::told;
-use super::{Controller, Memory};
-use crate::cluster::Freshness;
 
 impl Controller {
     pub(super) async fn world(
@@ -28,7 +22,8 @@ impl Controller {
         let memory = self.memory(&view.name);
         let mut mergers = memory.mergers.clone();
         let approvals = askings.iter().filter_map(Asking::record).collect();
-        let mut world = world(reading, view, memory, prerequisite.into_iter().collect(), approvals);
+        let known = Known { readings: memory.readings, history: memory.history };
+        let mut world = assemble(reading, view, known, prerequisite.into_iter().collect(), approvals);
         world.people = people;
         proposal::name_mergers(&self.planner, board, reading, view, &mut world.deploy, &mut mergers).await;
         world.history = rollout::record(&world, now);
@@ -38,64 +33,19 @@ impl Controller {
         });
         world
     }
-
-    /// What the next pass would decide about a cluster, from one reading. Nothing is written anywhere.
-    ///
-    /// # Errors
-    /// [`PlanError`] when proposed branches, or the commits that people are judged by, cannot be read.
-    pub async fn explain(
-        planner: &Planner,
-        reading: &FleetReading,
-        view: &ClusterView,
-        clusters: &dyn Clusters,
-        now: jiff::Timestamp,
-    ) -> Result<ClusterOutcome, PlanError> {
-        let cluster = clusters.referred(&view.cluster, &planner.reference(reading, &view.cluster));
-        if let Some(reasons) = told::blocks(planner, reading, view, cluster.as_ref(), now).await {
-            return Ok(ClusterOutcome::Blocked { reasons });
-        }
-        let board = Board::default();
-        let considered = proposal::consider(planner, &board, reading, Arc::new(view.clone())).await?;
-        let askings = proposal::askings(planner, &board, reading, &considered).await?;
-        let view = considered.view.as_ref();
-        let approvals = askings.iter().filter_map(Asking::record).collect();
-        let mut world = world(reading, view, Memory::default(), Vec::new(), approvals);
-        world.people = proposal::people(planner, &board, reading, view).await?;
-        proposal::name_mergers(planner, &board, reading, view, &mut world.deploy, &mut Mergers::default()).await;
-        world.observation = Some(Arc::new(
-            clusters
-                .referred(&view.cluster, &planner.reference(reading, &view.cluster))
-                .observe(&request(view, &world, Freshness::Fresh, now))
-                .await,
-        ));
-        world.history = rollout::record(&world, now);
-        for effect in rollout::step(&world, now) {
-            match effect {
-                Effect::Wait { stage, reason, until } => return Ok(ClusterOutcome::Waiting { stage, reason, until }),
-                Effect::Hold { stage, reasons, help } => return Ok(ClusterOutcome::Held { stage, reasons, help }),
-                Effect::Blocked { reasons } => return Ok(ClusterOutcome::Blocked { reasons }),
-                Effect::Done => return Ok(ClusterOutcome::Done),
-                Effect::Commit(commit) => {
-                    let reason =
-                        rollout::Reason::new("its gate is open; the controller commits it next").help("stepgate run");
-                    return Ok(ClusterOutcome::Waiting { stage: Some(commit.stage), reason, until: None });
-                }
-                Effect::Observe { .. }
-                | Effect::Backup { .. }
-                | Effect::RequestApproval(_)
-                | Effect::Revert(_)
-                | Effect::Close(_) => {}
-            }
-        }
-        let reason = rollout::Reason::new("the controller has something to do").help("stepgate run");
-        Ok(ClusterOutcome::Waiting { stage: None, reason, until: None })
-    }
 }
 
-fn world(
+/// What is remembered of a cluster, as far as decisions look at it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    pub(super) readings: Readings,
+    pub(super) history: GateHistory,
+}
+
+pub(super) fn assemble(
     reading: &FleetReading,
     view: &ClusterView,
-    memory: Memory,
+    known: Known,
     prerequisites: Vec<Prerequisite>,
     approvals: Vec<ApprovalRecord>,
 ) -> World {
@@ -104,9 +54,9 @@ fn world(
         running: view.running.as_ref().map(|(plan, _)| plan.clone()),
         ledger: view.directory.shared_ledger().cloned(),
         deploy: view.head.clone(),
-        observation: memory.readings.observation().cloned(),
-        rest: memory.readings.rest().cloned(),
-        history: memory.history,
+        observation: known.readings.observation().cloned(),
+        rest: known.readings.rest().cloned(),
+        history: known.history,
         paused: paused(reading, view),
         unconfirmed: view.unconfirmed(reading),
         foreign_change: view.foreign.clone(),

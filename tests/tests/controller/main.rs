@@ -5,6 +5,7 @@
 
 mod approvals;
 mod edits;
+mod explained;
 mod fleet;
 mod forge;
 mod glancing;
