@@ -68,6 +68,8 @@ pub enum ProblemCode {
     MissingReference,
     /// Several clusters manage themselves, and one process is connected to one of them.
     SeveralManagementClusters,
+    /// An object names no namespace and needs one.
+    MissingNamespace,
     /// Flux applies clusters from the source branch and would delete them once it applies the deploy branch.
     FluxPrunes,
     /// A file was left out, and why.
@@ -95,6 +97,7 @@ impl fmt::Display for ProblemCode {
             Self::MissingKubernetesVersion => "missing-kubernetes-version",
             Self::MissingReference => "missing-reference",
             Self::SeveralManagementClusters => "several-management-clusters",
+            Self::MissingNamespace => "missing-namespace",
             Self::FluxPrunes => "flux-prunes",
             Self::Skipped => "skipped",
         })

@@ -70,6 +70,13 @@ use kustomization::{Kustomization, SortOptions};
 use loader::{Files, Loader};
 use transform::{names, order, variables};
 
+/// Whether a kind of Kubernetes itself lives outside of namespaces; none where it is not one of Kubernetes' own.
+#[must_use]
+pub fn is_cluster_scoped(kind: &Gvk) -> Option<bool> {
+    let schema = schema::Schema::builtin();
+    schema.knows_scope(kind).then(|| schema.is_cluster_scoped(kind))
+}
+
 /// How to build, and how much a build may cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {

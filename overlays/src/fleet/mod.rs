@@ -4,6 +4,7 @@ mod cluster_api;
 mod clusters;
 mod eks_anywhere;
 mod flux;
+mod namespaces;
 mod objects;
 mod other;
 mod scan;
@@ -193,6 +194,7 @@ pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
     check_bundles(&mut fleet);
     check_clusters(&mut fleet);
     fleet.problems.extend(flux::check_prune(&found.objects, &fleet.clusters));
+    fleet.problems.extend(namespaces::check(&found.objects, &fleet.clusters, &fleet.policy));
     fleet.problems.sort_by(|left, right| right.severity.cmp(&left.severity).then_with(|| left.cmp(right)));
     fleet.problems.dedup();
     fleet

@@ -47,7 +47,7 @@ pub fn read_policy(path: &RepoPath, bytes: &[u8]) -> (Policy, Vec<Problem>) {
         Err(error) => {
             let code = crate::yaml_problem::code(error.kind);
             let problem = Problem::new(code, error.message.clone()).path(path).at(error.line, error.column);
-            reader.problems.push(problem.hint("stepgate init prints a stepgate.yaml to start from"));
+            reader.problems.push(problem.hint("`stepgate init --stdout` prints a stepgate.yaml to start from"));
             Policy::default()
         }
     };
@@ -245,6 +245,13 @@ impl Reader<'_> {
             match entry.key.as_str() {
                 "branch" => {
                     if let Some(branch) = self.text(&entry.value, "deploy.branch") {
+                        if !is_branch_name(&branch) {
+                            let message = format!("deploy.branch: {branch:?} is no name of a branch");
+                            let hint =
+                                "write a name such as `deploy`: `git help check-ref-format` has the rules".to_owned();
+                            self.problem(entry.value.span, message, Some(hint));
+                        }
+                        // Kept all the same: nothing may be written anywhere else instead.
                         policy.deploy.branch = branch;
                     }
                 }
@@ -324,6 +331,20 @@ impl Reader<'_> {
         self.check_wanted_groups(&policy.groups);
         policy
     }
+}
+
+/// Whether git takes this as the name of a branch.
+fn is_branch_name(text: &str) -> bool {
+    let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
+    let refused = |sign: char| sign.is_control() || sign == '\u{7f}' || " ~^:?*[\\".contains(sign);
+    text.len() <= 244
+        && !matches!(text, "HEAD" | "@")
+        && !text.starts_with('-')
+        && !text.ends_with('.')
+        && !text.contains("..")
+        && !text.contains("@{")
+        && !text.contains(refused)
+        && text.split('/').all(part)
 }
 
 /// The only `apiVersion` of `stepgate.yaml`; the field may be left out.

@@ -86,6 +86,8 @@ fn every_mistake_has_a_place_and_advice() {
         ("soak: 5", 1, 7, "soak: \"5\" is not a duration", ""),
         ("paused: maybe", 1, 9, "paused must be true or false", ""),
         ("retries: -1", 1, 10, "retries must be a number from 0 to 100", ""),
+        ("deploy: {branch: 'a b'}", 1, 18, "deploy.branch: \"a b\" is no name of a branch", "check-ref-format"),
+        ("deploy: {branch: release..1}", 1, 18, "deploy.branch: \"release..1\" is no name", "check-ref-format"),
         ("deploy: {path: ../x}", 1, 16, "deploy.path: repository path \"../x\"", ""),
         ("- a", 1, 1, "the policy must be a mapping", ""),
         ("signing: {key: /etc/key}", 1, 11, "signing.key names a key of Stepgate's machine", "--signing-key FILE"),

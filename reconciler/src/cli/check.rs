@@ -121,7 +121,7 @@ impl Report for CheckReport {
 
 /// Reads the repository and prints what is wrong with it.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let opened = fleet::open(&arguments.fleet)?;
+    let opened = fleet::open_to_check(&arguments.fleet)?;
     let mirrors = &arguments.fleet.mirrors;
     let is_defined = |name: &&String| mirrors.iter().any(|mirror| mirror.name.as_ref() == Some(*name));
     let undefined_mirrors = opened.fleet().policy.mirrors.iter().filter(|name| !is_defined(name)).map(|name| {

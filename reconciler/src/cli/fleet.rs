@@ -138,6 +138,16 @@ pub fn open(arguments: &FleetArguments) -> Result<Opened, CommandError> {
     Ok(Opened { planner, reading })
 }
 
+/// As [`open`], for somebody who wants to know what is wrong with the source branch.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_to_check(arguments: &FleetArguments) -> Result<Opened, CommandError> {
+    let planner = planner(arguments)?;
+    let reading = planner.read_to_check().map_err(explain)?;
+    Ok(Opened { planner, reading })
+}
+
 /// A git error with what to do about it.
 pub fn explain(error: GitError) -> CommandError {
     let hint = error.hint();

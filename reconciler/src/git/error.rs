@@ -26,6 +26,12 @@ pub enum GitError {
         /// The cause.
         message: String,
     },
+    /// The policy names no branch that can be deployed from.
+    #[error("there is no deploy branch: {message}")]
+    DeployBranch {
+        /// What is wrong with it, and where.
+        message: String,
+    },
     /// `HEAD` names a branch that has no commit yet.
     #[error("branch `{branch}` of {repository} has no commit yet")]
     UnbornBranch {
@@ -258,6 +264,7 @@ impl GitError {
             | Self::Locked { .. }
             | Self::Storage { .. } => true,
             Self::NotARepository { .. }
+            | Self::DeployBranch { .. }
             | Self::Unusable { .. }
             | Self::UnbornBranch { .. }
             | Self::MissingBranch { .. }
@@ -286,6 +293,7 @@ impl GitError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotARepository { .. } => "not-a-repository",
+            Self::DeployBranch { .. } => "deploy-branch",
             Self::Unusable { .. } => "unusable-repository",
             Self::UnbornBranch { .. } => "unborn-branch",
             Self::MissingBranch { .. } => "missing-branch",
@@ -347,9 +355,10 @@ impl GitError {
     /// What a person can do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
+            Self::DeployBranch { .. } => "`stepgate check` lists what is wrong with stepgate.yaml".to_owned(),
             Self::NotARepository { .. } => "give the folder of a bare repository or of a clone, or a URL".to_owned(),
             Self::Unusable { message, .. } if message.contains("owned by") => {
-                "the folder belongs to another user: git config --global --add safe.directory FOLDER".to_owned()
+                "the folder belongs to another user: `git config --global --add safe.directory FOLDER`".to_owned()
             }
             Self::UnbornBranch { branch, .. } => {
                 format!("commit something on `{branch}`: `stepgate init` writes a stepgate.yaml to begin with")
@@ -364,12 +373,12 @@ impl GitError {
             }
             Self::DetachedHead { .. } => "name the branch with --source-branch, or check one out".to_owned(),
             Self::MissingObject { .. } => {
-                "fetch the whole history (git fetch --unshallow) and run git fsck; of a remote repository no files above `--repo-limit file-bytes` are \
+                "fetch the whole history (`git fetch --unshallow`) and run `git fsck`; of a remote repository no files above `--repo-limit file-bytes` are \
                  fetched: raise it and remove our copy"
                     .to_owned()
             }
             Self::CorruptObject { .. } => {
-                "run git fsck --full there and restore the object from another clone".to_owned()
+                "run `git fsck --full` there and restore the object from another clone".to_owned()
             }
             Self::TooLarge { limit, .. } if *limit > LONGEST_LINK => Limit::FileBytes.hint(),
             Self::OverBudget { limit, .. } => limit.hint(),

@@ -262,3 +262,43 @@ fn a_manifest_that_no_mirror_has_is_told_with_where_to_get_it() {
         assert!(told.contains("no mirror is given") && told.contains("stepgate bundle fetch"), "{verb:?}: {told}");
     }
 }
+
+#[test]
+fn a_deploy_branch_that_there_cannot_be_is_told_with_everything_else_that_is_wrong() {
+    for (branch, place, message) in [
+        ("a b", "stepgate.yaml:5:11", "deploy.branch: \"a b\" is no name of a branch"),
+        ("release..1", "stepgate.yaml:5:11", "deploy.branch: \"release..1\" is no name of a branch"),
+        ("main", "stepgate.yaml", "the branch that people write, and there is no deploy.path"),
+    ] {
+        let fleet = Fleet::pending();
+        fleet.replace("stepgate.yaml", "  branch: deploy\nsoak: 30s", &format!("  branch: {branch}\nsoka: 30s"));
+        let run = fleet.run(&["check"]);
+        assert_eq!(run.code, 2, "{}", run.text());
+        for expected in [place, message, "stepgate.yaml:6:1", "unknown field \"soka\""] {
+            assert!(run.stdout.contains(expected), "{branch}: {expected}: {}", run.text());
+        }
+        // Nothing else is taken for the deploy branch instead.
+        let head = fleet.head("deploy");
+        for verb in [&["plan"][..], &["status"], &["run", "--once"], &["adopt", "--yes"]] {
+            let run = fleet.run(verb);
+            assert_eq!(run.code, 2, "{verb:?}: {}", run.text());
+            assert!(run.stderr.contains(message) && run.stderr.contains("stepgate check"), "{verb:?}: {}", run.text());
+        }
+        assert_eq!(fleet.head("deploy"), head);
+    }
+}
+
+#[test]
+fn an_object_of_a_cluster_without_a_namespace_is_told_before_flux_refuses_it() {
+    let fleet = Fleet::pending();
+    let bare = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes}\n";
+    let text = fleet.text("main", TEAM_B);
+    fleet.write("main", TEAM_B, format!("{bare}---\n{text}").as_bytes());
+    let run = fleet.run(&["check", "-o", "json"]);
+    let problems = run.json();
+    let told = |problem: &&Value| problem["code"] == "missing-namespace";
+    let problems: Vec<&Value> = problems["problems"].as_array().unwrap().iter().filter(told).collect();
+    assert_eq!(problems.len(), 1, "{}", run.text());
+    assert_eq!((&problems[0]["line"], &problems[0]["cluster"]), (&3.into(), &"team-b".into()), "{}", problems[0]);
+    assert!(problems[0]["message"].as_str().unwrap().contains("ConfigMap \"notes\" names no namespace"));
+}

@@ -10,7 +10,7 @@ mod reading;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use overlays::{Charts, Fleet, Manifests, Problem, ReadFiles, Remembered, Scope};
+use overlays::{Charts, Fleet, Manifests, Problem, ProblemCode, ReadFiles, Remembered, Scope};
 use rollout::{ClusterName, CommitId};
 
 use making::Planned;
@@ -25,7 +25,7 @@ use super::reference::Recorded;
 use super::{deploy, people};
 use crate::cluster::DeployedObjects;
 use crate::forge::{Forge, ForgeAccess, ForgeError, Forges};
-use crate::git::{BranchName, GitError, GitSnapshot, Heads, HistoryEntry, Limit, ObjectId, Repository, Signing};
+use crate::git::{BranchName, DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, ObjectId, Repository, Signing};
 use crate::memory::Part;
 
 /// Where manifests and charts come from, given what the policy allows.
@@ -184,6 +184,32 @@ impl Planner {
         self.read_at(self.repository.heads(std::slice::from_ref(&self.source_branch))?)
     }
 
+    /// As [`Planner::read`], for somebody who wants to know what is wrong with the source branch: where its policy names no deploy branch that there
+    /// can be, nothing is deployed.
+    ///
+    /// # Errors
+    /// As [`Planner::read`].
+    pub fn read_to_check(&self) -> Result<FleetReading, GitError> {
+        match self.read() {
+            Err(GitError::DeployBranch { message }) => {
+                let source = self.source(self.repository.snapshot(&self.source_branch)?)?;
+                let layout = layout(&Fleet::default())?;
+                let mut fleet = Arc::clone(&source.fleet);
+                if !fleet.problems.iter().any(|problem| problem.to_string() == message) {
+                    let problem = Problem::new(ProblemCode::BadPolicy, message);
+                    let problem = problem.hint("name another branch, or a folder on this one as `deploy.path`");
+                    Arc::make_mut(&mut fleet).problems.push(match "stepgate.yaml".parse() {
+                        Ok(path) => problem.path(&path),
+                        Err(_) => problem,
+                    });
+                }
+                let (moved, branches, deployed) = (None, vec![layout.branch.clone()], Arc::default());
+                Ok(FleetReading { source, deploy: None, lost: None, fleet, layout, moved, branches, deployed })
+            }
+            other => other,
+        }
+    }
+
     /// As [`Planner::read`], by heads that were just asked for. What is not among them is asked for.
     ///
     /// # Errors
@@ -217,7 +243,7 @@ impl Planner {
 
     /// The branches on which what is deployed may lie: that of the policy, and those of policies before it.
     fn places(&self, source: &SourceReading) -> Result<Vec<BranchName>, GitError> {
-        let declared = layout(&source.fleet)?.branch;
+        let declared = self.layout(&source.fleet)?.branch;
         let mut branches = before::branches(&self.earlier_places(source)?);
         branches.retain(|branch| *branch != declared);
         branches.insert(0, declared);
@@ -229,7 +255,7 @@ impl Planner {
     fn deploy(&self, source: Arc<SourceReading>) -> Result<FleetReading, GitError> {
         self.first_seen(source.files.snapshot().commit());
         let fleet = Arc::clone(&source.fleet);
-        let declared = layout(&fleet)?;
+        let declared = self.layout(&fleet)?;
         let branches = self.places(&source)?;
         let (layout, moved) = match self.moved(&declared, &self.earlier_places(&source)?)? {
             Some((layout, commit, place)) => (layout, Some((commit, place))),
@@ -243,6 +269,19 @@ impl Planner {
         };
         let deployed = Arc::new(self.known.deployed.read(deploy.as_ref())?);
         Ok(FleetReading { source, deploy, lost, fleet, layout, moved, branches, deployed })
+    }
+
+    /// Where Stepgate writes, which is never over what people write.
+    fn layout(&self, fleet: &Fleet) -> Result<DeployLayout, GitError> {
+        let layout = layout(fleet)?;
+        if layout.branch == self.source_branch && layout.prefix.is_none() {
+            let message = format!(
+                "deploy.branch is {}, the branch that people write, and there is no deploy.path",
+                layout.branch
+            );
+            return Err(GitError::DeployBranch { message });
+        }
+        Ok(layout)
     }
 
     /// A source commit and what it says. The deploy path, where there is one on the same branch, is no part of it.

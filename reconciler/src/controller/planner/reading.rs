@@ -221,9 +221,13 @@ fn list(problems: &[Problem]) -> String {
 /// [`GitError`] when the policy names no valid branch.
 pub fn layout(fleet: &Fleet) -> Result<DeployLayout, GitError> {
     let deploy = &fleet.policy.deploy;
-    let branch = deploy.branch.parse().map_err(|error: crate::git::BranchNameError| GitError::Library {
-        action: "read deploy.branch of stepgate.yaml".to_owned(),
-        message: error.to_string(),
+    let branch = deploy.branch.parse().map_err(|error: crate::git::BranchNameError| GitError::DeployBranch {
+        // With its place, where the reader of the policy has found the same.
+        message: fleet
+            .problems
+            .iter()
+            .find(|problem| problem.is_error() && problem.message.starts_with("deploy.branch"))
+            .map_or_else(|| error.to_string(), ToString::to_string),
     })?;
     Ok(DeployLayout { branch, prefix: deploy.path.clone() })
 }
