@@ -98,7 +98,7 @@ pub enum ChartError {
     Fetch(#[from] FetchError),
     /// The archive is not the one that `bundles.lock` names.
     #[error(
-        "chart {chart} has digest {found} but bundles.lock says {locked}; if the new content is wanted, run stepgate bundle fetch"
+        "chart {chart} has digest {found} but bundles.lock says {locked}; if the new content is wanted, run `stepgate bundle fetch`"
     )]
     LockMismatch {
         /// The chart asked for.

@@ -200,7 +200,7 @@ pub enum RenderError {
     },
     /// The manifest is not the one that `bundles.lock` names.
     #[error(
-        "{uri} has digest {found} but bundles.lock says {locked}; if the new content is wanted, run stepgate bundle fetch"
+        "{uri} has digest {found} but bundles.lock says {locked}; if the new content is wanted, run `stepgate bundle fetch`"
     )]
     LockMismatch {
         /// Its address.

@@ -99,7 +99,8 @@ pub(super) fn unlocked(request: &RenderRequest<'_>, manifests: &[Upstream]) -> V
     };
     missing
         .map(|manifest| {
-            let message = format!("{} is not checked against a digest: {why}; run stepgate bundle fetch", manifest.uri);
+            let message =
+                format!("{} is not checked against a digest: {why}; run `stepgate bundle fetch`", manifest.uri);
             Note::new(weight, NoteKind::ManifestNotLocked, message)
         })
         .collect()

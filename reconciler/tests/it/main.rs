@@ -14,6 +14,7 @@ mod approvals;
 mod bad_input;
 mod bad_repository;
 mod checking;
+mod commands;
 mod demo;
 mod forge;
 mod hostile_repository;
