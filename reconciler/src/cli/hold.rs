@@ -54,5 +54,6 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
             Paused::Absent => format!("{object}: not there\n"),
         })?;
     }
+    output::print_text(&format!("`stepgate resume {} --yes` ends it before\n", view.name))?;
     Ok(Exit::Success)
 }

@@ -62,7 +62,7 @@ fn open(world: &World, plan: &Plan, opening: &Opening, next: Option<&StagePlan>,
             (Key::Evidence(evidence.clone()), None)
         }
         Opening::Repair(reasons) => {
-            pass_before_start(world, plan, false, now)?;
+            pass_before_start(world, plan, false, now).map_err(super::repair::takes_over)?;
             (Key::Repair(reasons.clone()), None)
         }
     };

@@ -79,6 +79,17 @@ pub(super) fn of_what_was_refused(world: &World, now: Timestamp) -> Option<Reaso
     is_all.then_some(reason)
 }
 
+/// What is waited for before a repair begins.
+pub(super) fn takes_over(effects: Vec<Effect>) -> Vec<Effect> {
+    let told = |effect: Effect| match effect {
+        Effect::Wait { stage, reason, until } => {
+            Effect::Wait { stage, reason: Reason::new("a repair is pushed, it takes over now").and(reason), until }
+        }
+        other => other,
+    };
+    effects.into_iter().map(told).collect()
+}
+
 /// What the running stage waits for, and what becomes of the newer plan meanwhile.
 pub(super) fn announce(
     world: &World,
