@@ -35,8 +35,8 @@ pub use cluster::{
 };
 pub use files::{ContentId, EntryKind, FileEntry, Files, MemoryFiles, ReadError, Unusable, UnusablePath};
 pub use fleet::{
-    BundleFile, EksaReleaseFile, EksdReleaseFile, Fleet, FluxVersionInUse, ReadFiles, bundle_for, read_fleet,
-    read_fleet_remembering, uses_bundle,
+    BundleFile, EksaReleaseFile, EksdReleaseFile, Fleet, FluxVersionInUse, ReadFiles, bundle_for, lives_in_a_namespace,
+    read_fleet, read_fleet_remembering, uses_bundle,
 };
 pub use nearest::nearest;
 pub use note::{Note, NoteKind, RemovedVersion, Weight};

@@ -10,6 +10,7 @@ mod other;
 mod scan;
 
 pub(crate) use cluster_api::references;
+pub use namespaces::lives_in_a_namespace;
 pub use scan::ReadFiles;
 
 use std::collections::{BTreeMap, BTreeSet};

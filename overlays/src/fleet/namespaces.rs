@@ -33,7 +33,13 @@ pub(super) fn check(objects: &[Arc<FoundObject>], clusters: &[ClusterSpec], poli
     }
     let files = clusters.iter().flat_map(|cluster| cluster.files.iter().map(move |file| (&file.path, &cluster.name)));
     let clusters: BTreeMap<&RepoPath, &String> = files.collect();
-    let lacks = |object: &&Arc<FoundObject>| object.namespace.is_empty() && lives_in_a_namespace(object);
+    let version = |object: &FoundObject| match object.group.as_str() {
+        "" => object.version.clone(),
+        group => format!("{group}/{}", object.version),
+    };
+    let lacks = |object: &&Arc<FoundObject>| {
+        object.namespace.is_empty() && lives_in_a_namespace(&version(object), &object.kind)
+    };
     let told = |object: &Arc<FoundObject>| {
         let cluster = clusters.get(&object.path)?;
         let place = object.place_of(&["metadata"]);
@@ -45,14 +51,37 @@ pub(super) fn check(objects: &[Arc<FoundObject>], clusters: &[ClusterSpec], poli
     objects.iter().filter(lacks).filter_map(told).collect()
 }
 
-/// Whether it is known to live in one; of kinds that nobody here knows nothing is said.
-fn lives_in_a_namespace(object: &FoundObject) -> bool {
-    let group = object.group.as_str();
+/// Whether objects of this kind are known to live in a namespace; of kinds that nobody here knows nothing is said.
+pub fn lives_in_a_namespace(api_version: &str, kind: &str) -> bool {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let is_inside =
         INSIDE.contains(&group) || group.ends_with("cluster.x-k8s.io") || group.ends_with(".toolkit.fluxcd.io");
-    let version = if group.is_empty() { object.version.clone() } else { format!("{group}/{}", object.version) };
-    match is_cluster_scoped(&Gvk::new(&version, &object.kind)) {
+    match is_cluster_scoped(&Gvk::new(api_version, kind)) {
         Some(is_outside) => !is_outside,
-        None => is_inside && !OUTSIDE.contains(&object.kind.as_str()),
+        None => is_inside && !OUTSIDE.contains(&kind),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_lives_in_a_namespace_is_told_of_known_kinds_alone() {
+        for (api_version, kind, expected) in [
+            ("v1", "ConfigMap", true),
+            ("apps/v1", "Deployment", true),
+            ("v1", "Namespace", false),
+            ("rbac.authorization.k8s.io/v1", "ClusterRole", false),
+            ("anywhere.eks.amazonaws.com/v1alpha1", "Cluster", true),
+            ("infrastructure.cluster.x-k8s.io/v1beta1", "VSphereMachineTemplate", true),
+            ("infrastructure.cluster.x-k8s.io/v1beta1", "VSphereClusterIdentity", false),
+            ("kustomize.toolkit.fluxcd.io/v1", "Kustomization", true),
+            ("kustomize.config.k8s.io/v1beta1", "Kustomization", false),
+            ("cert-manager.io/v1", "ClusterIssuer", false),
+            ("example.com/v1", "Thing", false),
+        ] {
+            assert_eq!(lives_in_a_namespace(api_version, kind), expected, "{api_version} {kind}");
+        }
     }
 }

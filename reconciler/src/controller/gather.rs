@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use bundles::{Bundles, Locks};
-use overlays::{ClusterSpec, ComponentName, Fleet, Policy, Problem, RenderedCluster, RenderedTree, Scope};
+use overlays::{
+    Apply, ClusterSpec, ComponentName, Fleet, ObjectSummary, Policy, Problem, RenderedCluster, RenderedTree, Scope,
+};
 use rollout::{Block, ClusterName, CommitId, ComponentChange, StageName};
 
 use super::changes;
 use super::deployed::Deployed;
 use super::directory::ClusterDirectory;
 use super::edits::Edit;
-use super::parts::SpecificationStep;
+use super::parts::{Part, SpecificationStep};
 use super::policy::Befores;
 use crate::cluster::FluxReference;
 use crate::git::{DeployLayout, LastSeen};
@@ -129,6 +131,24 @@ pub fn warnings(fleet: &Fleet, cluster: &ClusterSpec, rendered: &RenderedCluster
     };
     let skipped = rendered.skipped.iter().map(|(component, reason)| format!("{component}: {reason}"));
     remarks.filter(concerns).map(ToString::to_string).chain(skipped).collect()
+}
+
+/// Objects that Flux would refuse for want of a namespace.
+pub fn without_namespace(fleet: &Fleet, parts: &[Part]) -> Vec<String> {
+    if fleet.policy.apply != Apply::Flux {
+        return Vec::new();
+    }
+    let lacks = |object: &&ObjectSummary| {
+        object.namespace.is_none() && overlays::lives_in_a_namespace(&object.api_version, &object.kind)
+    };
+    let told = |part: &Part| -> Vec<String> {
+        let objects = part.objects.iter().filter(lacks);
+        let told = |object: &ObjectSummary| {
+            format!("{}: {} {} names no namespace, and Flux refuses it", part.stage, object.kind, object.name)
+        };
+        objects.map(told).collect()
+    };
+    parts.iter().flat_map(told).collect()
 }
 
 /// The cluster's Flux Kustomizations by the directory that they apply.

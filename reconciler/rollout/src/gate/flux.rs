@@ -62,7 +62,7 @@ pub(super) fn refused(kustomization: &FluxKustomization, binding: Option<&Bindin
     let is_ours = binding.is_none_or(|binding| tried.is_some_and(|tried| binding.lineage.contains(tried)));
     let is_refusal = match ready.reason.as_str() {
         "BuildFailed" => true,
-        "ReconciliationFailed" | "ApplyFailed" => !IN_PASSING.iter().any(|sign| ready.message.contains(sign)),
+        "ReconciliationFailed" | "ApplyFailed" => is_said_no(&ready.message),
         _ => false,
     };
     let (namespace, name) = (&kustomization.namespace, &kustomization.name);
@@ -72,8 +72,17 @@ pub(super) fn refused(kustomization: &FluxKustomization, binding: Option<&Bindin
     })
 }
 
+/// Whether somebody has looked at what was to be applied, and said no.
+fn is_said_no(message: &str) -> bool {
+    SAID_NO.iter().any(|sign| message.contains(sign)) || !IN_PASSING.iter().any(|sign| message.contains(sign))
+}
+
+/// Signs that the API server, or an admission webhook, has looked at it.
+const SAID_NO: [&str; 6] =
+    ["(Invalid)", "(Forbidden)", "(BadRequest)", "denied the request", "namespace not specified", "is immutable"];
+
 /// Signs of a failure to apply that may pass by itself: nobody has looked at what was to be applied.
-const IN_PASSING: [&str; 14] = [
+const IN_PASSING: [&str; 20] = [
     "failed calling webhook",
     "failed to call webhook",
     "connection refused",
@@ -82,11 +91,17 @@ const IN_PASSING: [&str; 14] = [
     "no such host",
     "no endpoints available",
     "deadline exceeded",
-    "timeout",
+    "handshake timeout",
+    "i/o timeout",
     "timed out",
-    "EOF",
+    "timeout waiting",
+    ": EOF",
+    "unexpected EOF",
     "the object has been modified",
-    "too many requests",
+    "(Conflict)",
+    "(ServiceUnavailable)",
+    "(TooManyRequests)",
+    "Timeout)",
     "etcdserver",
 ];
 

@@ -173,6 +173,15 @@ mod tests {
                 "ReconciliationFailed",
                 "ConfigMap/app namespace not specified: the server could not find the requested resource",
             ),
+            (
+                "ReconciliationFailed",
+                "Deployment/a/b dry-run failed (Invalid): spec.timeout: Invalid value: \"timed out\": is none",
+            ),
+            ("ReconciliationFailed", "Deployment/a/b dry-run failed (NotFound): namespaces \"a\" not found"),
+            (
+                "ReconciliationFailed",
+                "Widget/a/b dry-run failed: no matches for kind \"Widget\" in version \"example.com/v1\"",
+            ),
             ("BuildFailed", "kustomization.yaml: no such file"),
             ("ApplyFailed", "could not apply Deployment system/capi: invalid"),
         ] {
@@ -196,6 +205,11 @@ mod tests {
                 "failed calling webhook \"a\": Post \"https://b\": dial tcp 10.0.0.1:443: connect: connection refused",
             ),
             ("ReconciliationFailed", "client rate limiter Wait returned an error: context deadline exceeded"),
+            (
+                "ReconciliationFailed",
+                "Deployment/a/b dry-run failed (InternalError): Internal error occurred: failed calling webhook \"c\": EOF",
+            ),
+            ("ReconciliationFailed", "Deployment/a/b dry-run failed (ServerTimeout): the server is busy"),
             ("HealthCheckFailed", "timeout waiting for: [Deployment/system/capi status: 'InProgress']"),
             ("DependencyNotReady", "dependency 'flux-system/cert-manager' is not ready"),
         ] {

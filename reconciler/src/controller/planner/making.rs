@@ -74,7 +74,10 @@ impl Planner {
             kustomizations: &kustomizations,
             deployed_eksa: &context.deployed.eksa,
             blocked,
-            warnings: gather::warnings(fleet, cluster, &rendered),
+            warnings: gather::warnings(fleet, cluster, &rendered)
+                .into_iter()
+                .chain(gather::without_namespace(fleet, &parts))
+                .collect(),
         };
         let plan = Arc::new(Plan { edits, ..rollout::plan(plan::input(&facts)?) });
         let kustomizations = Arc::new(kustomizations);
