@@ -79,7 +79,7 @@ pub fn concerning<'a>(fleet: &'a Fleet, cluster: &'a ClusterSpec) -> Vec<&'a str
     let wave = |name: &str| policy.wave_of(name).unwrap_or(policy.waves.len());
     let manager = match &cluster.management {
         Management::ManagedBy(manager) => Some(manager.as_str()),
-        Management::SelfManaged => None,
+        Management::SelfManaged | Management::Undeclared => None,
     };
     let others = fleet.clusters.iter().map(|other| other.name.as_str()).filter(|other| *other != cluster.name);
     let in_time =

@@ -47,7 +47,7 @@ pub(super) fn may_take_over(world: &World, gate: &OwnedGate, flux: &Observation,
 ///
 /// Preflight asks for a healthy cluster, and would wait for what only this plan brings about.
 pub(super) fn of_what_was_refused(world: &World, now: Timestamp) -> Option<Reason> {
-    let gate = gates::before_start(&world.plan, &StageName::Preflight)?;
+    let gate = gates::before_start(world, &world.plan, &StageName::Preflight)?;
     let observation = world.observation.as_deref()?;
     let mut others = observation.clone();
     let mut refused = Vec::new();
