@@ -25,7 +25,9 @@ use super::reference::Recorded;
 use super::{deploy, people};
 use crate::cluster::DeployedObjects;
 use crate::forge::{Forge, ForgeAccess, ForgeError, Forges};
-use crate::git::{BranchName, DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, ObjectId, Repository, Signing};
+use crate::git::{
+    BranchName, DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, ObjectId, Repository, Signing,
+};
 use crate::memory::Part;
 
 /// Where manifests and charts come from, given what the policy allows.
