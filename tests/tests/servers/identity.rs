@@ -135,24 +135,29 @@ fn a_cluster_that_was_made_anew_waits_until_it_is_recorded_anew() {
 }
 
 #[test]
-fn a_cluster_that_nobody_adopted_or_named_is_not_taken_for_the_one_that_answers() {
-    let name = "identity::a_cluster_that_nobody_adopted_or_named_is_not_taken_for_the_one_that_answers";
+fn a_cluster_that_was_adopted_unreached_is_read_where_no_other_may_be_meant() {
+    let name = "identity::a_cluster_that_was_adopted_unreached_is_read_where_no_other_may_be_meant";
     isolated(name, &["etcd", "kube-apiserver"], async |programs| {
         let fleet = Fleet::start()?;
         let server = fleet.server(&programs, "one").await?;
+        let nowhere = fleet.folder.path().join("nowhere");
+        let kubeconfig = std::fs::read_to_string(server.kubeconfig())?;
+        std::fs::write(&nowhere, kubeconfig.replace(&server.url(), "https://127.0.0.1:1"))?;
+        let said = fleet.said(&nowhere, &["adopt", "--yes"])?;
+        ensure!(said.contains("not proven") && said.contains("recorded with the next commit"), "{said}");
+        assert_eq!(fleet.recorded()?, None);
+
+        let bump = fleet.bundle.replace("v1.18.2+552744a", "v1.18.2+0123456");
+        fleet.repository.push("Take cert-manager as it was built again", &[(BUNDLE, &bump)])?;
+        let waits = fleet.waits_for(&server.kubeconfig(), &[])?;
+        ensure!(!waits.contains("not proven"), "{waits}");
+        // Another one that manages itself: either may be the one that answers.
+        let other = demo_fleet(fleet.folder.path())?.remove("clusters/mgmt/cluster.yaml").context("no cluster")?;
+        fleet.repository.push("Add a cluster", &[("clusters/other/cluster.yaml", &other.replace("mgmt", "other"))])?;
         let waits = fleet.waits_for(&server.kubeconfig(), &[])?;
         ensure!(waits.contains("not proven") && waits.contains("--management-cluster mgmt"), "{waits}");
         let waits = fleet.waits_for(&server.kubeconfig(), &["--management-cluster", CLUSTER])?;
         ensure!(!waits.contains("not proven"), "{waits}");
-        // Adopted where it cannot be reached, it is recorded without: said, and read as before.
-        let nowhere = fleet.folder.path().join("nowhere");
-        std::fs::write(
-            &nowhere,
-            std::fs::read_to_string(server.kubeconfig())?.replace(&server.url(), "https://127.0.0.1:1"),
-        )?;
-        let said = fleet.said(&nowhere, &["adopt", "--yes"])?;
-        ensure!(said.contains("not proven") && said.contains("recorded with the next commit"), "{said}");
-        assert_eq!(fleet.recorded()?, None);
         fleet.folder.done();
         Ok(())
     });
