@@ -176,26 +176,24 @@ fn a_ledger_that_somebody_took_away_is_brought_back_by_a_revert() {
     }
 }
 
+/// A push that moves the deploy branch or path counts once both policies agree; until then the record is where it was.
 #[test]
-fn a_policy_that_names_another_branch_is_no_first_time_for_whoever_saw_the_old_one() {
-    let fleet = Fleet::settled();
-    fleet.replace("stepgate.yaml", "branch: deploy", "branch: rollouts");
-    let head = fleet.head("deploy").unwrap().to_string();
-    let (message, help) = blocked(&fleet, &fleet.place(), "lost-deploy-branch");
-    assert!(message.contains(&head) && message.contains("branch deploy"), "{message}");
-    refuses_to_adopt(&fleet, &fleet.place(), &head);
-    shell(fleet.folder(), &command(&help, "git "));
-    assert_eq!(fleet.head("rollouts").unwrap().to_string(), head);
-}
-
-#[test]
-fn a_record_in_another_folder_is_named_and_not_made_anew() {
-    let fleet = Fleet::pending();
-    fleet.replace("stepgate.yaml", "  branch: deploy\n", "  branch: deploy\n  path: rendered\n");
-    let (message, help) = blocked(&fleet, &fleet.place(), "record-elsewhere");
-    assert!(message.contains("lies in / of branch deploy"), "{message}");
-    assert!(help.contains("deploy.path"), "{help}");
-    refuses_to_adopt(&fleet, &fleet.place(), "lies in / of branch deploy");
+fn a_policy_that_names_another_place_makes_no_new_record_there() {
+    for place in ["  branch: rollouts\n", "  branch: deploy\n  path: rendered\n"] {
+        let fleet = Fleet::pending();
+        let head = fleet.head("deploy");
+        fleet.replace("stepgate.yaml", "  branch: deploy\n", place);
+        let plan = run(&fleet, &fleet.place(), &["plan"]);
+        assert_eq!(plan.code, 3, "{}", plan.text());
+        assert!(
+            plan.stdout.contains("policy-unconfirmed") && !plan.stdout.contains("stepgate adopt"),
+            "{}",
+            plan.stdout
+        );
+        let adopt = run(&fleet, &fleet.place(), &["adopt", "--yes"]);
+        assert_eq!(adopt.stdout.matches("has a ledger already").count(), 3, "{}", adopt.text());
+        assert_eq!((fleet.head("deploy"), fleet.head("rollouts")), (head, None));
+    }
 }
 
 #[test]
