@@ -274,8 +274,7 @@ mod tests {
     #[test]
     fn what_somebody_adds_to_a_kustomization_so_that_it_applies_something_else_is_taken() {
         let own = entry("kustomize-controller", "", &json!({"f:spec": {"f:path": {}, "f:images": {}}}));
-        let theirs =
-            json!({"f:spec": {"f:patches": {}, "f:images": {}, "f:force": {}, "f:postBuild": {"f:substitute": {}}}});
+        let theirs = json!({"f:spec": {"f:patches": {}, "f:images": {}, "f:force": {}}});
         let expected = [("spec.patches", "kubectl-edit")];
         check(&kustomization(), &[own.clone(), entry("kubectl-edit", "", &theirs)], &expected);
         // Of other objects what is added is nobody's business.
