@@ -157,10 +157,13 @@ impl FieldConflict {
 }
 
 fn in_conflict(message: &str, fields: &[FieldConflict]) -> String {
-    if fields.is_empty() {
+    // Of an apply the message says so as well, where the owners are not named apart.
+    let is_of_owners = !fields.is_empty() || message.starts_with("Apply failed with");
+    if !is_of_owners {
         return format!("conflict ({message}); somebody was faster, perhaps another process of stepgate: try again");
     }
     let owned = fields.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let owned = if owned.is_empty() { message.to_owned() } else { owned };
     format!("conflict ({owned}); stop the other writer or hand its fields over, stepgate does not force")
 }
 
