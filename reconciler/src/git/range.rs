@@ -31,6 +31,8 @@ pub struct WrittenCommit {
     pub authors: Vec<String>,
     /// When it was committed, by its own word.
     pub committed_at: Timestamp,
+    /// Whether its message is too long to be read: who wrote it together is not known then.
+    pub is_cut: bool,
 }
 
 impl Repository {
@@ -50,17 +52,12 @@ impl Repository {
             let found = range(objects, base, head, limit)?;
             let written = found.into_iter().map(|id| {
                 let fields = objects.commit(id)?;
-                if fields.is_cut {
-                    return Err(GitError::Library {
-                        action: format!("tell who wrote commit {id} together"),
-                        message: "its message is too long to be read".to_owned(),
-                    });
-                }
                 Ok(WrittenCommit {
                     id: commit_id(id)?,
                     parents: fields.parents.iter().copied().map(commit_id).collect::<Result<_, _>>()?,
                     authors: authors(&fields.author, &fields.message),
                     committed_at: Timestamp::from_second(fields.committed_at).unwrap_or(Timestamp::UNIX_EPOCH),
+                    is_cut: fields.is_cut,
                 })
             });
             written.collect()

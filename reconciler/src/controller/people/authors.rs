@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rollout::{CommitId, Person};
 
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
-use crate::git::{Limit, WrittenCommit};
+use crate::git::{GitError, Limit, WrittenCommit};
 
 /// Commits of this many at most are looked at one by one; beyond, everybody who wrote anything counts.
 const LOOKED_AT: usize = 500;
@@ -27,6 +27,13 @@ pub fn authors(
     let mut authors = BTreeSet::new();
     for commit in &commits {
         if every || changes(planner, view, commit)? {
+            if commit.is_cut {
+                let error = GitError::Library {
+                    action: format!("tell who wrote commit {} together", commit.id),
+                    message: "its message is too long to be read".to_owned(),
+                };
+                return Err(error.into());
+            }
             authors.extend(commit.authors.iter().filter_map(|author| author.parse::<Person>().ok()));
         }
     }

@@ -348,7 +348,8 @@ fn what_a_proposed_branch_costs_is_the_problem_of_who_is_asked_there() {
         run(&fleet, &["run", "--once"]);
         let approve = run(&fleet, &["approve", "mgmt", "--yes", "--as", "A Person <person@example.com>"]);
         assert!(approve.code != 0, "{name}: {}", approve.text());
-        let told = [case.said, "bytes of files", "neither added nor removed", "not below the deploy path"];
+        let told =
+            [case.said, "bytes of files", "neither added nor removed", "accepts no edits", "not below the deploy path"];
         assert!(told.iter().any(|told| approve.stderr.contains(told)), "{name}: {}", approve.stderr);
         assert_eq!(fleet.head("deploy"), head, "{name}");
     }
