@@ -73,7 +73,11 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
     report.row("pass in which every cluster waits", waiting);
     report.row("first pass of a new process over the settled fleet", vec![cold]);
     report.row("pass in which nothing changed", vec![settled]);
-    report.notes.push(format!("peak memory {} MiB, {} MiB of it before there was a controller", peak >> 10, before >> 10));
+    report.notes.push(format!(
+        "peak memory {} MiB, {} MiB of it before there was a controller",
+        peak >> 10,
+        before >> 10
+    ));
     report.notes.push("no peer: nothing else goes from a bundle to a stage's commit".to_owned());
     Ok(report)
 }
