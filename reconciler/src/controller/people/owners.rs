@@ -22,12 +22,9 @@ pub fn owners(
     paths: &[RepoPath],
 ) -> Result<Result<Vec<OwningEntry>, String>, GitError> {
     let Some(head) = reading.deploy_head() else { return Ok(Err("there is no deploy branch".to_owned())) };
-    let now = match at(planner, reading, head, paths)? {
-        Some(entries) => entries,
-        None => {
-            let places = dialect(reading).places().join(", ");
-            return Ok(Err(format!("the deploy branch has no {places}")));
-        }
+    let Some(now) = at(planner, reading, head, paths)? else {
+        let places = dialect(reading).places().join(", ");
+        return Ok(Err(format!("the deploy branch has no {places}")));
     };
     let Some(before) = before.filter(|before| *before != head && view.befores.asks_owners(view.name.as_str())) else {
         return Ok(now);

@@ -22,10 +22,13 @@ const LONGEST: usize = 100_000;
 pub(super) struct KnownPolicies {
     policies: Mutex<Remembered<CommitId, Arc<Policy>>>,
     /// By the source commit that was the newest: every place that its history names, and those that count beside the one that it names itself.
-    places: Mutex<Option<(CommitId, Arc<[Deploy]>, Places)>>,
+    places: Mutex<Option<KnownPlaces>>,
     /// Whether a commit comes after the one that is trusted.
     later: Mutex<Remembered<CommitId, bool>>,
 }
+
+/// The commit, every place that its history names, and those that count beside its own.
+type KnownPlaces = (CommitId, Arc<[Deploy]>, Places);
 
 impl Default for KnownPolicies {
     fn default() -> Self {

@@ -121,9 +121,9 @@ impl Befores {
 
     /// The policy in force for a plan as a whole.
     pub fn plan_policy(&self, wanted: &Policy, newest: &Policy, cluster: &str) -> PlanPolicy {
-        let others = std::iter::once(newest).chain(self.policies(Field::AllowDowngrade));
+        let mut others = std::iter::once(newest).chain(self.policies(Field::AllowDowngrade));
         let own = plan_policy(wanted, cluster);
-        let everybody = others.map(|policy| policy.allows_downgrade(cluster)).all(|allows| allows);
+        let everybody = others.all(|policy| policy.allows_downgrade(cluster));
         PlanPolicy { allow_downgrade: own.allow_downgrade && everybody, ..own }
     }
 

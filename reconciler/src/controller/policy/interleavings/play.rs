@@ -253,7 +253,7 @@ impl Play {
         let plan = self.decided(&seen).world.plan;
         let Some(next) = plan.next_stage() else { return };
         let key = (plan.digest.clone(), next.stage.clone());
-        let names: &[&str] = *random.choose(&[&["alice", "bob"][..], &["alice"], &["mallory"]]).unwrap();
+        let names: &[&str] = random.choose(&[&["alice", "bob"][..], &["alice"], &["mallory"]]).unwrap();
         for name in names {
             let (said, name) = if on_forge {
                 (&mut self.on_forge, (*name).to_owned())
