@@ -261,7 +261,7 @@ mod tests {
     fn an_edited_path_or_source_of_flux_objects_is_taken_and_a_suspend_is_not() {
         let own = json!({"f:spec": {"f:interval": {}, "f:prune": {}, "f:suspend": {}, "f:sourceRef": {"f:kind": {}, "f:name": {}}}});
         let edit = entry("kubectl-edit", "", &json!({"f:spec": {"f:path": {}, "f:sourceRef": {"f:name": {}}}}));
-        let ours = entry("kustomize-controller", "", &own.clone());
+        let ours = entry("kustomize-controller", "", &own);
         check(&kustomization(), &[ours, edit], &[("spec.path", "kubectl-edit")]);
         let mut without_name = own;
         without_name["f:spec"]["f:sourceRef"].as_object_mut().unwrap().remove("f:name");
@@ -276,7 +276,7 @@ mod tests {
         let own = entry("kustomize-controller", "", &json!({"f:spec": {"f:path": {}, "f:images": {}}}));
         let theirs = json!({"f:spec": {"f:patches": {}, "f:images": {}, "f:force": {}}});
         let expected = [("spec.patches", "kubectl-edit")];
-        check(&kustomization(), &[own.clone(), entry("kubectl-edit", "", &theirs)], &expected);
+        check(&kustomization(), &[own, entry("kubectl-edit", "", &theirs)], &expected);
         // Of other objects what is added is nobody's business.
         check(
             &deployed(),
