@@ -209,7 +209,7 @@ fn a_window_or_a_pause_is_not_pushed_away() {
     let (head, commit) = (fleet.head(), push(&fleet, |policy| policy.replace(windows, "")));
     let waits = |pass: &Pass| message(pass).contains("outside of the maintenance windows");
     fleet.run_until(&controller, waits);
-    assert_eq!((fleet.head(), changed(&fleet)), (head.clone(), vec![Field::Windows]));
+    assert_eq!((fleet.head(), changed(&fleet)), (head, vec![Field::Windows]));
     fleet.run_until_committed(&trusting(&fleet, &commit), "mgmt", "cert-manager");
 
     let fleet = Fleet::with_policy(|policy| policy + "paused: true\n");
@@ -488,7 +488,7 @@ fn a_merger_does_not_choose_when_it_was_merged() {
     let git = Git::of(&fleet);
     let before = jiff::Timestamp::from_second(git.deploy().time().seconds()).unwrap();
     git.merge(git.of_cluster("mgmt").unwrap().1, Merge::Commit, before - year);
-    let planner = fleet.planner().with_clock(Arc::new(fleet.clock.clone()));
+    let planner = fleet.planner().with_clock(Arc::new(fleet.clock));
     let view = planner.view(&planner.read().unwrap(), "mgmt").unwrap();
     let newest = view.head.commits.iter().rev().find(|commit| commit.trailer.is_some()).unwrap();
     assert!(newest.committed_at >= before, "{} {before}", newest.committed_at);

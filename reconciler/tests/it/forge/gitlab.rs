@@ -149,7 +149,7 @@ async fn merged_ones_are_listed_once_for_all_branches_and_tell_by_whom() {
 
 #[tokio::test]
 async fn a_fork_is_not_our_branch_however_many_there_are() {
-    let fork = |project: serde_json::Value| {
+    let fork = |project: Value| {
         let mut fork = merge("opened");
         (fork["iid"], fork["source_project_id"]) = (json!(9), project);
         fork

@@ -34,8 +34,8 @@ impl Expected {
     /// Something that every simulated gate says only before something else, said after it.
     fn disorder(&self, real: &[String]) -> Option<String> {
         real.iter().enumerate().find_map(|(at, later)| {
-            let before = real.get(..at).unwrap_or_default().iter();
-            let earlier = before.filter(|earlier| self.precedes(later, earlier)).next_back()?;
+            let mut before = real.get(..at).unwrap_or_default().iter();
+            let earlier = before.rfind(|earlier| self.precedes(later, earlier))?;
             Some(format!("it says `{later}` after `{earlier}`, which every simulated gate says the other way round"))
         })
     }
