@@ -103,9 +103,9 @@ impl Findings {
     }
 
     /// Facts and applied revision where everything holds, else the verdict.
-    pub(super) fn into_verdict(self) -> Result<(Vec<Fact>, Option<CommitId>), GateVerdict> {
+    pub(super) fn into_verdict(self) -> Result<(Vec<Fact>, Option<CommitId>), Box<GateVerdict>> {
         if !self.fails.is_empty() && !self.untried {
-            return Err(GateVerdict::Fail { reasons: self.fails });
+            return Err(Box::new(GateVerdict::Fail { reasons: self.fails }));
         }
         let fails = self.fails.into_iter().map(|reason| (Rank::Failing, reason));
         let mut waits = most_telling_first(fails.chain(self.waits).collect()).into_iter();
@@ -115,7 +115,7 @@ impl Findings {
             0 => {}
             left => reason = reason.and(Reason::new(format!("and {left} more"))),
         }
-        Err(GateVerdict::Wait { reason, until: None })
+        Err(Box::new(GateVerdict::Wait { reason, until: None }))
     }
 
     /// Waits if a kind could not be read; says whether it could.

@@ -114,7 +114,7 @@ impl Gate<'_> {
             Streak { since: observation.read_at, last: observation.read_at, reads: 1, settled: findings.settled() };
         match findings.into_verdict() {
             Ok((facts, revision)) => self.pass(observation, &streak, facts, revision),
-            Err(verdict) => verdict,
+            Err(verdict) => *verdict,
         }
     }
 
@@ -131,9 +131,9 @@ impl Gate<'_> {
         let settled = findings.settled();
         let (facts, revision) = match findings.into_verdict() {
             Ok(held) => held,
-            Err(verdict) if proves => return self.fail_after_timeout(verdict, observation),
+            Err(verdict) if proves => return self.fail_after_timeout(*verdict, observation),
             // An unknown state is no failure: nothing is undone because an API server was away.
-            Err(verdict) => return verdict,
+            Err(verdict) => return *verdict,
         };
         // From here on only time is missing: no deadline cuts off what is healthy.
         let reads_needed = self.policy.minimum_reads.max(2);
@@ -328,10 +328,10 @@ pub fn flux_health<'a>(
     let mut findings = Findings::default();
     flux::check_health(observation, &mut findings);
     flux::check_present(expected, observation, &mut findings);
-    match findings.into_verdict() {
-        Ok(_) | Err(GateVerdict::Pass { .. }) => None,
-        Err(GateVerdict::Wait { reason, .. }) => Some(reason),
-        Err(GateVerdict::Fail { reasons }) => reasons.into_iter().reduce(Reason::and),
+    match *findings.into_verdict().err()? {
+        GateVerdict::Pass { .. } => None,
+        GateVerdict::Wait { reason, .. } => Some(reason),
+        GateVerdict::Fail { reasons } => reasons.into_iter().reduce(Reason::and),
     }
 }
 
