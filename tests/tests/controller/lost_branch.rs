@@ -3,8 +3,8 @@
 use simulator::{Fault, Injection, Trigger};
 use stepgate::controller::access::Clusters as _;
 use stepgate::controller::comparison::compare;
+use stepgate::controller::explain::{Explainer, Explanation, State};
 use stepgate::controller::told::{self, ClusterTold};
-use stepgate::controller::{ClusterOutcome, Controller};
 
 use super::fleet::Fleet;
 
@@ -24,13 +24,12 @@ fn lose(fleet: &Fleet) {
 }
 
 /// What `stepgate why` says in a process that has never seen the branch.
-async fn why(fleet: &Fleet, cluster: &str) -> ClusterOutcome {
+async fn why(fleet: &Fleet, cluster: &str) -> Explanation {
     let repository = stepgate::git::Repository::open(fleet.repository.location()).unwrap();
     let planner = fleet.planner_of(&repository);
     let reading = planner.read().unwrap();
     let view = planner.view(&reading, cluster).unwrap();
-    let now = fleet.clock_now();
-    Controller::explain(&planner, &reading, &view, fleet.simulated.as_ref(), now).await.unwrap()
+    Explainer::new(&planner, &reading, fleet.simulated.as_ref(), &fleet.clock).explain(&view).await.unwrap()
 }
 
 #[tokio::test]
@@ -38,13 +37,13 @@ async fn a_new_process_learns_from_flux_where_the_lost_branch_was() {
     let fleet = applied();
     let known = fleet.history("mgmt").iter().map(|entry| entry.commit.clone()).collect::<Vec<_>>();
     lose(&fleet);
-    let ClusterOutcome::Blocked { reasons } = why(&fleet, "mgmt").await else { panic!("not blocked") };
-    assert_eq!(reasons[0].code, "lost-deploy-branch");
-    let (message, help) = (&reasons[0].message, &reasons[0].help);
+    let told = why(&fleet, "mgmt").await;
+    assert_eq!(told.state, State::Blocked);
+    let (message, help) = (told.reasons[0].to_string(), &told.help[0]);
     let named = known.iter().find(|commit| message.contains(commit.as_str())).unwrap_or_else(|| panic!("{message}"));
     assert!(message.contains("Flux in ") && !help.contains("adopt"), "{message} {help}");
     assert!(help.contains(&format!(" {named}:refs/heads/deploy")), "{help}");
-    assert!(reasons.iter().all(|reason| reason.code != "not-adopted"), "{reasons:?}");
+    assert!(told.help.iter().all(|help| !help.contains("adopt")), "{told:?}");
 }
 
 #[tokio::test]
@@ -53,12 +52,9 @@ async fn a_branch_that_was_written_anew_without_the_record_is_told_by_the_cluste
     let main = fleet.repository.head(&"main".parse().unwrap()).unwrap().unwrap();
     let deploy = fleet.repository.folder().join("refs/heads").join(fleet.layout.branch.as_str());
     std::fs::write(deploy, format!("{main}\n")).unwrap();
-    let ClusterOutcome::Blocked { reasons } = why(&fleet, "mgmt").await else { panic!("not blocked") };
-    assert_eq!(reasons[0].code, "lost-record");
-    assert!(
-        reasons[0].help.contains("-- clusters/mgmt flux/mgmt") && !reasons[0].help.contains("adopt"),
-        "{reasons:?}"
-    );
+    let told = why(&fleet, "mgmt").await;
+    assert_eq!(told.state, State::Blocked);
+    assert!(told.help[0].contains("-- clusters/mgmt flux/mgmt") && !told.help[0].contains("adopt"), "{told:?}");
 }
 
 #[tokio::test]
