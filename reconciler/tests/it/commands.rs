@@ -38,6 +38,11 @@ const FLUX: &[Verb] = &[
     ("resume helmrelease", 1, &["-n"]),
     ("resume source git", 1, &["-n"]),
     ("reconcile source git", 1, &["-n"]),
+    ("reconcile source oci", 1, &["-n"]),
+    // Git or OCI.
+    ("get source x", 0, &["-n", "-A"]),
+    ("resume source x", 1, &["-n"]),
+    ("reconcile source x", 1, &["-n"]),
     ("reconcile kustomization", 1, &["-n", "--with-source"]),
 ];
 
@@ -60,6 +65,9 @@ const GIT: &[Verb] = &[
     ("log", 0, &[]),
     ("check-ref-format", 0, &["--branch"]),
     ("clone", 1, &["--bare"]),
+    ("switch", 1, &[]),
+    ("checkout", 1, &["--"]),
+    ("mv", 0, &[]),
 ];
 
 /// What reads like a command and tells what is done, or where a rule is from.
@@ -145,7 +153,13 @@ fn filled(format: &str) -> String {
                 depth += 1;
                 text.push('x');
             }
-            '}' => depth -= 1,
+            '}' => {
+                depth -= 1;
+                // Right before a word it is something that may be left out, with a blank of its own.
+                if depth == 0 && text.ends_with(" x") && signs.peek().is_some_and(char::is_ascii_lowercase) {
+                    text.pop();
+                }
+            }
             _ if depth > 0 => {}
             other => text.push(other),
         }
