@@ -131,10 +131,6 @@ impl Endpoints {
         health: Arc<Health>,
         review: Option<Connection>,
     ) -> Result<Vec<JoinHandle<()>>, CommandError> {
-        let mut tasks = Vec::new();
-        if let Some(endpoint) = usual("health", self.health, 8081, health_router(Arc::clone(&health))).await? {
-            tasks.push(begin(endpoint));
-        }
         let (listen, tls, authentication) = self.metrics;
         let on_loopback = !matches!(listen, Some(Listen::At(address)) if !address.ip().is_loopback());
         let access = match (authentication, review) {
@@ -149,13 +145,20 @@ impl Endpoints {
                 MetricsAccess::Nobody
             }
         };
-        let router = metrics_router(metrics, access).merge(health_router(health));
-        if let Some(endpoint) = usual("metrics", listen, 8080, router).await? {
-            tasks.push(begin(endpoint.with_tls(tls)));
-        }
+        let mut tasks = Vec::new();
         if let Some((address, secret, tls)) = self.webhooks {
             let router = webhook(&WebhookSettings::new(secret), nudge)?;
             tasks.push(begin(bind("webhook", address, router).await?.with_tls(tls)));
+        }
+        let shown = metrics_router(metrics, access).merge(health_router(Arc::clone(&health)));
+        let mut others =
+            [("health", self.health, 8081, health_router(health), None), ("metrics", listen, 8080, shown, tls)];
+        // An address that was named is never taken by an endpoint that has none of its own.
+        others.sort_by_key(|(_, listen, ..)| listen.is_none());
+        for (name, listen, port, router, tls) in others {
+            if let Some(endpoint) = usual(name, listen, port, router).await? {
+                tasks.push(begin(endpoint.with_tls(tls)));
+            }
         }
         Ok(tasks)
     }
