@@ -81,7 +81,7 @@ fn tanzu_and_eksctl_are_read() {
     let fleet = read_fleet(&memory(&[
         (
             "t.yaml",
-            "apiVersion: run.tanzu.vmware.com/v1alpha3\nkind: TanzuKubernetesCluster\nmetadata: {name: t}\nspec: \
+            "apiVersion: run.tanzu.vmware.com/v1alpha3\nkind: TanzuKubernetesCluster\nmetadata: {name: t, namespace: tenants}\nspec: \
           {topology: {controlPlane: {replicas: 3, tkr: {reference: {name: v1.23.8---vmware.2-tkg.2}}}, nodePools: \
           [{name: a, replicas: 2}]}}",
         ),
