@@ -157,3 +157,20 @@ fn paths_named_in_the_documents_exist() {
         assert!(named > 0 || document == "README.md", "{document} names no path at all");
     }
 }
+
+#[test]
+fn each_claim_of_the_threat_model_names_tests_that_exist() {
+    let document = "reconciler/docs/threat-model.md";
+    let text = std::fs::read_to_string(root().join(document)).expect("the document is there");
+    let mut named = 0;
+    for row in text.lines().filter(|line| line.starts_with("| ") && line.contains("::")) {
+        let shown_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        for word in shown_by.split('`').skip(1).step_by(2) {
+            let (file, test) = word.split_once("::").unwrap_or_else(|| panic!("{document}: {word} names no test"));
+            let code = std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+            assert!(code.contains(&format!("fn {test}(")), "{document} names {word}, which is not there");
+            named += 1;
+        }
+    }
+    assert!(named > 40, "{document} names {named} tests alone");
+}
