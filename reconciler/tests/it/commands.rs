@@ -204,7 +204,9 @@ fn objection(command: &str, is_whole: bool) -> Option<String> {
     let (program, arguments) = words.split_first()?;
     match program.as_str() {
         "stepgate" => {
-            let error = Cli::command().try_get_matches_from(&words).err()?;
+            // Where a document says COMMIT, people write one.
+            let filled = words.iter().map(|word| word.replace("COMMIT", &"a".repeat(40)));
+            let error = Cli::command().try_get_matches_from(filled).err()?;
             let names_a_verb = !is_whole && arguments.len() <= 2 && !arguments.iter().any(|word| word.starts_with('-'));
             match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => None,

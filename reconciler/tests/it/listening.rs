@@ -84,7 +84,7 @@ fn half_open_requests_leave_health_and_loop_alive() {
     let named =
         ["--health-address", free, "--listen", free, "--webhook-address", free, "--webhook-secret-file", secret];
     let running = Running::start(&fleet, &named);
-    let [health, metrics, webhook] = ["health", "metrics", "webhook"].map(|name| running.address(name));
+    let [webhook, health, metrics] = ["webhook", "health", "metrics"].map(|name| running.address(name));
     running.says("`team-b` is done");
     // Nothing, half a header, half a body.
     let halves = ["", "GET /healthz HTTP/1.1\r\nHost:", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nfour"];

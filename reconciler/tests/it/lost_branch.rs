@@ -168,11 +168,11 @@ fn a_ledger_that_somebody_took_away_is_brought_back_by_a_revert() {
         refuses_to_adopt(&fleet, &fleet.place(), &removal);
         // The other clusters are as they were.
         let status = run(&fleet, &fleet.place(), &["status", "-o", "json"]).json();
-        assert_eq!(status["clusters"][1]["state"], "pending", "{status}");
+        assert_eq!(status["clusters"][1]["state"], "waiting", "{status}");
         git(&clone, &["revert", "--no-edit", command(&help, "git revert ").trim_start_matches("git revert ")]);
         git(&clone, &["push", "-q", "origin", "deploy"]);
         let status = run(&fleet, &fleet.place(), &["status", "-o", "json"]).json();
-        assert_eq!(status["clusters"][0]["state"], "pending", "{what}: {status}");
+        assert_eq!(status["clusters"][0]["state"], "waiting", "{what}: {status}");
     }
 }
 
