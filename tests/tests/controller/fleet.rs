@@ -207,7 +207,8 @@ impl Fleet {
 
     /// One pass of a controller; the clusters hear of what it pushed. None when it was killed in the middle.
     pub fn pass_or_death(&self, controller: &Controller, dead: &AtomicBool) -> Option<Arc<Pass>> {
-        let mut pass = pin!(controller.pass());
+        // The executor of a test may stand around this one, and it alone would renew what a task may do before it yields.
+        let mut pass = pin!(tokio::task::unconstrained(controller.pass()));
         let result = futures::executor::block_on(std::future::poll_fn(|context| match pass.as_mut().poll(context) {
             Poll::Ready(result) => Poll::Ready(Some(result.unwrap())),
             Poll::Pending if dead.load(Ordering::SeqCst) => Poll::Ready(None),
