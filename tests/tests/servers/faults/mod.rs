@@ -19,6 +19,7 @@ use super::scene::{POLICY, Scene};
 const OLD: &str = "v1.34.0";
 const NEW: &str = "v1.35.0";
 const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization");
+const SOURCE: (&str, &str) = ("source.toolkit.fluxcd.io/v1", "GitRepository");
 
 /// The Kustomization that applies the cluster's specification.
 const APPLIED: &str = "machines-cluster";
@@ -54,6 +55,9 @@ fn faults_are_named_and_do_a_rollout_no_harm() {
         // Fetched, and not applied.
         scene.flux.kustomize.stall()?;
         scene.git.hold(false);
+        // After failures Flux asks again more and more seldom: it is told to.
+        let asked = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": "once it answers again"}}});
+        merge(&scene, SOURCE, (FLUX_NAMESPACE, "flux-system"), &asked).await?;
         let words = ["Kustomization flux-system/machines-cluster", "status.lastAppliedRevision", &head];
         scene
             .reasons_are(CLUSTER, |reasons| {
