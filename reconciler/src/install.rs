@@ -1,6 +1,6 @@
 //! What Stepgate is installed with in a management cluster: one set of manifests, as files for `kubectl`, a kustomize base and a Helm chart.
 
-use crate::cluster::kubernetes::rollout_definition;
+use cluster::kubernetes::rollout_definition;
 
 /// The manifests, in the order in which they are applied. `${…}` stands for what differs from one installation to another.
 const MANIFESTS: [(&str, &str); 9] = [

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::bail;
+use git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, Repository, Signing};
 use overlays::RepoPath;
 use rollout::CommitId;
-use stepgate::git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, Repository, Signing};
 
 /// Clusters of the corpus.
 pub const CLUSTERS: usize = 1_000;

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use git::{ChangedFile, Difference, Repository};
 use kustomize_rs::yaml::{Limits, Node, parse};
 use rollout::CommitId;
-use stepgate::git::{ChangedFile, Difference, Repository};
 
 use crate::measure::{go_peer, ours, peer, quoted};
 use crate::report::{Report, median};
@@ -65,7 +65,7 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
 fn detect(repository: &Repository, old: &CommitId, new: &CommitId) -> anyhow::Result<String> {
     let (before, after) = (repository.snapshot_of(old)?, repository.snapshot_of(new)?);
     let difference = Difference::between(&before, &after)?;
-    let side = |id: fn(&ChangedFile) -> Option<stepgate::git::ObjectId>| {
+    let side = |id: fn(&ChangedFile) -> Option<git::ObjectId>| {
         let wanted = difference.changed.iter().filter_map(|file| Some((id(file)?, file.path.as_str())));
         after.read_objects(wanted)
     };

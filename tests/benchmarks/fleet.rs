@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, bail};
+use cluster::Cluster;
 use futures::executor::block_on;
+use git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, Repository, Signing};
 use jiff::{SignedDuration, Timestamp};
 use overlays::{ClusterSpec, RepoPath};
-use stepgate::cluster::Cluster;
 use stepgate::controller::access::Clusters;
 use stepgate::controller::adopt::adopt;
 use stepgate::controller::clock::{Clock as _, VirtualClock};
@@ -17,7 +18,6 @@ use stepgate::controller::planner::Planner;
 use stepgate::controller::sources::FetchSources;
 use stepgate::controller::{ClusterOutcome, Controller, Pass};
 use stepgate::demo::{DemoSettings, FleetFiles, SimulatedFleet};
-use stepgate::git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, Repository, Signing};
 
 type Files = BTreeMap<String, Vec<u8>>;
 

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster, ManagementWatches};
+use cluster::{Cluster as _, Freshness, ObserveRequest};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::{WatchStreamExt as _, reflector, watcher};
 use rollout::{Expectation, GateHistory, GateVerdict, KubeletVersions, StagePolicy, WorkersExpectation, workers_gate};
 use serde_json::{Value, json};
-use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster, ManagementWatches};
-use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::manifests::{define, kind_in};
 use tests::servers::{ApiServer, ApiServerOptions, Programs};
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::Context as _;
+use fetch::{ChartInflation, Helm};
 use serde_json::Value;
-use stepgate::fetch::{ChartInflation, Helm};
 
 use crate::case::Case;
 use crate::outcome::Outcome;

@@ -55,7 +55,20 @@ fn graph(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     graph
 }
 
-const OURS: [&str; 7] = ["bundles", "kustomize-rs", "overlays", "rollout", "simulator", "stepgate", "tests"];
+const OURS: [&str; 12] = [
+    "bundles",
+    "cluster",
+    "fetch",
+    "forge",
+    "git",
+    "host",
+    "kustomize-rs",
+    "overlays",
+    "rollout",
+    "simulator",
+    "stepgate",
+    "tests",
+];
 
 #[test]
 fn arrows_between_our_packages_are_the_ones_of_the_design() {
@@ -66,8 +79,13 @@ fn arrows_between_our_packages_are_the_ones_of_the_design() {
         ("overlays", &["bundles", "kustomize-rs"]),
         ("rollout", &["bundles"]),
         ("simulator", &["rollout"]),
-        ("stepgate", &["bundles", "kustomize-rs", "overlays", "rollout", "simulator"]),
-        ("tests", &["bundles", "kustomize-rs", "overlays", "rollout", "simulator", "stepgate"]),
+        ("host", &[]),
+        ("git", &["host", "kustomize-rs", "overlays", "rollout"]),
+        ("cluster", &["host", "kustomize-rs", "overlays", "rollout", "simulator"]),
+        ("fetch", &["bundles", "host", "kustomize-rs", "overlays"]),
+        ("forge", &["git", "host", "overlays"]),
+        ("stepgate", &OURS[..10]),
+        ("tests", &OURS[..11]),
     ]);
     for package in OURS {
         for dependency in graph.get(package).into_iter().flatten().filter(|name| OURS.contains(&name.as_str())) {
@@ -76,6 +94,23 @@ fn arrows_between_our_packages_are_the_ones_of_the_design() {
                 "{package} depends on {dependency}: a new arrow needs its own commit and a line in reconciler/ARCHITECTURE.md"
             );
         }
+    }
+}
+
+#[test]
+fn each_library_of_the_edge_is_used_by_its_package_alone() {
+    let graph = graph(&metadata());
+    let homes: [(&str, &[&str]); 5] = [
+        ("kube", &["cluster", "tests"]),
+        ("git2", &["git", "tests"]),
+        ("reqwest", &["fetch", "forge", "host", "tests"]),
+        ("notify", &["stepgate"]),
+        ("liblzma", &["cluster"]),
+    ];
+    for (library, home) in homes {
+        let users = OURS.iter().filter(|package| graph.get(**package).is_some_and(|used| used.contains(library)));
+        let users: Vec<&str> = users.copied().collect();
+        assert_eq!(users, home, "{library} stays in its package: see reconciler/ARCHITECTURE.md");
     }
 }
 

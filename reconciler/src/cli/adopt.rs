@@ -16,7 +16,7 @@ use crate::controller::comparison::{Comparison, compare};
 use crate::controller::missing::MissingRecord;
 use crate::controller::planner::{ClusterView, FleetReading};
 use crate::controller::told::{self, ClusterTold};
-use crate::git::RepositoryLocation;
+use git::RepositoryLocation;
 
 /// Arguments of `stepgate adopt`.
 #[derive(Debug, Args)]

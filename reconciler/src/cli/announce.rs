@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::cluster::kubernetes::Connection;
 use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
+use cluster::kubernetes::Connection;
 
 /// So many clusters are named with their states; of more only the numbers are told.
 const NAMED: usize = 12;

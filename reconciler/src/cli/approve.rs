@@ -6,7 +6,7 @@ use super::error::CommandError;
 use super::exit::Exit;
 use super::{FleetArguments, fleet, output};
 use crate::controller::proposal::{AnswerError, Approval, Consent, answer};
-use crate::git::{Identity, Repository};
+use git::{Identity, Repository};
 
 /// Arguments of `stepgate approve`.
 #[derive(Debug, Args)]

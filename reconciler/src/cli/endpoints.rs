@@ -9,11 +9,11 @@ use clap::Args;
 use tokio::task::JoinHandle;
 
 use super::error::CommandError;
-use crate::cluster::kubernetes::Connection;
-use crate::disk;
 use crate::endpoint::{Endpoint, TlsFiles};
 use crate::telemetry::{Health, Metrics, MetricsAccess, Reviewer, health_router, metrics_router};
 use crate::watch::{Nudge, WebhookSecret, WebhookSettings, webhook};
+use cluster::kubernetes::Connection;
+use host::disk;
 
 /// The largest file with a webhook's secret, in bytes.
 const LARGEST_SECRET: u64 = 16 << 10;

@@ -10,8 +10,8 @@ use super::error::CommandError;
 use super::output;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::sources::FetchSources;
-use crate::forge::{ForgeAccess, ForgeCredential};
-use crate::git::{GitError, GitSettings, LastSeen, Limits, ListedSnapshot, Pace, Repository, RepositoryLocation};
+use forge::{ForgeAccess, ForgeCredential};
+use git::{GitError, GitSettings, LastSeen, Limits, ListedSnapshot, Pace, Repository, RepositoryLocation};
 
 /// How many clusters an error names, at most.
 const SPELLED_OUT: usize = 10;

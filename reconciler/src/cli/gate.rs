@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
-use crate::cluster::recording::{GateReplay, SampleVerdicts, Samples, read_dump};
+use cluster::recording::{GateReplay, SampleVerdicts, Samples, read_dump};
 
 /// Arguments of `stepgate gate`.
 #[derive(Debug, Args)]
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_table_shows_only_what_changed() {
-        use crate::cluster::recording::{GateState, ReplayedGate};
+        use cluster::recording::{GateState, ReplayedGate};
         let sample = |t: f64, verdict, reason: &str| SampleVerdicts {
             t,
             gates: BTreeMap::from([(

@@ -98,14 +98,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
 fn commits_of(opened: &fleet::Opened, name: &str, limit: usize) -> Result<Vec<CommitReport>, CommandError> {
     let cluster: rollout::ClusterName = name.parse()?;
     let entries = opened.planner.commits(&opened.reading, &cluster, limit)?;
-    let report = |entry: &crate::git::HistoryEntry| -> Result<CommitReport, CommandError> {
+    let report = |entry: &git::HistoryEntry| -> Result<CommitReport, CommandError> {
         let snapshot = opened.planner.repository().deploy_snapshot(&opened.reading.layout, &entry.commit)?;
         Ok(report(name, entry, &ClusterDirectory::read(&snapshot, &cluster)?))
     };
     entries.iter().map(report).collect()
 }
 
-fn report(cluster: &str, entry: &crate::git::HistoryEntry, directory: &ClusterDirectory) -> CommitReport {
+fn report(cluster: &str, entry: &git::HistoryEntry, directory: &ClusterDirectory) -> CommitReport {
     let stage = entry.stage.as_ref().map(|trailers| &trailers.stage);
     let record = directory.ledger().zip(stage).and_then(|(ledger, stage)| ledger.last_record(stage));
     // The commit that closes a rollout has no record of a stage: what was verified stands for itself.

@@ -7,7 +7,7 @@ use super::approve::PersonArguments;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::{ClusterArguments, FleetArguments, fleet, output};
-use crate::cluster::kubernetes::{PauseLease, Paused, pause};
+use cluster::kubernetes::{PauseLease, Paused, pause};
 
 /// Arguments of `stepgate hold`.
 #[derive(Debug, Args)]

@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output;
-use crate::git::{RepositoryLocation, Transport};
 use crate::install::{self, Settings};
+use git::{RepositoryLocation, Transport};
 
 /// Arguments of `stepgate install`.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", required_if_eq_any = [("format", "kustomize"), ("format", "helm")])]
     to: Option<PathBuf>,
     /// The namespace of the installation.
-    #[arg(long, default_value = crate::cluster::kubernetes::SYSTEM_NAMESPACE, value_name = "NAME")]
+    #[arg(long, default_value = cluster::kubernetes::SYSTEM_NAMESPACE, value_name = "NAME")]
     namespace: String,
     /// The container image.
     #[arg(long, default_value = concat!("stepgate:", env!("CARGO_PKG_VERSION")), value_name = "IMAGE")]

@@ -7,7 +7,7 @@ use overlays::{bundle_for, uses_bundle};
 
 use super::check::ProblemReport;
 use super::{FleetArguments, fleet};
-use crate::fetch::Helm;
+use fetch::Helm;
 
 /// How many files or addresses one problem names.
 const NAMED: usize = 3;

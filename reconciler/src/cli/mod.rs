@@ -49,12 +49,12 @@ pub use error::CommandError;
 pub use exit::{EXIT_CODES, Exit};
 pub use output::{Format, Report, Table};
 
-use crate::cluster::kubernetes::{Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT, REQUESTS_PER_SECOND};
 use crate::controller::access::{Clusters, KubernetesClusters, NoAccess};
-use crate::fetch::MirrorFolder;
-use crate::git::{LimitSetting, Pace, Signing};
-use crate::memory::{self, Amount};
 use crate::telemetry::{self, LogFormat};
+use cluster::kubernetes::{Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT, REQUESTS_PER_SECOND};
+use fetch::MirrorFolder;
+use git::{LimitSetting, Pace, Signing};
+use host::memory::{self, Amount};
 
 /// Carries Kubernetes clusters from one version to the next, stage by stage, through git.
 #[derive(Debug, Parser)]

@@ -5,7 +5,7 @@ use overlays::{RepoPath, policy_place};
 use super::check::ProblemReport;
 use super::fleet::Opened;
 use crate::controller::policy::Change;
-use crate::git::GitSnapshot;
+use git::GitSnapshot;
 
 const POLICY: &str = "stepgate.yaml";
 

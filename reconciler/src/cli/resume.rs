@@ -5,7 +5,7 @@ use clap::Args;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::{ClusterArguments, FleetArguments, fleet, output};
-use crate::cluster::kubernetes::resume;
+use cluster::kubernetes::resume;
 
 /// Arguments of `stepgate resume`.
 #[derive(Debug, Args)]

@@ -12,9 +12,9 @@ use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
 use super::serve::{Management, serve};
 use super::{ClusterArguments, FleetArguments, fleet};
-use crate::cluster::kubernetes::{Connection, Lease, Projection, SYSTEM_NAMESPACE};
 use crate::controller::clock::SystemClock;
 use crate::controller::{ClusterPass, Controller, Pass};
+use cluster::kubernetes::{Connection, Lease, Projection, SYSTEM_NAMESPACE};
 
 /// The name of the Lease.
 const LEASE: &str = "stepgate";

@@ -14,11 +14,11 @@ use super::endpoints::Endpoints;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::pace::{Pace, processor_time};
-use crate::cluster::kubernetes::{Connection, Holder, Lease, Projection, RolloutView, end_expired};
 use crate::controller::clock::{Clock as _, SystemClock};
 use crate::controller::{ClusterPass, Controller, Pass};
 use crate::telemetry::{Health, Metrics};
 use crate::watch::{Watch, WatchSettings};
+use cluster::kubernetes::{Connection, Holder, Lease, Projection, RolloutView, end_expired};
 
 /// The longest time between two looks at pauses of Flux.
 const LOOK_AT_PAUSES: SignedDuration = SignedDuration::from_secs(10);

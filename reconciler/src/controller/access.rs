@@ -10,8 +10,8 @@ use overlays::ClusterSpec;
 use rollout::{BackupReport, Identification, Observation, Reachability};
 
 use super::reference::unrecorded;
-use crate::cluster::kubernetes::{Changes, Connection, KubernetesCluster, ManagementWatches};
-use crate::cluster::{
+use cluster::kubernetes::{Changes, Connection, KubernetesCluster, ManagementWatches};
+use cluster::{
     ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, ClusterReference, FluxReference, ObserveRequest,
 };
 
@@ -142,8 +142,8 @@ mod tests {
     use rollout::ClusterIdentity;
 
     use super::*;
-    use crate::cluster::ManagementReference;
-    use crate::cluster::kubernetes::ConnectionSource;
+    use cluster::ManagementReference;
+    use cluster::kubernetes::ConnectionSource;
 
     async fn clusters(folder: &std::path::Path) -> KubernetesClusters {
         let path = folder.join("config");

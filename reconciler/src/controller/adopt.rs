@@ -14,7 +14,7 @@ use super::commit::{Signature, ledger_text};
 use super::directory::{LedgerState as DirectoryLedger, ledger_path, tree_digest};
 use super::parts::target_tree;
 use super::planner::{ClusterView, FleetReading, Planner};
-use crate::git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, StageTrailers};
+use git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, StageTrailers};
 
 /// What adopting a cluster came to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rollout::{Plan, StageName, World};
 
 use super::planner::ClusterView;
-use crate::cluster::{Freshness, ObserveRequest};
+use cluster::{Freshness, ObserveRequest};
 
 /// Every workload of the cluster is looked at twice only: before the first commit of a plan and after its last.
 fn is_asked_for(plan: &Plan, stage: &StageName) -> bool {

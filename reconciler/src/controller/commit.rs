@@ -10,7 +10,7 @@ use rollout::{ClusterName, Ledger, LedgerCommit, StageCommit, StageName};
 use super::directory::{ClusterDirectory, ledger_path, tree_digest};
 use super::parts::Part;
 use super::proposal::body_path;
-use crate::git::{CommitDraft, CommitMessage, GitError, Identity, IdentityError, Signing, StageTrailers};
+use git::{CommitDraft, CommitMessage, GitError, Identity, IdentityError, Signing, StageTrailers};
 
 /// Why a decided commit is not made: the world is not the one it was decided on. It is planned again.
 #[derive(Debug, thiserror::Error)]

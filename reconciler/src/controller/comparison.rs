@@ -9,7 +9,7 @@ use rollout::{Expectation, Observation, Reachability};
 
 use super::expectation::of_objects;
 use super::planner::ClusterView;
-use crate::cluster::{Cluster, Freshness, ObserveRequest};
+use cluster::{Cluster, Freshness, ObserveRequest};
 
 /// What the comparison of a cluster with the source branch came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use overlays::Remembered;
 use rollout::{ClusterName, CommitId, DeployCommit, DeployHead, ForeignChange, Landing, Ledger, StageTrailer};
 
 use super::directory::{ClusterDirectory, LedgerState, ledger_path, tree_digest};
-use crate::git::{Chain, DeployLayout, GitError, HistoryEntry, Repository, StageTrailers};
-use crate::memory::Part;
+use git::{Chain, DeployLayout, GitError, HistoryEntry, Repository, StageTrailers};
+use host::memory::Part;
 
 /// How far back a cluster's directory is followed before its rollout counts as lost.
 const LONGEST_ROLLOUT: usize = 500;

@@ -7,8 +7,8 @@ use overlays::{BundleReference, ComponentName, ProblemCode, ReadFiles, Remembere
 use rollout::ClusterName;
 
 use super::directory;
-use crate::git::{GitError, GitSnapshot, ObjectId};
-use crate::memory::Part;
+use git::{GitError, GitSnapshot, ObjectId};
+use host::memory::Part;
 
 /// Ids of `clusters/<name>` and `flux/<name>`; none where absent. Equal ids mean equal content.
 pub type DirectoryIds = (Option<ObjectId>, Option<ObjectId>);

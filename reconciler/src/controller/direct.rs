@@ -5,7 +5,7 @@ use rollout::CommitId;
 
 use super::directory::cluster_folder;
 use super::planner::ClusterView;
-use crate::cluster::{ApplyReport, ApplyRequest, ApplyServer, ApplySet};
+use cluster::{ApplyReport, ApplyRequest, ApplyServer, ApplySet};
 
 /// The directories in the order of the stages: what defines a kind comes before objects of it.
 const ORDER: [ComponentName; 8] = [

@@ -7,7 +7,7 @@ use rollout::{ClusterName, Ledger, TreeDigest};
 
 use super::deployed::DirectoryIds;
 use super::proposal::body_path;
-use crate::git::{GitError, GitSnapshot, ObjectId};
+use git::{GitError, GitSnapshot, ObjectId};
 
 /// Name of the ledger's file inside a cluster's directory.
 const LEDGER: &str = "rollout.yaml";

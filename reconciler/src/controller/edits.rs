@@ -10,7 +10,7 @@ use rollout::{AcceptedEdit, ClusterName, StagePlan, TreeDigest};
 
 use super::directory::{ClusterDirectory, cluster_folder, tree_digest};
 use super::parts::Part;
-use crate::git::GitError;
+use git::GitError;
 
 /// An edit with the file as it is wanted.
 pub type Edit = (AcceptedEdit, Arc<[u8]>);

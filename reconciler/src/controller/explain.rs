@@ -15,7 +15,7 @@ use super::proposal::{self, Asking, Board, Mergers};
 use super::standing::{self, Standing, Standings};
 use super::told;
 use super::world::{Known, assemble};
-use crate::cluster::{Cluster, Freshness, ObserveRequest};
+use cluster::{Cluster, Freshness, ObserveRequest};
 
 /// How long the second reading is waited for: as long as one of machines has to come after the first.
 const BETWEEN_READINGS: SignedDuration = SignedDuration::from_secs(1);

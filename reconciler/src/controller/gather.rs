@@ -14,8 +14,8 @@ use super::directory::ClusterDirectory;
 use super::edits::Edit;
 use super::parts::{Part, SpecificationStep};
 use super::policy::Befores;
-use crate::cluster::FluxReference;
-use crate::git::{DeployLayout, LastSeen};
+use cluster::FluxReference;
+use git::{DeployLayout, LastSeen};
 
 /// What the plans of one cluster share.
 pub struct Context<'a> {

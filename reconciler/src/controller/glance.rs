@@ -14,8 +14,8 @@ use super::Controller;
 use super::planner::ClusterView;
 use super::readings::Readings;
 use super::report::ClusterOutcome;
-use crate::cluster::kubernetes::Extent;
-use crate::cluster::{Cluster, Freshness, ObserveRequest};
+use cluster::kubernetes::Extent;
+use cluster::{Cluster, Freshness, ObserveRequest};
 
 /// How long glances may stand in for whole readings.
 const LONGEST: SignedDuration = SignedDuration::from_secs(30);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use overlays::{BundleReference, ClusterSpec, FileEntry, Files, Fleet, Management, Problem, RepoPath, Scope};
 use ring::digest::{Context, SHA256};
 
-use crate::git::ListedSnapshot;
+use git::ListedSnapshot;
 
 /// Digest of everything on the source branch that one cluster's plan follows from, apart from the commit's own id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rollout::{Block, ClusterName, CommitId};
 
-use crate::git::{BranchName, DeployLayout, LastSeen, Repository, RepositoryLocation, SeenBy};
+use git::{BranchName, DeployLayout, LastSeen, Repository, RepositoryLocation, SeenBy};
 
 /// Why the deploy branch holds no ledger of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -64,10 +64,10 @@ use readings::Readings;
 use resting::Resting;
 use standing::{Standing, Standings};
 
-use crate::cluster::ClusterReference;
-use crate::cluster::kubernetes::Extent;
-use crate::git::{BranchName, GitError, Heads};
-use crate::memory::{Account, Charge, Part};
+use cluster::ClusterReference;
+use cluster::kubernetes::Extent;
+use git::{BranchName, GitError, Heads};
+use host::memory::{Account, Charge, Part};
 
 /// What the controller remembers of a cluster between passes. Losing it costs time, never correctness.
 #[derive(Clone, Debug, Default)]

@@ -12,7 +12,7 @@ use super::proposal::{Board, OpenOnes, Position};
 use super::readings::Readings;
 use super::report::{ClusterOutcome, ClusterPass, Pass};
 use super::{Controller, Settled};
-use crate::git::{BranchName, GitError};
+use git::{BranchName, GitError};
 
 impl Controller {
     pub(super) fn open_pulls(&self) -> OpenOnes {
@@ -26,17 +26,17 @@ impl Controller {
         [self.planner.source_branch().clone()].into_iter().chain(deploy).collect()
     }
 
-    pub(super) fn heads(&self) -> Result<crate::git::Heads, GitError> {
+    pub(super) fn heads(&self) -> Result<git::Heads, GitError> {
         self.planner.repository().heads(&self.branches())
     }
 
-    pub(super) fn settled_at(&self, heads: &crate::git::Heads) -> Option<Arc<Pass>> {
+    pub(super) fn settled_at(&self, heads: &git::Heads) -> Option<Arc<Pass>> {
         let settled = self.settled.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         settled.as_ref().filter(|settled| &settled.heads == heads).map(|settled| Arc::clone(&settled.pass))
     }
 
     /// `heads` are those from before the pass: what was pushed while it went on has not been looked at.
-    pub(super) fn settle(&self, heads: crate::git::Heads, pass: &Arc<Pass>) {
+    pub(super) fn settle(&self, heads: git::Heads, pass: &Arc<Pass>) {
         let quiet =
             pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done && cluster.committed.is_empty());
         let settled = quiet.then(|| Settled { heads, pass: Arc::clone(pass) });

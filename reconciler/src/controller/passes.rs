@@ -19,8 +19,8 @@ use super::pass::Work;
 use super::planner::FleetReading;
 use super::proposal::Board;
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
-use crate::cluster::kubernetes::{Changes, Extent};
-use crate::git::GitError;
+use cluster::kubernetes::{Changes, Extent};
+use git::GitError;
 
 /// How long a pass waits for one cluster. Most are read in a tenth of that; one that stands still answers after many times as long that it does.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(1);

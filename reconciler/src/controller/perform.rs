@@ -15,8 +15,8 @@ use super::readings::Readings;
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage};
 use super::standing::Standing;
 use super::visit::Visit;
-use crate::cluster::{BackupRequest, Freshness};
-use crate::git::{CommitDraft, CommitOutcome, PushOutcome};
+use cluster::{BackupRequest, Freshness};
+use git::{CommitDraft, CommitOutcome, PushOutcome};
 
 /// What is due within this time is done in the same pass.
 const AT_ONCE: SignedDuration = SignedDuration::from_millis(5);

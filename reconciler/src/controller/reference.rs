@@ -5,7 +5,7 @@ use rollout::{ClusterIdentity, ClusterName};
 
 use super::expectation::cluster_api_namespace;
 use super::planner::{FleetReading, Planner};
-use crate::cluster::{ClusterReference, ManagementReference, Manager};
+use cluster::{ClusterReference, ManagementReference, Manager};
 
 /// What a ledger says of its cluster's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rollout::{Block, CommitId, Reason, StageId};
 
-use crate::git::BranchName;
+use git::BranchName;
 
 /// One pass over the fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

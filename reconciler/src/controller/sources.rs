@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use overlays::{Charts, FetchError, Fleet, Manifests};
 
 use super::planner::Sources;
-use crate::fetch::{AllowList, Cache, Chain, FetchOptions, Helm, HelmCharts, Mirror, MirrorFolder, Remote};
-use crate::memory::Part;
+use fetch::{AllowList, Cache, Chain, FetchOptions, Helm, HelmCharts, Mirror, MirrorFolder, Remote};
+use host::memory::Part;
 
 /// Sources made from folders and a policy. The same policy gives the same sources, with what they have cached.
 pub struct FetchSources {

@@ -5,8 +5,8 @@ use rollout::{Block, CommitId, Observation, Reachability};
 
 use super::missing::MissingRecord;
 use super::planner::{ClusterView, FleetReading, Planner};
-use crate::cluster::{Cluster, Freshness, NotedCommit, ObserveRequest};
-use crate::git::{LastSeen, SeenBy};
+use cluster::{Cluster, Freshness, NotedCommit, ObserveRequest};
+use git::{LastSeen, SeenBy};
 
 /// What a cluster told.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::planner::{ClusterView, FleetReading};
 use super::readings::Readings;
 use super::report::ClusterOutcome;
 use super::{Controller, direct};
-use crate::cluster::{Cluster, Freshness, ObserveRequest};
+use cluster::{Cluster, Freshness, ObserveRequest};
 
 /// What a visit comes to.
 pub(super) enum Visit {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::DemoSettings;
 use crate::controller::directory::path;
-use crate::git::{BranchName, CommitDraft, CommitMessage, CommitOutcome, Identity, PushOutcome, Repository, Signing};
+use git::{BranchName, CommitDraft, CommitMessage, CommitOutcome, Identity, PushOutcome, Repository, Signing};
 
 static FIXTURES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../fixtures/demo");
 

@@ -17,8 +17,8 @@ use crate::controller::clock::{Clock as _, VirtualClock};
 use crate::controller::planner::{FleetReading, Planner};
 use crate::controller::sources::FetchSources;
 use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
-use crate::git::{BranchName, Repository, RepositoryLocation};
 use crate::report::ClusterPlan;
+use git::{BranchName, Repository, RepositoryLocation};
 
 /// How long the simulated fleet may take, in virtual time.
 const PATIENCE: SignedDuration = SignedDuration::from_hours(48);

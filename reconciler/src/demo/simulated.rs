@@ -9,12 +9,12 @@ use rollout::{ClusterName, CommitId, StageName};
 use simulator::{DeployedCommit, DesiredState, SimulatedCluster};
 
 use super::deployed::{desired, shape};
-use crate::cluster::Cluster;
-use crate::cluster::simulated::Simulated;
 use crate::controller::access::{Clusters, NoAccess};
 use crate::controller::directory::ClusterDirectory;
 use crate::controller::planner::FleetReading;
-use crate::git::{GitError, GitSnapshot, Repository};
+use cluster::Cluster;
+use cluster::simulated::Simulated;
+use git::{GitError, GitSnapshot, Repository};
 
 /// What is known of one simulated cluster.
 struct Known {

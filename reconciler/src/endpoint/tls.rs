@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-use crate::disk;
+use host::disk;
 
 /// The largest file, in bytes.
 const LARGEST: u64 = 1 << 20;

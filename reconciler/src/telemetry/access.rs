@@ -9,7 +9,7 @@ use overlays::Remembered;
 use ring::digest::{SHA256, digest};
 use secrecy::SecretString;
 
-use crate::cluster::kubernetes::{Connection, Permit, review};
+use cluster::kubernetes::{Connection, Permit, review};
 
 /// How long an answer of the API server about a token is believed.
 const BELIEVED: Duration = Duration::from_secs(60);

@@ -18,8 +18,8 @@ use tokio::sync::{Notify, mpsc, watch as state};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::git::{BranchName, GitError, Repository, RepositoryLocation};
 use files::FolderWatch;
+use git::{BranchName, GitError, Repository, RepositoryLocation};
 pub use webhook::{WebhookError, WebhookSecret, WebhookSettings, webhook};
 
 /// A branch holds another commit than before.

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::waiting::end_of;
+use host::waiting::end_of;
 
 /// A poll that never comes within a test.
 const NEVER: Duration = Duration::from_secs(86_400);
@@ -183,8 +183,7 @@ async fn a_remote_repository_is_polled_and_nudged() {
     let one = fleet.advance("main", "one");
     let open = || {
         let location = format!("file://{}", fleet.path().display()).parse().unwrap();
-        let settings =
-            crate::git::GitSettings { cache: fleet.folder.path().join("cache"), ..crate::git::GitSettings::default() };
+        let settings = git::GitSettings { cache: fleet.folder.path().join("cache"), ..git::GitSettings::default() };
         Repository::open_with(&location, &settings).unwrap()
     };
     let mut polled = Watch::start(open(), settings(Duration::from_millis(5)));

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use git::{Identity, StageTrailers};
 use git2::{BranchType, Commit, Oid};
 use jiff::{SignedDuration, Timestamp};
 use rollout::StageName;
 use simulator::Fault;
 use stepgate::controller::proposal::{self, AnswerError};
 use stepgate::controller::{ClusterOutcome, Controller, Pass};
-use stepgate::git::{Identity, StageTrailers};
 
 use crate::fleet::{CLUSTERS, Fleet, assert_no_stage_twice, is_done, outcome, told};
 

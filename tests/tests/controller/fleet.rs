@@ -7,6 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
+use forge::ForgeAccess;
+use git::{
+    BranchName, CommitDraft, CommitMessage, CommitOutcome, DeployLayout, HistoryEntry, PushOutcome, Repository, Signing,
+};
 use jiff::{SignedDuration, Timestamp};
 use overlays::{RenderedTree, RepoPath};
 use rollout::{ClusterName, CommitId, StageName};
@@ -18,10 +22,6 @@ use stepgate::controller::planner::Planner;
 use stepgate::controller::sources::FetchSources;
 use stepgate::controller::{ClusterOutcome, Controller, Pass};
 use stepgate::demo::{DemoSettings, FleetFiles, SimulatedFleet};
-use stepgate::forge::ForgeAccess;
-use stepgate::git::{
-    BranchName, CommitDraft, CommitMessage, CommitOutcome, DeployLayout, HistoryEntry, PushOutcome, Repository, Signing,
-};
 use tempfile::TempDir;
 
 /// Virtual time within which every rollout here comes to its end.

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use cluster::kubernetes::{Changes, Extent};
 use jiff::SignedDuration;
 use rollout::StageName;
 use simulator::Fault;
-use stepgate::cluster::kubernetes::{Changes, Extent};
 use stepgate::controller::{Controller, Pass};
 
 use crate::fleet::{Fleet, outcome};

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
+use cluster::kubernetes::Changes;
+use cluster::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
 use futures::FutureExt as _;
 use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
 use overlays::ClusterSpec;
 use rollout::{BackupReport, Expectation, FluxObservation, Observation, WorkloadObservation};
-use stepgate::cluster::kubernetes::Changes;
-use stepgate::cluster::{
-    ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, FluxReference, ObserveRequest,
-};
 use stepgate::controller::access::Clusters;
 use stepgate::demo::SimulatedFleet;
 

@@ -25,7 +25,7 @@ fn lose(fleet: &Fleet) {
 
 /// What `stepgate why` says in a process that has never seen the branch.
 async fn why(fleet: &Fleet, cluster: &str) -> Explanation {
-    let repository = stepgate::git::Repository::open(fleet.repository.location()).unwrap();
+    let repository = git::Repository::open(fleet.repository.location()).unwrap();
     let planner = fleet.planner_of(&repository);
     let reading = planner.read().unwrap();
     let view = planner.view(&reading, cluster).unwrap();
@@ -63,7 +63,7 @@ async fn a_cluster_that_does_not_answer_is_no_cluster_without_a_record() {
     lose(&fleet);
     let outage = Injection { fault: Fault::ApiOutage, from: Trigger::At(fleet.clock_now()), lasts: None };
     fleet.simulated.get("mgmt").unwrap().cluster().inject(&outage);
-    let repository = stepgate::git::Repository::open(fleet.repository.location()).unwrap();
+    let repository = git::Repository::open(fleet.repository.location()).unwrap();
     let planner = fleet.planner_of(&repository);
     let reading = planner.read().unwrap();
     let view = planner.view(&reading, "mgmt").unwrap();
@@ -78,7 +78,7 @@ async fn what_runs_is_compared_with_the_source_branch_before_a_record() {
     let fleet = Fleet::new();
     lose(&fleet);
     let compared = async || {
-        let repository = stepgate::git::Repository::open(fleet.repository.location()).unwrap();
+        let repository = git::Repository::open(fleet.repository.location()).unwrap();
         let planner = fleet.planner_of(&repository);
         let reading = planner.read().unwrap();
         let view = planner.view(&reading, "mgmt").unwrap();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use git::Repository;
 use overlays::{Charts, Manifests};
 use rollout::CommitId;
 use stepgate::controller::adopt::adopt;
@@ -13,7 +14,6 @@ use stepgate::controller::policy::Field;
 use stepgate::controller::proposal::{self, AnswerError, Approval, Consent};
 use stepgate::controller::sources::FetchSources;
 use stepgate::controller::{ClusterOutcome, Controller, Pass};
-use stepgate::git::Repository;
 
 use crate::approvals::{Git, Merge, OVERLAY, waits_for_people};
 use crate::fleet::{Fleet, assert_no_stage_twice, outcome, told};

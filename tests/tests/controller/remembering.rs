@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cluster::Cluster;
 use overlays::ClusterSpec;
-use stepgate::cluster::Cluster;
 use stepgate::controller::access::Clusters;
 use stepgate::controller::planner::{ClusterView, Planner};
 use stepgate::controller::{ClusterOutcome, ClusterPass, Pass};

@@ -6,16 +6,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
+use cluster::kubernetes::{Changes, Extent};
+use cluster::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
 use futures::FutureExt as _;
 use futures::executor::block_on;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use overlays::ClusterSpec;
 use rollout::{BackupReport, Observation, Reachability};
-use stepgate::cluster::kubernetes::{Changes, Extent};
-use stepgate::cluster::{
-    ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, FluxReference, ObserveRequest,
-};
 use stepgate::controller::access::Clusters;
 use stepgate::controller::clock::{Clock, VirtualClock};
 use stepgate::controller::{Controller, Pass, Passes};

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use forge::ForgeAccess;
+use git::{GitSettings, Repository};
 use jiff::Timestamp;
 use stepgate::controller::planner::Planner;
 use stepgate::controller::proposal::{self, Consent};
 use stepgate::controller::sources::FetchSources;
-use stepgate::forge::ForgeAccess;
-use stepgate::git::{GitSettings, Repository};
 use tests::servers::SshServer;
 
 use crate::approvals::OVERLAY;

@@ -1,13 +1,13 @@
 //! Reading a real API server.
 
+use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
+use cluster::{Cluster as _, Freshness, ObserveRequest};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::api::PostParams;
 use rollout::{Expectation, Reachability};
 use serde_json::json;
-use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::{ApiServer, ApiServerOptions, FakeKubelet, Folder, isolated};
 use tests::waiting::end_of;
 

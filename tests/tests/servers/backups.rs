@@ -4,11 +4,11 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::ensure;
+use cluster::kubernetes::{BackupError, Connection, ConnectionSource, KubernetesCluster, read_backup};
+use cluster::{BackupRequest, Cluster as _, ClusterError, Freshness, ObserveRequest};
 use jiff::Timestamp;
 use rollout::Expectation;
 use serde_json::json;
-use stepgate::cluster::kubernetes::{BackupError, Connection, ConnectionSource, KubernetesCluster, read_backup};
-use stepgate::cluster::{BackupRequest, Cluster as _, ClusterError, Freshness, ObserveRequest};
 use tests::servers::manifests::{apply, define};
 use tests::servers::{ApiServer, ApiServerOptions, Folder, definition, isolated};
 

@@ -1,11 +1,11 @@
 //! Charts that Flux' helm-controller installs: a release that is there is not one that works.
 
 use anyhow::{Context as _, ensure};
+use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
+use cluster::{Cluster as _, Freshness, ObserveRequest};
 use jiff::Timestamp;
 use rollout::{CommitId, Expectation, GateVerdict};
 use serde_json::{Value, json};
-use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::manifests::apply;
 use tests::servers::{FLUX_NAMESPACE, FakeKubelet, Flux, Trouble, isolated};
 use tests::waiting;

@@ -4,17 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
+use cluster::{
+    ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster as _, ClusterError, FluxReference, Freshness,
+    ObserveRequest,
+};
 use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use rollout::{ConditionStatus, FluxKustomization};
 use serde_json::json;
-use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{
-    ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster as _, ClusterError, FluxReference, Freshness,
-    ObserveRequest,
-};
 use tests::servers::{ApiServer, ApiServerOptions, Folder, Programs, isolated};
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver"];

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
+use cluster::kubernetes::rollout_definition;
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use stepgate::cluster::kubernetes::rollout_definition;
 use stepgate::demo::{DemoSettings, FleetFiles};
 use tests::servers::manifests::{apply, define, kind, kind_in, kind_of_cluster, objects};
 use tests::servers::settled::{self, CLUSTER, FakeEksAnywhere, NODES};

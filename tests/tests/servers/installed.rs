@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use cluster::kubernetes::{Connection, ConnectionSource, Holder, KubernetesCluster, Lease, Projection, RolloutView};
+use cluster::{ApplyRequest, ApplyServer, ApplySet, Cluster as _, FluxReference, Freshness, ObserveRequest};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use kube::api::{ListParams, PostParams};
@@ -13,10 +15,6 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use rollout::Expectation;
 use serde_json::{Value, json};
-use stepgate::cluster::kubernetes::{
-    Connection, ConnectionSource, Holder, KubernetesCluster, Lease, Projection, RolloutView,
-};
-use stepgate::cluster::{ApplyRequest, ApplyServer, ApplySet, Cluster as _, FluxReference, Freshness, ObserveRequest};
 use stepgate::install::{Settings, helm_chart, kustomize_base, manifests};
 use tests::servers::manifests::{define, kind, objects};
 use tests::servers::{ApiServer, ApiServerOptions, definition, isolated, service_account};

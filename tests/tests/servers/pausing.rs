@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
+use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
+use cluster::{Cluster as _, FluxReference, Freshness, ObserveRequest};
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
-use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{Cluster as _, FluxReference, Freshness, ObserveRequest};
 use tests::servers::manifests::kind_in;
 use tests::servers::{FLUX_NAMESPACE, Flux, isolated};
 

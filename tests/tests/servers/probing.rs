@@ -3,14 +3,14 @@
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
+use cluster::{Cluster as _, Freshness, ObserveRequest};
 use jiff::Timestamp;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use rollout::{Expectation, Observation, WebhookOutcome};
 use serde_json::{Value, json};
-use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::{Admission, ApiServer, ApiServerOptions, Folder, Webhook, isolated};
 use tests::waiting::until;
 

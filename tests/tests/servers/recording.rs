@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
+use cluster::{Cluster as _, Freshness, ObserveRequest};
 use jiff::Timestamp;
 use rollout::{
     Condition, ConditionStatus, ControlPlaneExpectation, Expectation, GateHistory, KubeletVersions, Observation,
     Reachability, StagePolicy, WorkersExpectation, control_plane_gate, workers_gate,
 };
 use serde_json::{Value, json};
-use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tokio::task::JoinHandle;
 
 use super::machines::{CLUSTER, NAMESPACE, PARTS};

@@ -1,11 +1,11 @@
 //! Flux that fetches the deploy branch from a registry: what it has applied is known by the commit that the artifact was made of.
 
 use anyhow::{Context as _, ensure};
+use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
+use cluster::{Cluster as _, Freshness, ObserveRequest};
 use jiff::Timestamp;
 use rollout::{CommitId, Expectation, GateVerdict, ObjectReference};
 use serde_json::json;
-use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::manifests::apply;
 use tests::servers::{ApiServer, ApiServerOptions, Artifacts, FLUX_NAMESPACE, Flux, Folder, isolated};
 use tests::waiting;

@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::ensure;
+use cluster::kubernetes::{Connection, ConnectionSource};
+use fetch::{Helm, HelmCharts};
+use git::{Repository, RepositoryLocation};
 use overlays::{Charts, Fleet, Manifests};
 use serde_json::Value;
-use stepgate::cluster::kubernetes::{Connection, ConnectionSource};
 use stepgate::controller::access::KubernetesClusters;
 use stepgate::controller::clock::SystemClock;
 use stepgate::controller::explain::Explainer;
 use stepgate::controller::planner::{Planner, Sources};
 use stepgate::controller::sources::FetchSources;
-use stepgate::fetch::{Helm, HelmCharts};
-use stepgate::git::{Repository, RepositoryLocation};
 use tests::servers::Programs;
 use tests::servers::settled::CLUSTER;
 

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
+use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster, read_backup};
+use cluster::{BackupRequest, Cluster as _};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use rollout::RolloutId;
 use serde_json::{Value, json};
-use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster, read_backup};
-use stepgate::cluster::{BackupRequest, Cluster as _};
 use tests::servers::manifests::objects;
 use tests::servers::{ApiServer, ApiServerOptions, ClusterApi, Programs, restore};
 

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cluster::kubernetes::{Changes, Connection, ConnectionSource, KubernetesCluster, ManagementWatches};
+use cluster::{Cluster as _, Freshness, ObserveRequest};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
@@ -14,8 +16,6 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use rollout::{Expectation, GateVerdict, Observation, Reachability};
 use serde_json::{Value, json};
-use stepgate::cluster::kubernetes::{Changes, Connection, ConnectionSource, KubernetesCluster, ManagementWatches};
-use stepgate::cluster::{Cluster as _, Freshness, ObserveRequest};
 use tests::servers::{ApiServer, ApiServerOptions, Folder, Network, TcpProxy, isolated};
 use tests::waiting::{PATIENCE, end_of};
 

@@ -13,7 +13,7 @@ use super::hosts::Hosts;
 use super::needed::Needed;
 use super::{lock_beside, read_bundles, read_file, read_lock};
 use crate::cli::{CommandError, Exit, Format, Report, Table, output};
-use crate::fetch::{AllowList, Chain, FetchOptions, Mirror, MirrorFolder, MirrorPath, Remote};
+use fetch::{AllowList, Chain, FetchOptions, Mirror, MirrorFolder, MirrorPath, Remote};
 
 /// Arguments of `stepgate bundle fetch`.
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use bundles::{Bundles, Lock};
 use clap::{Args, Subcommand};
 
 use crate::cli::{CommandError, Exit};
-use crate::disk;
+use host::disk;
 
 /// Arguments of `stepgate bundle`.
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use overlays::{Fleet, MemoryFiles, Provider, RepoPath};
 
 use crate::cli::CommandError;
-use crate::disk;
+use host::disk;
 
 /// The sections of infrastructure providers in a versionsBundle.
 const PROVIDERS: [Provider; 6] = [

@@ -7,7 +7,7 @@ use kustomize_rs::{LoadRestrictor, Options, Order, Outside, RemoteBases, RemoteR
 
 use super::{individual, remotes::Remotes, tree::Tree};
 use crate::cli::{CommandError, Exit, output};
-use crate::fetch::{ChartInflation, Helm};
+use fetch::{ChartInflation, Helm};
 
 /// Arguments of `stepgate kustomize build`: those of kustomize, and the tree that may be read.
 #[derive(Debug, Args)]

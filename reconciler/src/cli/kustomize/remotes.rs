@@ -5,8 +5,8 @@ use std::sync::Arc;
 use kustomize_rs::{OutsideError, RemoteBases, RemoteRepository, SharedFileSystem};
 use overlays::Manifests as _;
 
-use crate::fetch::{AllowList, FetchOptions, Https};
-use crate::git::GitBases;
+use fetch::{AllowList, FetchOptions, Https};
+use git::GitBases;
 
 /// Fetches without an allow-list: the person who turned it on vouches for the tree.
 #[derive(Debug, Default)]

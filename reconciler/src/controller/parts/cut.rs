@@ -7,7 +7,7 @@ use rollout::{ClusterName, GroupName, RenderFailure, StageId, StageName};
 
 use super::{Part, preflight_file};
 use crate::controller::directory::{cluster_folder, flux_folder, path};
-use crate::git::GitError;
+use git::GitError;
 
 /// A step of the cluster specification: one cumulative tree of its files.
 #[derive(Clone, Debug)]

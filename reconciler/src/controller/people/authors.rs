@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rollout::{CommitId, Person};
 
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
-use crate::git::{GitError, Limit, WrittenCommit};
+use git::{GitError, Limit, WrittenCommit};
 
 /// Commits of this many at most are looked at one by one; beyond, everybody who wrote anything counts.
 const LOOKED_AT: usize = 500;

@@ -7,7 +7,7 @@ use crate::controller::directory::{ClusterDirectory, ledger_path};
 use crate::controller::parts::Part;
 use crate::controller::planner::{ClusterView, FleetReading, Planner};
 use crate::controller::proposal::body_path;
-use crate::git::GitError;
+use git::GitError;
 
 /// The entries that own any of these paths (below the deploy path), or why that cannot be told: of the deploy branch as it is, and as it was in the
 /// commit `before`, where owners were asked for by then. Whoever changes the file does not choose who owns the change.

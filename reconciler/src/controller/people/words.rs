@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use rollout::{ApprovalScope, ClusterName, CommitId, GivenApproval, Means, Override, Person, PlanDigest, Retry};
 
 use crate::controller::planner::Planner;
-use crate::git::GitError;
+use git::GitError;
 
 /// To what a commit answers.
 pub const ANSWER: &str = "Stepgate-Answer";

@@ -16,8 +16,8 @@ use super::machines::Specification;
 use super::parts::{Part, target_tree};
 use super::policy::{Befores, window};
 use super::{changes, expectation, people};
-use crate::cluster::FluxReference;
-use crate::git::GitError;
+use cluster::FluxReference;
+use git::GitError;
 
 /// What is known about one cluster when its plan is made.
 pub struct Facts<'a> {

@@ -10,7 +10,7 @@ use super::Planner;
 use crate::controller::directory::{ClusterDirectory, path};
 use crate::controller::inputs::SourceReading;
 use crate::controller::policy::{Before, Befores};
-use crate::git::{BranchName, DeployLayout, GitError, GitSnapshot, ObjectId, WrittenCommit};
+use git::{BranchName, DeployLayout, GitError, GitSnapshot, ObjectId, WrittenCommit};
 
 /// The file that is the policy.
 const POLICY: &str = "stepgate.yaml";

@@ -7,12 +7,12 @@ use overlays::{BundleFile, ClusterSpec, Fleet, RenderRequest, RenderedCluster, R
 use rollout::{LedgerState, Plan};
 
 use super::{PlanError, PlannedParts, Planner};
-use crate::cluster::FluxReference;
 use crate::controller::gather::{self, Context};
 use crate::controller::inputs::SourceReading;
 use crate::controller::near::NearFiles;
 use crate::controller::parts::{self, Part};
 use crate::controller::{edits, plan};
+use cluster::FluxReference;
 
 impl Planner {
     /// The plan that the ledger is carrying out, made again from its own source commit, where it is not the newest plan.

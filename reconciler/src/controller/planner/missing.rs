@@ -7,7 +7,7 @@ use crate::controller::deploy;
 use crate::controller::directory::{self, ClusterDirectory, LedgerState};
 use crate::controller::gather::DeployBranch;
 use crate::controller::missing::MissingRecord;
-use crate::git::{DeployLayout, GitError, LastSeen, SeenBy};
+use git::{DeployLayout, GitError, LastSeen, SeenBy};
 
 impl Planner {
     /// Where the absent deploy branch was, if a commit with a ledger is known.

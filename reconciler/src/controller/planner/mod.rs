@@ -23,12 +23,10 @@ use super::directory::{self, ClusterDirectory, LedgerState};
 use super::inputs::SourceReading;
 use super::reference::Recorded;
 use super::{deploy, people};
-use crate::cluster::DeployedObjects;
-use crate::forge::{Forge, ForgeAccess, ForgeError, Forges};
-use crate::git::{
-    BranchName, DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, ObjectId, Repository, Signing,
-};
-use crate::memory::Part;
+use cluster::DeployedObjects;
+use forge::{Forge, ForgeAccess, ForgeError, Forges};
+use git::{BranchName, DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, ObjectId, Repository, Signing};
+use host::memory::Part;
 
 /// Where manifests and charts come from, given what the policy allows.
 pub trait Sources: Send + Sync {

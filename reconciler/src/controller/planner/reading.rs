@@ -6,7 +6,6 @@ use std::sync::Arc;
 use overlays::{ClusterSpec, Deploy, Fleet, Problem};
 use rollout::{Block, ClusterName, CommitId, DeployHead, ForeignChange, Plan, Roster, approval_scope};
 
-use crate::cluster::{DeployedObjects, FluxReference};
 use crate::controller::deployed::Deployed;
 use crate::controller::directory::ClusterDirectory;
 use crate::controller::gather::{Context, DeployBranch};
@@ -14,7 +13,8 @@ use crate::controller::inputs::SourceReading;
 use crate::controller::missing::MissingRecord;
 use crate::controller::parts::Part;
 use crate::controller::policy::{Befores, Change, Field, Pushed, changes, confirmations};
-use crate::git::{BranchName, DeployLayout, GitError, GitSnapshot, LastSeen};
+use cluster::{DeployedObjects, FluxReference};
+use git::{BranchName, DeployLayout, GitError, GitSnapshot, LastSeen};
 
 /// Both branches of a fleet repository, read at one moment.
 #[derive(Clone)]
@@ -221,7 +221,7 @@ fn list(problems: &[Problem]) -> String {
 /// [`GitError`] when the policy names no valid branch.
 pub fn layout(fleet: &Fleet) -> Result<DeployLayout, GitError> {
     let deploy = &fleet.policy.deploy;
-    let branch = deploy.branch.parse().map_err(|error: crate::git::BranchNameError| GitError::DeployBranch {
+    let branch = deploy.branch.parse().map_err(|error: git::BranchNameError| GitError::DeployBranch {
         // With its place, where the reader of the policy has found the same.
         message: fleet
             .problems

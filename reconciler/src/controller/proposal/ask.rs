@@ -15,7 +15,7 @@ use crate::controller::Controller;
 use crate::controller::directory::ClusterDirectory;
 use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading};
-use crate::git::{BranchName, GitError};
+use git::{BranchName, GitError};
 
 /// Where a cluster stands with people, once a pass has decided about it.
 #[derive(Clone, Debug)]
@@ -215,7 +215,7 @@ pub(super) enum Told {
 }
 
 /// Whether the ledger on the deploy branch records what was proposed.
-pub(super) fn has_landed(directory: &ClusterDirectory, trailers: &crate::git::StageTrailers) -> bool {
+pub(super) fn has_landed(directory: &ClusterDirectory, trailers: &git::StageTrailers) -> bool {
     let ledger = directory.ledger().filter(|ledger| ledger.rollout == trailers.rollout);
     ledger.is_some_and(|ledger| ledger.last_record(&trailers.stage).is_some())
 }

@@ -18,8 +18,8 @@ use super::{WITHDRAWN, asked};
 use crate::controller::people::facts;
 use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
-use crate::forge::{Forge, ForgeError, PullRequest, PullRequestState};
-use crate::git::BranchName;
+use forge::{Forge, ForgeError, PullRequest, PullRequestState};
+use git::BranchName;
 
 /// Something that people are, or are to be, asked about a cluster: what git and the forge say of it.
 #[derive(Clone, Debug)]

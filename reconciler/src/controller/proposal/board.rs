@@ -11,9 +11,9 @@ use super::marks::Marks;
 use super::stack::Stack;
 use super::thread::{Permissions, Thread};
 use crate::controller::planner::{FleetReading, Planner};
-use crate::forge::{Forge, ForgeError, PullRequest, PullRequestState};
-use crate::git::{BranchName, GitError, Repository, StageTrailers};
-use crate::once::Once;
+use forge::{Forge, ForgeError, PullRequest, PullRequestState};
+use git::{BranchName, GitError, Repository, StageTrailers};
+use host::once::Once;
 
 /// How far below the head of a merged branch its commits are looked for.
 const LONGEST: usize = 1000;

@@ -7,7 +7,7 @@ use super::notes::release_notes;
 use super::objects::changed;
 use super::room::{self, cell, fitting};
 use crate::controller::parts::Part;
-use crate::git::BranchName;
+use git::BranchName;
 
 /// How much of a text tells what changes, object by object, in bytes.
 const OBJECTS_ROOM: usize = 24_000;

@@ -9,9 +9,7 @@ use rollout::{ClusterName, CommitId};
 use crate::controller::commit::Signature;
 use crate::controller::directory::{cluster_folder, flux_folder, path};
 use crate::controller::planner::FleetReading;
-use crate::git::{
-    CommitDraft, CommitMessage, CommitOutcome, GitError, GitSnapshot, Identity, Repository, StageTrailers,
-};
+use git::{CommitDraft, CommitMessage, CommitOutcome, GitError, GitSnapshot, Identity, Repository, StageTrailers};
 
 /// New files by path; none removes one.
 pub(super) type Edits = BTreeMap<RepoPath, Option<Arc<[u8]>>>;
@@ -75,7 +73,7 @@ fn again(
     edits: Edits,
 ) -> Result<CommitDraft, GitError> {
     let author = repository.author(commit)?;
-    let author: Identity = author.parse().map_err(|error: crate::git::IdentityError| GitError::Library {
+    let author: Identity = author.parse().map_err(|error: git::IdentityError| GitError::Library {
         action: format!("name the author of {commit} again"),
         message: error.to_string(),
     })?;

@@ -14,8 +14,8 @@ use super::status::context;
 use crate::controller::Controller;
 use crate::controller::directory::ClusterDirectory;
 use crate::controller::planner::FleetReading;
-use crate::forge::{CommitStatus, Edit, PullRequestState, StatusState};
-use crate::git::GitError;
+use forge::{CommitStatus, Edit, PullRequestState, StatusState};
+use git::GitError;
 
 /// Why a part is not asked for any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::forge::Comment;
+use forge::Comment;
 
 /// What begins a command, at the beginning of a line.
 pub(super) const PREFIX: &str = "/stepgate";

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::command::{Command, PREFIX, read};
-use crate::forge::{Comment, Permission};
+use forge::{Comment, Permission};
 
 /// What Stepgate's own comment begins with.
 const MARK: &str = "<!-- stepgate -->";

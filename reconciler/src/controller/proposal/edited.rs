@@ -21,7 +21,7 @@ use crate::controller::edits;
 use crate::controller::parts::Part;
 use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
-use crate::git::{Difference, GitError, Repository};
+use git::{Difference, GitError, Repository};
 
 /// The most files, and the most objects of them, that are told.
 const TOLD: usize = 20;
@@ -158,9 +158,7 @@ pub(super) fn files(
             Some(prefix) => file.path.strip_prefix(prefix.as_str()),
         };
         // What is no file, such as a link, is read as none.
-        let read = |snapshot: &crate::git::GitSnapshot, id: Option<_>, path: &RepoPath| match id
-            .map(|_| snapshot.read(path))
-        {
+        let read = |snapshot: &git::GitSnapshot, id: Option<_>, path: &RepoPath| match id.map(|_| snapshot.read(path)) {
             Some(Err(error)) if error.is_of_content() => Err(error),
             Some(read) => Ok(read.ok()),
             None => Ok(None),

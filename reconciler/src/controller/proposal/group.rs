@@ -9,7 +9,7 @@ use rollout::{ApprovalRules, ApprovalScope, ClusterName, Plan, PlanDigest, appro
 
 use super::PREFIX;
 use crate::controller::people;
-use crate::git::{BranchName, GitError};
+use git::{BranchName, GitError};
 
 /// The group of clusters that are in no wave and no environment.
 const WHOLE_FLEET: &str = "fleet";
@@ -51,7 +51,7 @@ impl Group {
         };
         let rules = if self.usual { String::new() } else { format!("-{}", short_digest(&self.rules.to_string())) };
         let name = format!("{PREFIX}{}/{stage}{rules}", branch_part(&self.name));
-        name.parse().map_err(|error: crate::git::BranchNameError| GitError::Library {
+        name.parse().map_err(|error: git::BranchNameError| GitError::Library {
             action: "name the branch of a proposal".to_owned(),
             message: error.to_string(),
         })

@@ -7,7 +7,7 @@ use super::mergers::branch_of;
 use super::retry::retries;
 use crate::controller::people::facts::Landed;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
-use crate::forge::ForgeError;
+use forge::ForgeError;
 
 /// What is known of people: who is who, who approved what landed last, and whether that came too late.
 ///

@@ -20,7 +20,7 @@ use crate::controller::directory::{ClusterDirectory, cluster_folder, flux_folder
 use crate::controller::edits::{Edit, file_digest, objection, of_directory};
 use crate::controller::parts::Part;
 use crate::controller::planner::{ClusterView, FleetReading};
-use crate::git::{BranchName, GitError, Repository};
+use git::{BranchName, GitError, Repository};
 
 /// The most lines that one proposal says of it.
 const TOLD: usize = 20;

@@ -9,7 +9,7 @@ use std::fmt;
 
 use rollout::{ClusterName, CommitId, PlanDigest};
 
-use crate::forge::{PullRequest, Seal};
+use forge::{PullRequest, Seal};
 
 /// What the lines begin and end with.
 const BEGIN: &str = "<!-- stepgate:shown";
@@ -227,7 +227,7 @@ fn shortened(plan: &PlanDigest) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forge::PullRequestState;
+    use forge::PullRequestState;
 
     fn seal() -> Seal {
         Seal::new(&"secret".into(), "a/b")

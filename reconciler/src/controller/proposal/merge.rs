@@ -11,7 +11,7 @@ use super::stack::{Proposal, Stack};
 use crate::controller::commit::Signature;
 use crate::controller::people::words::{Subject, paragraph};
 use crate::controller::planner::{ClusterView, FleetReading, Planner};
-use crate::git::{BranchName, CommitDraft, CommitMessage, CommitOutcome, Identity, PushOutcome};
+use git::{BranchName, CommitDraft, CommitMessage, CommitOutcome, Identity, PushOutcome};
 
 /// What is merged of one cluster.
 pub(super) struct Piece {

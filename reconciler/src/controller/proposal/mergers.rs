@@ -10,8 +10,8 @@ use super::board::{Board, Landed};
 use super::group::Group;
 use super::thread::Thread;
 use crate::controller::planner::{ClusterView, FleetReading, Planner};
-use crate::forge::PullRequestState;
-use crate::git::{BranchName, GitError};
+use forge::PullRequestState;
+use git::{BranchName, GitError};
 
 /// Who merged the commits of a rollout, and when, as the forge said.
 pub type Mergers = BTreeMap<CommitId, (String, Option<Timestamp>)>;

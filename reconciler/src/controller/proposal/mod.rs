@@ -57,7 +57,7 @@ pub use stack::{Proposal, Stack};
 use super::directory::path;
 use super::people::words::ANSWER as ANSWERED;
 use super::planner::ClusterView;
-use crate::git::GitError;
+use git::GitError;
 
 /// What all proposed branches begin with.
 pub const PREFIX: &str = "stepgate/";

@@ -7,7 +7,7 @@ use super::stack::{Spoken, Stack};
 use crate::controller::Controller;
 use crate::controller::people::words::{Subject, Word, words};
 use crate::controller::planner::{FleetReading, Planner};
-use crate::git::{GitError, Identity};
+use git::{GitError, Identity};
 
 impl Controller {
     /// Merges what somebody approved by a word on its branch, one cluster at a time. Whether anything was merged.

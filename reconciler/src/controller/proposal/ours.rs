@@ -9,7 +9,7 @@ use crate::controller::Controller;
 use crate::controller::directory::{ClusterDirectory, cluster_folder, flux_folder, path, tree_digest};
 use crate::controller::parts::target_tree;
 use crate::controller::planner::{ClusterView, FleetReading};
-use crate::git::{Difference, GitError, Repository};
+use git::{Difference, GitError, Repository};
 
 /// Whether a commit changes nothing but what its plan says, and records and tells people nothing but that: times and evidence are those of when
 /// it was made.

@@ -14,7 +14,7 @@ use crate::controller::Controller;
 use crate::controller::commit::{Signature, StaleDecision, stage_draft};
 use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading};
-use crate::git::{BranchName, CommitDraft, GitError, PushOutcome};
+use git::{BranchName, CommitDraft, GitError, PushOutcome};
 
 impl Controller {
     /// The commit of one cluster: what is proposed already for this plan and stage on the directory as it is now, else a new one. None where

@@ -12,8 +12,8 @@ use super::show::{Row, Showing};
 use super::thread::Thread;
 use crate::controller::Controller;
 use crate::controller::planner::FleetReading;
-use crate::forge::{Forge, ForgeError};
-use crate::git::Identity;
+use forge::{Forge, ForgeError};
+use git::Identity;
 
 impl Controller {
     /// Does what people said below a pull request, and says so there. It is merged once every part of it was approved, since a merge brings

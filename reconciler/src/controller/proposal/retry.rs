@@ -12,7 +12,7 @@ use crate::controller::Controller;
 use crate::controller::commit::Signature;
 use crate::controller::people::words::{Subject, Word, retry_paragraph, words};
 use crate::controller::planner::{ClusterView, FleetReading, Planner};
-use crate::git::{CommitDraft, GitError, Identity};
+use git::{CommitDraft, GitError, Identity};
 
 /// What wanting another attempt came to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,8 +20,8 @@ use super::thread::Thread;
 use super::{Asking, WITHDRAWN};
 use crate::controller::Controller;
 use crate::controller::planner::{ClusterView, FleetReading};
-use crate::forge::{CommitStatus, Edit, Forge, ForgeError, NewPullRequest, PullRequest, PullRequestState};
-use crate::git::BranchName;
+use forge::{CommitStatus, Edit, Forge, ForgeError, NewPullRequest, PullRequest, PullRequestState};
+use git::BranchName;
 
 /// The time within which whoever has pushed a branch opens its pull request.
 const OPENED_WITHIN: SignedDuration = SignedDuration::from_secs(60);

@@ -9,7 +9,7 @@ use super::{ANSWERED, REJECTED_BY};
 use crate::controller::directory::{cluster_folder, flux_folder, path};
 use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading};
-use crate::git::{BranchName, GitError, GitSnapshot, Limit, ObjectId, Repository, StageTrailers};
+use git::{BranchName, GitError, GitSnapshot, Limit, ObjectId, Repository, StageTrailers};
 
 /// How many commits of a branch are looked at; one with more is not read.
 const LONGEST: usize = 2000;

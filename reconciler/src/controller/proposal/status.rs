@@ -2,7 +2,7 @@
 
 use rollout::{ApprovalRequest, ApprovalScope};
 
-use crate::forge::{CommitStatus, StatusState};
+use forge::{CommitStatus, StatusState};
 
 /// The longest description of a status, in characters.
 const LONGEST_DESCRIPTION: usize = 140;

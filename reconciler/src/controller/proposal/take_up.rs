@@ -7,7 +7,7 @@ use rollout::{AcceptedEdit, ClusterName, Plan, StagePlan};
 use super::objects::plain;
 use crate::controller::edits::{self, Edit};
 use crate::controller::parts::Part;
-use crate::git::GitError;
+use git::GitError;
 
 /// Of the edits that a proposed commit has, those that the plan may have and does not have yet.
 pub(super) fn keep_proposed(known: &mut Vec<Edit>, plan: &Plan, stage: &StagePlan, part: &Part) {

@@ -15,8 +15,8 @@ use super::text::{Content, Proposed, since};
 use super::thread::Thread;
 use crate::controller::Controller;
 use crate::controller::planner::FleetReading;
-use crate::forge::{ForgeError, Seal};
-use crate::git::GitError;
+use forge::{ForgeError, Seal};
+use git::GitError;
 
 /// By how many characters a line is known.
 const BEGIN: usize = 200;

@@ -171,7 +171,7 @@ mod tests {
     use super::super::body::EVIDENCE;
     use super::super::marks::{Marks, Place};
     use super::*;
-    use crate::forge::Seal;
+    use forge::Seal;
 
     fn proposal(cluster: &str, rows: usize) -> String {
         let row = |number: usize| format!("| capi | provider-{number} | v1.{number} | v1.{} | minor |\n", number + 1);

@@ -9,8 +9,8 @@ use super::command::speakers;
 use super::conversation::{Conversation, Said};
 use super::marks::Marks;
 use crate::controller::planner::FleetReading;
-use crate::forge::{Comment, Forge, ForgeError, Permission, PullRequest, PullRequestState, Review};
-use crate::once::Once;
+use forge::{Comment, Forge, ForgeError, Permission, PullRequest, PullRequestState, Review};
+use host::once::Once;
 
 /// What people may do, as far as they were asked after. Each is asked after once.
 #[derive(Debug, Default)]

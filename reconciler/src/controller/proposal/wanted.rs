@@ -9,7 +9,7 @@ use super::group::{Candidate, without_place};
 use super::{Asking, asked};
 use crate::controller::Controller;
 use crate::controller::planner::{ClusterView, FleetReading};
-use crate::git::{BranchName, GitError};
+use git::{BranchName, GitError};
 
 /// The most clusters that are asked for on one branch; more would fit into no text.
 const MOST: usize = 400;

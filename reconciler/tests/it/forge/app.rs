@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use forge::{ForgeAccess, ForgeCredential, ForgeError, Forges, Permission};
+use git::RepositoryLocation;
 use jiff::{SignedDuration, Timestamp};
 use overlays::{ForgeKind, ForgePolicy};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
 use rustls::pki_types::PrivatePkcs1KeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
-use stepgate::forge::{ForgeAccess, ForgeCredential, ForgeError, Forges, Permission};
-use stepgate::git::RepositoryLocation;
 
 use super::{Exchange, Scene};
 

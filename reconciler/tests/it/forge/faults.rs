@@ -1,9 +1,9 @@
 //! What a forge can do wrong: each is a named error, none shows the token.
 
+use forge::{ForgeAccess, ForgeCredential, ForgeError, Forges};
+use git::RepositoryLocation;
 use overlays::{ForgeKind, ForgePolicy};
 use serde_json::json;
-use stepgate::forge::{ForgeAccess, ForgeCredential, ForgeError, Forges};
-use stepgate::git::RepositoryLocation;
 
 use super::{Exchange, Scene};
 

@@ -1,10 +1,10 @@
 //! GitHub (REST, 2022-11-28).
 
-use overlays::ForgeKind;
-use serde_json::{Value, json};
-use stepgate::forge::{
+use forge::{
     Comment, CommitStatus, Edit, ForgeError, NewPullRequest, Permission, PullRequestState, Review, StatusState,
 };
+use overlays::ForgeKind;
+use serde_json::{Value, json};
 
 use super::{BRANCH, Exchange, Scene};
 

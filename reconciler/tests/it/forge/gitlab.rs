@@ -1,10 +1,10 @@
 //! GitLab (REST, v4).
 
-use overlays::ForgeKind;
-use serde_json::{Value, json};
-use stepgate::forge::{
+use forge::{
     Comment, CommitStatus, Edit, ForgeError, NewPullRequest, Permission, PullRequestState, Review, StatusState,
 };
+use overlays::ForgeKind;
+use serde_json::{Value, json};
 
 use super::{BRANCH, Exchange, Scene};
 

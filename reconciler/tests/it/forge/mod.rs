@@ -9,9 +9,9 @@ mod replay;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use forge::{Forge, ForgeAccess, ForgeCredential, Forges};
+use git::RepositoryLocation;
 use overlays::{ForgeKind, ForgePolicy};
-use stepgate::forge::{Forge, ForgeAccess, ForgeCredential, Forges};
-use stepgate::git::RepositoryLocation;
 use tempfile::TempDir;
 
 use replay::{Exchange, Replay};

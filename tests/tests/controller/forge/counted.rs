@@ -1,7 +1,7 @@
 //! How many requests a stage of many clusters costs, on a strict server that speaks as GitHub documents it.
 
-use stepgate::forge::{ForgeAccess, ForgeCredential};
-use stepgate::git::Repository;
+use forge::{ForgeAccess, ForgeCredential};
+use git::Repository;
 
 use super::hub::Server;
 use crate::approvals::{Git, Merge};

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use forge::ForgeCredential;
 use reqwest::Method;
 use serde_json::json;
 use stepgate::controller::Pass;
-use stepgate::forge::ForgeCredential;
 use tests::servers::forge_proxy::Fate;
 use tests::servers::gitea::Permission;
 use tests::servers::{Gitea, isolated};

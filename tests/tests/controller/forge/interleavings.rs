@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::Method;
 use fastrand::Rng;
+use forge::{ForgeAccess, ForgeCredential};
+use git::{HistoryEntry, Repository, StageTrailers};
 use git2::Oid;
 use jiff::Timestamp;
 use stepgate::controller::Controller;
-use stepgate::forge::{ForgeAccess, ForgeCredential};
-use stepgate::git::{HistoryEntry, Repository, StageTrailers};
 
 use super::OVERLAY;
 use super::hub::{Fate, Server};

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use forge::{ForgeAccess, ForgeCredential};
+use git::Repository;
 use stepgate::controller::{ClusterOutcome, Controller, Pass};
-use stepgate::forge::{ForgeAccess, ForgeCredential};
-use stepgate::git::Repository;
 
 use super::hub::Server;
 use super::{OVERLAY, message};

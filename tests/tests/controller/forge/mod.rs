@@ -17,12 +17,12 @@ mod together;
 
 use std::sync::Arc;
 
+use forge::{ForgeAccess, ForgeCredential};
+use git::{GitSettings, Repository};
 use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 use stepgate::controller::{ClusterOutcome, Controller, Pass};
-use stepgate::forge::{ForgeAccess, ForgeCredential};
-use stepgate::git::{GitSettings, Repository};
 use tests::servers::gitea::{OWNER, Permission, REPOSITORY};
 use tests::servers::{ForgeProxy, Gitea, Programs};
 

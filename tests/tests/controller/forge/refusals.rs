@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 
 use axum::http::Method;
+use forge::{ForgeAccess, ForgeCredential};
+use git::Repository;
 use jiff::SignedDuration;
 use stepgate::controller::Controller;
-use stepgate::forge::{ForgeAccess, ForgeCredential};
-use stepgate::git::Repository;
 
 use super::OVERLAY;
 use super::hub::{Fate, Server};

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
+use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
+use cluster::{Cluster as _, FluxReference, Freshness, ObserveRequest};
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use kube::Client;
@@ -11,8 +13,6 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use rollout::CommitId;
 use serde_json::{Value, json};
 use simulator::DesiredObject;
-use stepgate::cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use stepgate::cluster::{Cluster as _, FluxReference, Freshness, ObserveRequest};
 use tests::servers::manifests::{apply, kind_in, kind_of_cluster};
 use tests::servers::{
     ApiServer, ApiServerOptions, FLUX_NAMESPACE, FakeKubelet, FakeWebhooks, FleetRepository, Flux, Folder, GitServer,

@@ -5,7 +5,7 @@ use rollout::{Block, ClusterName, CommitId};
 use crate::controller::commit::SignatureError;
 use crate::controller::planner::PlanError;
 use crate::controller::proposal::edited::Edited;
-use crate::git::{BranchName, GitError, IdentityError};
+use git::{BranchName, GitError, IdentityError};
 
 /// Why there is nothing to answer, or the answer does not count.
 #[derive(Debug, thiserror::Error)]

@@ -19,7 +19,7 @@ use crate::controller::commit::Signature;
 use crate::controller::people::facts::{self, Landed};
 use crate::controller::people::words::{Subject, paragraph};
 use crate::controller::planner::{ClusterView, FleetReading, Planner};
-use crate::git::{BranchName, CommitDraft, Identity};
+use git::{BranchName, CommitDraft, Identity};
 
 /// What an answer came to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::look::Seen;
 use super::scene::{Deployed, Proposed, Scene, branch_of, seal};
 use crate::controller::proposal::WITHDRAWN;
 use crate::controller::proposal::marks::{Marks, Place};
-use crate::forge::{PullRequest, PullRequestState};
+use forge::{PullRequest, PullRequestState};
 
 /// Whoever opens pull requests.
 pub const ROBOT: &str = "stepgate";

@@ -16,7 +16,7 @@ use crate::controller::proposal::WITHDRAWN;
 use crate::controller::proposal::edited::Edited;
 use crate::controller::proposal::marks::Marks;
 use crate::controller::proposal::thread::Thread;
-use crate::forge::{Permission, PullRequest, PullRequestState};
+use forge::{Permission, PullRequest, PullRequestState};
 
 /// What a pass has read.
 #[derive(Clone)]

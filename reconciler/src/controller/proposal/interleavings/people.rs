@@ -10,7 +10,7 @@ use super::carry::Process;
 use super::edits::{BY_HAND, EDITED, file, text};
 use super::scene::{Deployed, Proposed, Scene, branch_of};
 use crate::controller::edits::file_digest;
-use crate::forge::{Comment, PullRequest, PullRequestState, Review};
+use forge::{Comment, PullRequest, PullRequestState, Review};
 
 impl Scene {
     /// One thing happens.

@@ -15,7 +15,7 @@ use simulator::{ClusterShape, DeployedCommit, Etcd, SimulatedCluster};
 use super::carry::Process;
 use super::edits::Content;
 use crate::controller::proposal::marks::Marks;
-use crate::forge::{Comment, PullRequest, PullRequestState, Review, Seal};
+use forge::{Comment, PullRequest, PullRequestState, Review, Seal};
 
 /// What lies on a branch.
 #[derive(Clone, Debug)]

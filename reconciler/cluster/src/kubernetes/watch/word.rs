@@ -1,0 +1,52 @@
+//! The last words of watched objects that somebody looks at: what gates read of them, so that nothing need be asked to know what to wait for.
+
+use kube::core::{ApiResource, DynamicObject};
+use rollout::{DaemonSet, Deployment, FluxKustomization, FluxSource, SourceKind};
+
+use super::super::kind::{DAEMON_SET, DEPLOYMENT, GIT_REPOSITORY, KUSTOMIZATION, Kind, OCI_REPOSITORY, POD};
+use super::super::observe::source_of;
+use super::{Seen, topic};
+use crate::objects::{OwnedPod, PodSelector};
+use crate::{FluxReference, objects};
+
+/// The last word of an object.
+#[derive(Debug)]
+pub(super) enum Word {
+    /// A Kustomization, with its source and the kind of that.
+    Kustomization(FluxKustomization, Option<(FluxReference, SourceKind)>),
+    /// A source.
+    Source(FluxSource),
+    /// A Deployment without its pods, and which those are.
+    Deployment(Deployment, PodSelector),
+    /// A `DaemonSet` without its pods, and which those are.
+    DaemonSet(DaemonSet, PodSelector),
+    /// A pod.
+    Pod(OwnedPod),
+}
+
+impl Word {
+    /// What this object says; none where it is of a kind whose words nobody asks for.
+    pub(super) fn of(resource: &ApiResource, object: &DynamicObject) -> Option<Self> {
+        let is = |kind: &Kind| (resource.group.as_str(), resource.kind.as_str()) == (kind.group, kind.kind);
+        if is(&KUSTOMIZATION) {
+            Some(Self::Kustomization(objects::kustomization(object), source_of(object)))
+        } else if is(&GIT_REPOSITORY) || is(&OCI_REPOSITORY) {
+            Some(Self::Source(objects::source(object, resource.kind.clone().into())))
+        } else if is(&DEPLOYMENT) {
+            Some(Self::Deployment(objects::deployment(object, &[]), PodSelector::of_deployment(object)))
+        } else if is(&DAEMON_SET) {
+            Some(Self::DaemonSet(objects::daemon_set(object, &[]), PodSelector::of_daemon_set(object)))
+        } else if is(&POD) {
+            Some(Self::Pod(OwnedPod::of(object)))
+        } else {
+            None
+        }
+    }
+}
+
+/// The last word of this object, in the preferred one of the versions that are watched.
+pub(super) fn word<'a>(seen: &'a Seen, kind: &Kind, namespace: &str, name: &str) -> Option<&'a Word> {
+    let key = (namespace.into(), name.into());
+    let topics = kind.versions.iter().map(|version| topic(&kind.resource(version)));
+    topics.filter_map(|topic| seen.get(&topic)?.get(&key)?.word.as_deref()).next()
+}
