@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kustomize_rs::yaml::Node;
 use serde::Serialize;
 
-use crate::RepoPath;
+use domain::RepoPath;
 
 /// The kinds of cluster specification that are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

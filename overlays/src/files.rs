@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::RepoPath;
+use domain::RepoPath;
 
 /// What a path of a commit is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,12 +14,8 @@ pub mod facts;
 mod files;
 mod fleet;
 mod json;
-mod nearest;
 mod note;
 pub mod object;
-mod path;
-pub mod policy;
-mod problem;
 mod remembered;
 pub mod render;
 mod source;
@@ -28,7 +24,6 @@ pub mod staging;
 mod testing;
 mod tree;
 pub mod variables;
-mod yaml_problem;
 
 pub use cluster::{
     BundleReference, ClusterKind, ClusterSpec, Management, Place, Places, Provider, SpecFile, WorkerGroup,
@@ -38,20 +33,12 @@ pub use fleet::{
     BundleFile, EksaReleaseFile, EksdReleaseFile, Fleet, FluxVersionInUse, ReadFiles, bundle_for, lives_in_a_namespace,
     read_fleet, read_fleet_remembering, uses_bundle,
 };
-pub use nearest::nearest;
 pub use note::{Note, NoteKind, RemovedVersion, Weight};
 pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary, objects_of};
-pub use path::{RepoPath, RepoPathError};
-pub use policy::{
-    Apply, Approval, ApproverRules, BundleSelection, DataPattern, Deploy, ForgeKind, ForgePolicy, OnFailure, Policy,
-    Signing, SigningFormat, StagePolicy, Wave, Week, Window, WindowDay, commented_policy, is_mirror_name,
-    parse_duration, policy_place, read_policy,
-};
-pub use problem::{Problem, ProblemCode, Scope, Severity};
 pub use remembered::Remembered;
 pub use render::{
     ComponentName, Hop, RenderError, RenderRequest, RenderedCluster, RenderedComponent, kustomization_file,
 };
 pub use source::{ChartError, ChartRequest, Charts, FetchError, Manifests};
 pub use staging::{ClusterStage, SpecChange, SpecStage, cluster_stages, spec_tree};
-pub use tree::{DeployedTree, FileChange, RenderedTree, TreeDifference, TreeDigest};
+pub use tree::{DeployedTree, FileChange, RenderedTree, TreeDifference};

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{MemoryFiles, RepoPath};
+use crate::MemoryFiles;
+use domain::RepoPath;
 
 /// The files of a folder below `/fixtures`.
 pub(crate) fn fixture(folder: &str) -> MemoryFiles {

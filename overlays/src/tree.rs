@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::{EntryKind, FileEntry, Files, ReadError, RepoPath};
+use crate::{EntryKind, FileEntry, Files, ReadError};
+use domain::{RepoPath, TreeDigest};
 
 /// Files by path. Equal trees have equal digests, on every machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,36 +18,6 @@ pub struct RenderedTree {
 
 /// The files below `clusters/<name>/` on the deploy branch, paths relative to that folder; empty for a new cluster.
 pub type DeployedTree = RenderedTree;
-
-/// SHA-256 of a tree: over each file in order of path, `path`, NUL, length as decimal text, NUL, bytes.
-/// Shown as 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TreeDigest([u8; 32]);
-
-impl TreeDigest {
-    /// The 32 bytes.
-    pub fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-impl fmt::Display for TreeDigest {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for TreeDigest {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "TreeDigest({self})")
-    }
-}
-
-impl serde::Serialize for TreeDigest {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
 
 /// What happened to one file between two trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -106,7 +76,7 @@ impl RenderedTree {
             hash.update([0]);
             hash.update(bytes);
         }
-        TreeDigest(hash.finalize().into())
+        TreeDigest::from(<[u8; 32]>::from(hash.finalize()))
     }
 
     /// What changes when this tree is replaced by `new`.
@@ -182,7 +152,10 @@ mod tests {
         assert_eq!(tree(&[("a", "1"), ("b", "2")]).digest(), tree(&[("b", "2"), ("a", "1")]).digest());
         assert_ne!(tree(&[("a", "1"), ("b", "2")]).digest(), tree(&[("a", "12"), ("b", "")]).digest());
         assert_ne!(tree(&[("a", "")]).digest(), tree(&[]).digest());
-        assert_eq!(tree(&[]).digest().to_string(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        assert_eq!(
+            tree(&[]).digest().to_string(),
+            "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
     }
 
     #[test]

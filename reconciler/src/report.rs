@@ -1,6 +1,7 @@
 //! Plans as documents with a stable shape: what `stepgate plan` prints and what the demo's report holds.
 
-use rollout::{Approval, Block, Plan, StagePlan, StageState};
+use policy::Approval;
+use rollout::{Block, Plan, StagePlan, StageState};
 use serde::Serialize;
 
 /// The plan of one cluster.

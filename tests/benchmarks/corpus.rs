@@ -11,9 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::bail;
+use domain::CommitId;
+use domain::RepoPath;
 use git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, Repository, Signing};
-use overlays::RepoPath;
-use rollout::CommitId;
 
 /// Clusters of the corpus.
 pub const CLUSTERS: usize = 1_000;

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use domain::CommitId;
 use git::{ChangedFile, Difference, Repository};
 use kustomize_rs::yaml::{Limits, Node, parse};
-use rollout::CommitId;
 
 use crate::measure::{go_peer, ours, peer, quoted};
 use crate::report::{Report, median};

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, bail};
 use cluster::Cluster;
+use domain::RepoPath;
 use futures::executor::block_on;
 use git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, Repository, Signing};
 use jiff::{SignedDuration, Timestamp};
-use overlays::{ClusterSpec, RepoPath};
+use overlays::ClusterSpec;
 use stepgate::controller::access::Clusters;
 use stepgate::controller::adopt::adopt;
 use stepgate::controller::clock::{Clock as _, VirtualClock};

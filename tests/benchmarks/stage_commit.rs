@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use domain::CommitId;
+use domain::RepoPath;
 use git::{CommitOutcome, GitSettings, PushOutcome, Repository, RepositoryLocation, Signing};
-use overlays::RepoPath;
-use rollout::CommitId;
 
 use crate::measure::{Sample, ours, peer, quoted, run as command};
 use crate::report::{Report, median};

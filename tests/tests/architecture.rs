@@ -55,15 +55,17 @@ fn graph(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     graph
 }
 
-const OURS: [&str; 12] = [
+const OURS: [&str; 14] = [
     "bundles",
     "cluster",
+    "domain",
     "fetch",
     "forge",
     "git",
     "host",
     "kustomize-rs",
     "overlays",
+    "policy",
     "rollout",
     "simulator",
     "stepgate",
@@ -76,16 +78,18 @@ fn arrows_between_our_packages_are_the_ones_of_the_design() {
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("kustomize-rs", &[][..]),
         ("bundles", &["kustomize-rs"]),
-        ("overlays", &["bundles", "kustomize-rs"]),
-        ("rollout", &["bundles"]),
-        ("simulator", &["rollout"]),
+        ("domain", &["kustomize-rs"]),
+        ("policy", &["domain", "kustomize-rs"]),
+        ("overlays", &["bundles", "domain", "kustomize-rs", "policy"]),
+        ("rollout", &["bundles", "domain", "policy"]),
+        ("simulator", &["domain", "policy", "rollout"]),
         ("host", &[]),
-        ("git", &["host", "kustomize-rs", "overlays", "rollout"]),
-        ("cluster", &["host", "kustomize-rs", "overlays", "rollout", "simulator"]),
-        ("fetch", &["bundles", "host", "kustomize-rs", "overlays"]),
-        ("forge", &["git", "host", "overlays"]),
-        ("stepgate", &OURS[..10]),
-        ("tests", &OURS[..11]),
+        ("git", &["domain", "host", "kustomize-rs", "overlays", "policy", "rollout"]),
+        ("cluster", &["domain", "host", "kustomize-rs", "overlays", "policy", "rollout", "simulator"]),
+        ("fetch", &["bundles", "domain", "host", "kustomize-rs", "overlays"]),
+        ("forge", &["git", "host", "policy"]),
+        ("stepgate", &OURS[..12]),
+        ("tests", &OURS[..13]),
     ]);
     for package in OURS {
         for dependency in graph.get(package).into_iter().flatten().filter(|name| OURS.contains(&name.as_str())) {
@@ -119,7 +123,7 @@ fn pure_packages_cannot_reach_a_runtime_a_network_or_a_repository() {
     let graph = graph(&metadata());
     let forbidden =
         ["tokio", "kube", "kube-client", "git2", "libgit2-sys", "reqwest", "hyper", "notify", "axum", "mio"];
-    for package in ["bundles", "kustomize-rs", "overlays", "rollout", "simulator"] {
+    for package in ["bundles", "domain", "kustomize-rs", "overlays", "policy", "rollout", "simulator"] {
         let mut reached = BTreeSet::new();
         let mut queue = vec![package.to_owned()];
         while let Some(name) = queue.pop() {
@@ -137,7 +141,15 @@ fn pure_packages_cannot_reach_a_runtime_a_network_or_a_repository() {
 
 #[test]
 fn every_pure_package_forbids_file_clock_and_environment_access_by_lint() {
-    for package in ["bundles", "overlays", "overlays/kustomize-rs", "reconciler/rollout", "reconciler/simulator"] {
+    for package in [
+        "bundles",
+        "overlays",
+        "overlays/kustomize-rs",
+        "reconciler/domain",
+        "reconciler/policy",
+        "reconciler/rollout",
+        "reconciler/simulator",
+    ] {
         let file = root().join(package).join("clippy.toml");
         let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         for method in ["std::fs::read", "std::env::var", "std::time::SystemTime::now", "std::time::Instant::now"] {

@@ -3,7 +3,8 @@
 use kustomize_rs::yaml::Node;
 
 use super::objects::{FoundObject, Objects, count, field, files_of};
-use crate::{ClusterKind, ClusterSpec, Management, Places, Problem, Provider, WorkerGroup};
+use crate::{ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup};
+use domain::Problem;
 
 pub(super) fn read(
     object: &FoundObject,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::objects::{FoundObject, Objects};
 use super::scan::cluster_of_path;
 use super::{cluster_api, eks_anywhere, other};
-use crate::{ClusterSpec, Problem, ProblemCode, RepoPath, Severity};
+use crate::ClusterSpec;
+use domain::{Problem, ProblemCode, RepoPath, Severity};
 
 /// Every cluster among `objects`, by name; broken ones become problems.
 pub(super) fn clusters(objects: &[Arc<FoundObject>], problems: &mut Vec<Problem>) -> Vec<ClusterSpec> {

@@ -3,11 +3,9 @@
 use kustomize_rs::yaml::Node;
 
 use super::objects::{FoundObject, Objects, count, field, files_of};
-use crate::nearest::nearest;
-use crate::{
-    BundleReference, ClusterKind, ClusterSpec, Management, Places, Problem, ProblemCode, Provider, Severity,
-    WorkerGroup,
-};
+use crate::{BundleReference, ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup};
+use domain::nearest;
+use domain::{Problem, ProblemCode, Severity};
 
 const GROUP: &str = "anywhere.eks.amazonaws.com";
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use kustomize_rs::yaml::Node;
 
 use super::objects::{FoundObject, field};
-use crate::{ClusterSpec, Problem, ProblemCode, Severity};
+use crate::ClusterSpec;
+use domain::{Problem, ProblemCode, Severity};
 
 /// Kustomizations that apply specifications of clusters from the source branch, as EKS Anywhere sets them up, and delete what they apply no more.
 /// As soon as such a one is pointed to the deploy branch, Flux deletes the clusters.

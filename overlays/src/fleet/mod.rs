@@ -18,11 +18,10 @@ use std::sync::Arc;
 
 use bundles::{Bundles, EksaRelease, EksdRelease, KubernetesVersion, Lock};
 
-use crate::policy::BundleSelection;
-use crate::{
-    BundleReference, ClusterKind, ClusterSpec, EntryKind, Files, Management, Policy, Problem, ProblemCode, RepoPath,
-    Scope, Severity, read_policy,
-};
+use crate::{BundleReference, ClusterKind, ClusterSpec, EntryKind, Files, Management};
+use domain::{Problem, ProblemCode, RepoPath, Scope, Severity};
+use policy::BundleSelection;
+use policy::{Policy, read_policy};
 
 /// A Bundles manifest and where it is.
 #[derive(Clone, Debug)]
@@ -284,7 +283,7 @@ fn check_clusters(fleet: &mut Fleet) {
                 ProblemCode::MissingReference,
                 format!("stepgate.yaml has settings for cluster {name:?}, which is not in this repository"),
             );
-            let hint = crate::nearest::nearest(name, &names).map(|name| format!("did you mean {name:?}?"));
+            let hint = domain::nearest(name, &names).map(|name| format!("did you mean {name:?}?"));
             let problem = problem.path(&path).severity(Severity::Warning);
             problems.push(match hint {
                 Some(hint) => problem.hint(hint),

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use kustomize_rs::{Gvk, is_cluster_scoped};
 
 use super::objects::FoundObject;
-use crate::policy::Apply;
-use crate::{ClusterSpec, Policy, Problem, ProblemCode, RepoPath, Severity};
+use crate::ClusterSpec;
+use domain::{Problem, ProblemCode, RepoPath, Severity};
+use policy::Apply;
+use policy::Policy;
 
 /// Kinds of the groups below that live outside of namespaces.
 const OUTSIDE: [&str; 9] = [

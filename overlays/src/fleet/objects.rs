@@ -6,7 +6,8 @@ use std::sync::Arc;
 use kustomize_rs::yaml::{Node, Span};
 
 use super::FluxVersionInUse;
-use crate::{Place, Problem, ProblemCode, RepoPath, SpecFile};
+use crate::{Place, SpecFile};
+use domain::{Problem, ProblemCode, RepoPath};
 
 /// One document of a file.
 pub(super) struct FoundObject {

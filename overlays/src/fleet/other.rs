@@ -3,7 +3,8 @@
 use kustomize_rs::yaml::Node;
 
 use super::objects::{FoundObject, Objects, count, field, files_of};
-use crate::{ClusterKind, ClusterSpec, Management, Places, Problem, Provider, WorkerGroup};
+use crate::{ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup};
+use domain::Problem;
 
 /// `run.tanzu.vmware.com`: v1alpha2 and v1alpha3 name Tanzu releases, v1alpha1 a version and one size of workers.
 pub(super) fn read_tanzu(

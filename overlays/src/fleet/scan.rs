@@ -8,11 +8,9 @@ use kustomize_rs::yaml::{self, Limits};
 
 use super::objects::FoundObject;
 use super::{BundleFile, EksaReleaseFile, EksdReleaseFile};
-use crate::nearest::nearest;
-use crate::{
-    ComponentName, ContentId, EntryKind, FileEntry, Files, Policy, Problem, ProblemCode, ReadError, Remembered,
-    RepoPath, Severity, Unusable, UnusablePath, yaml_problem,
-};
+use crate::{ComponentName, ContentId, EntryKind, FileEntry, Files, ReadError, Remembered, Unusable, UnusablePath};
+use domain::{Problem, ProblemCode, RepoPath, Severity, nearest};
+use policy::Policy;
 
 /// Files larger than this are not read: no real manifest is, and a 100 MB file must not cost memory.
 const MAXIMUM_BYTES: u64 = 32 << 20;
@@ -365,7 +363,7 @@ fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found)
         Ok(text) => text,
         Err(error) => {
             if place == Place::Ours {
-                found.problems.push(scoped(yaml_problem::problem(path, &error), path));
+                found.problems.push(scoped(domain::yaml_problem(path, &error), path));
             }
             return;
         }
@@ -419,7 +417,7 @@ fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found)
         }
         Err(error) => {
             let severity = if place == Place::Ours { Severity::Error } else { Severity::Warning };
-            found.problems.push(scoped(yaml_problem::problem(path, &error).severity(severity), path));
+            found.problems.push(scoped(domain::yaml_problem(path, &error).severity(severity), path));
         }
     }
 }
@@ -441,7 +439,7 @@ mod tests {
         let found = scan(&crate::testing::memory(&files), &Policy::default(), &ReadFiles::new(0).with_nodes(130));
         assert_eq!(found.objects.len(), 3);
         let [problem] = found.problems.as_slice() else { panic!("{:?}", found.problems) };
-        assert_eq!(problem.scope, crate::Scope::Cluster("a".to_owned()));
+        assert_eq!(problem.scope, domain::Scope::Cluster("a".to_owned()));
         assert!(problem.to_string().contains("clusters/a/3.yaml") && problem.message.contains("130"), "{problem}");
         assert!(problem.hint.as_ref().unwrap().contains("--repo-limit nodes="), "{problem}");
     }

@@ -12,7 +12,8 @@ use kustomize_rs::{BuildErrorKind, FILE_NAMES, MemoryFileSystem, Options, Resour
 use super::upstream::Upstream;
 use super::{ComponentName, RenderError, RenderRequest};
 use crate::object::{ObjectId, object_id};
-use crate::{EntryKind, FileEntry, Files, RepoPath, Unusable};
+use crate::{EntryKind, FileEntry, Files, Unusable};
+use domain::RepoPath;
 
 /// The folder of the base. No path of a repository can be below `.git`, so nothing can collide with it.
 const BASE: &str = ".git/upstream";

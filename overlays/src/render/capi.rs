@@ -12,8 +12,8 @@ use super::{ComponentName, RenderError, RenderRequest, RenderedComponent, build,
 use crate::facts;
 use crate::note::{Note, NoteKind, Weight};
 use crate::object::{ObjectSummary, object_id};
-use crate::policy::ProviderSecrets;
 use crate::{BundleFile, document, variables};
+use policy::ProviderSecrets;
 
 const NAME: ComponentName = ComponentName::Capi;
 

@@ -7,9 +7,10 @@
 use kustomize_rs::yaml::{Mapping, Node, Value, emit};
 
 use super::{ComponentName, RenderError, RenderRequest, RenderedComponent};
+use crate::RenderedTree;
 use crate::object::ObjectSummary;
-use crate::policy::format_duration;
-use crate::{RenderedTree, RepoPath};
+use domain::RepoPath;
+use policy::format_duration;
 
 const NAME: ComponentName = ComponentName::FluxObjects;
 

@@ -262,8 +262,9 @@ fn core(tag: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RenderedTree;
     use crate::object::objects_of;
-    use crate::{RenderedTree, RepoPath};
+    use domain::RepoPath;
 
     const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 

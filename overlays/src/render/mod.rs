@@ -86,8 +86,8 @@ fn applies(request: &RenderRequest<'_>, name: ComponentName) -> Result<(), Strin
     }
     if name == ComponentName::FluxObjects {
         return match request.fleet.policy.apply {
-            crate::policy::Apply::Flux => Ok(()),
-            crate::policy::Apply::Direct => Err("Stepgate applies this fleet itself (apply: direct)".to_owned()),
+            policy::Apply::Flux => Ok(()),
+            policy::Apply::Direct => Err("Stepgate applies this fleet itself (apply: direct)".to_owned()),
         };
     }
     if request.bundle.is_none() {

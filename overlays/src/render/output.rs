@@ -3,8 +3,9 @@
 use kustomize_rs::yaml::{Mapping, Node, emit, emit_all};
 
 use super::{ComponentName, RenderError};
+use crate::RenderedTree;
 use crate::object::ObjectSummary;
-use crate::{RenderedTree, RepoPath};
+use domain::RepoPath;
 
 /// The files of a component's directory, in the order in which they are applied.
 pub(super) struct Directory {

@@ -10,8 +10,8 @@ use crate::note::{Note, RemovedVersion};
 use crate::object::ObjectSummary;
 use crate::{
     BundleFile, ChartError, Charts, ClusterSpec, DeployedTree, FetchError, Files, Fleet, Manifests, RenderedTree,
-    RepoPath,
 };
+use domain::RepoPath;
 
 /// One directory of a cluster on the deploy branch, in the order of the stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

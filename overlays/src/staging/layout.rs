@@ -8,9 +8,10 @@ use kustomize_rs::yaml::{Node, emit};
 use super::composite::Move;
 use super::side::{PRINTED, Side};
 use super::text;
+use crate::RenderedTree;
 use crate::edit;
 use crate::object::ObjectId;
-use crate::{RenderedTree, RepoPath};
+use domain::RepoPath;
 
 /// How the Cluster of every step but the last is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

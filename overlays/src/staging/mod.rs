@@ -19,8 +19,9 @@ use serde::Serialize;
 pub use change::SpecChange;
 
 use crate::note::{Note, NoteKind, Weight};
-use crate::{ClusterSpec, DeployedTree, Fleet, RenderedTree, RepoPath, SpecFile};
+use crate::{ClusterSpec, DeployedTree, Fleet, RenderedTree, SpecFile};
 use composite::Move;
+use domain::RepoPath;
 use layout::Layout;
 use side::Side;
 

@@ -7,7 +7,8 @@ use kustomize_rs::yaml::{self, Node};
 
 use crate::edit;
 use crate::object::{ObjectId, object_id};
-use crate::{ClusterSpec, RenderedTree, RepoPath};
+use crate::{ClusterSpec, RenderedTree};
+use domain::RepoPath;
 
 /// The first line of a Cluster that was printed. It tells the next process, which starts from such a step, how the steps are made.
 pub(super) const PRINTED: &str = "# Printed by Stepgate, as the text of this specification cannot be edited in place. The last stage brings it back.\n";

@@ -15,13 +15,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use domain::{ClusterName, CommitId, RolloutId};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use overlays::DataPattern;
-use rollout::{
-    BackupReport, ClusterName, CommitId, Expectation, FluxObservation, Identification, Observation, RolloutId,
-    WorkloadObservation,
-};
+use policy::DataPattern;
+use rollout::{BackupReport, Expectation, FluxObservation, Identification, Observation, WorkloadObservation};
 use serde_json::Value;
 
 pub use reference::{ClusterReference, ManagementReference, Manager};

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use overlays::{FetchError, Manifests, is_mirror_name};
+use overlays::{FetchError, Manifests};
+use policy::is_mirror_name;
 
 use super::address::MirrorPath;
 use host::disk;

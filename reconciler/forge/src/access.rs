@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use overlays::{ForgeKind, ForgePolicy};
+use policy::{ForgeKind, ForgePolicy};
 use reqwest::Url;
 use secrecy::{ExposeSecret as _, SecretString};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rollout::CommitId;
+use domain::CommitId;
 
 use super::error::GitError;
 use super::object_id::{commit_id, oid};

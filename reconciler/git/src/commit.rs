@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use domain::CommitId;
+use domain::RepoPath;
 use git2::ObjectType;
 use jiff::Timestamp;
-use overlays::RepoPath;
-use rollout::CommitId;
 
 use super::edit::Edits;
 use super::error::GitError;

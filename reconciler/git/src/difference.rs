@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use domain::RepoPath;
 use git2::Oid;
-use overlays::RepoPath;
 
 use super::budget::Budget;
 use super::error::GitError;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use domain::RepoPath;
 use git2::{ObjectType, Oid};
-use overlays::RepoPath;
 
 use super::error::GitError;
 use super::object::Objects;

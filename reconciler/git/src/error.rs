@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use rollout::CommitId;
+use domain::CommitId;
 
 use super::limits::Limit;
 use super::measure::LONGEST_LINK;

@@ -3,10 +3,10 @@
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
+use domain::RepoPath;
+use domain::{ClusterName, CommitId};
 use git2::Oid;
 use jiff::Timestamp;
-use overlays::RepoPath;
-use rollout::{ClusterName, CommitId};
 
 use super::commit_fields::CommitFields;
 use super::error::GitError;

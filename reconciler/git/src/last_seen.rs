@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::PoisonError;
 
+use domain::CommitId;
 use git2::Oid;
-use rollout::CommitId;
 
 use super::error::GitError;
 use super::location::{RepositoryLocation, redact};

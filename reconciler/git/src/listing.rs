@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use domain::RepoPath;
 use git2::Oid;
-use overlays::{ContentId, EntryKind, FileEntry, Files, ReadError, RenderedTree, RepoPath, Unusable, UnusablePath};
+use overlays::{ContentId, EntryKind, FileEntry, Files, ReadError, RenderedTree, Unusable, UnusablePath};
 
 use super::budget::Usage;
 use super::error::GitError;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use domain::CommitId;
 use git2::Oid;
-use rollout::CommitId;
 
 use super::error::GitError;
 

@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use domain::CommitId;
 use git2::{ErrorCode, Oid};
-use rollout::CommitId;
 
 use super::durable;
 use super::error::GitError;

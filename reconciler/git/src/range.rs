@@ -3,9 +3,9 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
+use domain::CommitId;
 use git2::Oid;
 use jiff::Timestamp;
-use rollout::CommitId;
 
 use super::budget::Exceeded;
 use super::error::GitError;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use domain::CommitId;
 use git2::{ErrorCode, Oid};
-use rollout::CommitId;
 
 use super::budget::Exceeded;
 use super::error::GitError;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
+use domain::CommitId;
 use git2::{ErrorCode, Oid};
-use rollout::CommitId;
 
 use super::copies::{self, Claimed};
 use super::error::GitError;

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use domain::CommitId;
 use git2::Oid;
 use jiff::Timestamp;
-use rollout::CommitId;
 
 use super::error::GitError;
 use super::object_id::{commit_id, oid};

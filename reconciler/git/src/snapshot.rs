@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use domain::CommitId;
+use domain::RepoPath;
 use git2::Oid;
-use overlays::RepoPath;
-use rollout::CommitId;
 
 use super::error::GitError;
 use super::limits::Limit;

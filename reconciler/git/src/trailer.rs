@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use rollout::{ClusterName, CommitId, PlanDigest, RolloutId, StageId};
+use domain::{ClusterName, CommitId, PlanDigest, RolloutId};
+use rollout::StageId;
 
 /// Which stage of which rollout a commit on the deploy branch is. Written as git trailers (git-interpret-trailers(1)).
 #[derive(Clone, Debug, PartialEq, Eq)]

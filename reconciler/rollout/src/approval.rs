@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::identifier::PlanDigest;
-use crate::rules::{GivenApproval, Override, OwningEntry, Person, Roster};
 use crate::stage::StageId;
+use domain::PlanDigest;
+use policy::{GivenApproval, Override, OwningEntry, Person, Roster};
 
 /// What an approval is for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::identifier::{ClusterName, CommitId, RolloutId};
 use crate::stage::StageId;
+use domain::{ClusterName, CommitId, RolloutId};
 
 /// The trailers of a commit that Stepgate made.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::identifier::TreeDigest;
 use crate::stage::StageId;
+use domain::TreeDigest;
 
 /// A file that people changed on a proposed branch, as it is committed instead of what is rendered. It stays so as long as the source branch
 /// renders the same for it; then it is over.

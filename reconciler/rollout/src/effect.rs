@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::approval::ApprovalScope;
-use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 use crate::ledger::Ledger;
 use crate::plan::Block;
-use crate::rules::GivenApproval;
 use crate::stage::StageId;
 use crate::verdict::Reason;
+use domain::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
+use policy::GivenApproval;
 
 /// One commit to the deploy branch that changes a stage's part and the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

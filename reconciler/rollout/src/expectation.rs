@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::before::Before;
-use crate::identifier::GroupName;
 use crate::observation::ObjectReference;
+use domain::GroupName;
 
 /// One thing that must hold before a stage counts as passed.
 ///

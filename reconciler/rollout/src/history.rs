@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::identifier::CommitId;
 use crate::stage::StageId;
+use domain::CommitId;
 
 /// Which gate a streak belongs to: a stage together with the commit it is bound to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
 use crate::edit::AcceptedEdit;
-use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 use crate::identity::ClusterIdentity;
 use crate::stage::StageId;
 use crate::verdict::{Evidence, Reason};
+use domain::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 
 /// Whether the recorded rollout has reached its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

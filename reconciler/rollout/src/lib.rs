@@ -16,18 +16,14 @@ mod effect;
 mod expectation;
 mod gate;
 mod history;
-mod identifier;
 mod identity;
 mod kubernetes;
 mod ledger;
 mod observation;
 mod plan;
-mod policy;
-mod rules;
 mod stage;
 mod step;
 mod verdict;
-mod window;
 mod world;
 
 pub use approval::{ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, Approved, People, Retry};
@@ -42,7 +38,6 @@ pub use expectation::{
 };
 pub use gate::{Gate, control_plane_gate, flux_health, workers_gate};
 pub use history::{GateHistory, GateKey, Streak};
-pub use identifier::{ClusterName, CommitId, GroupName, InvalidIdentifier, PlanDigest, RolloutId, TreeDigest};
 pub use identity::{ClusterIdentity, Identification};
 pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use observation::{
@@ -56,11 +51,6 @@ pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,
     RULES, RenderFailure, SkewFacts, SkewRule, StageInput, StagePlan, StageState, VersionStep, hops, plan,
 };
-pub use policy::{Approval, OnFailure, PlanPolicy, StagePolicy};
-pub use rules::{
-    ApprovalRules, Discounted, GivenApproval, InvalidPerson, Means, Missing, Override, Owner, Owners, OwnersDialect,
-    OwnersError, OwningEntry, Person, Question, Roster, Verdict,
-};
 pub use stage::{InvalidStage, StageId, StageName};
 pub use step::{
     Told, after_soak, behind_gate, concerning_running_gate, confirming, expected_of_flux, first_read, may_read_first,
@@ -68,5 +58,4 @@ pub use step::{
 };
 pub use step::{approval_rules, approval_scope, approval_verdict, exhausted, outside_windows};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
-pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay, Windows};
 pub use world::{ForeignChange, Pause, Prerequisite, World};

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::deploy::Landing;
-use crate::identifier::CommitId;
 use crate::identity::ClusterIdentity;
+use domain::CommitId;
 
 /// What a verdict is about: the stage's commit and the commits that contain it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

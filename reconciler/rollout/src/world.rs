@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::approval::{ApprovalRecord, People};
 use crate::deploy::DeployHead;
 use crate::history::GateHistory;
-use crate::identifier::{ClusterName, CommitId};
 use crate::ledger::Ledger;
 use crate::observation::Observation;
 use crate::plan::{Block, Plan};
+use domain::{ClusterName, CommitId};
 
 /// Stop the line: nothing is committed while this is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,10 +16,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use jiff::Timestamp;
+use policy::StagePolicy;
 use rollout::{
     Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation, GateHistory, GateVerdict, Identification,
-    KubeletVersions, Machine, MachineDeployment, MachineTopology, Observation, StagePolicy, WorkersExpectation,
-    control_plane_gate, workers_gate,
+    KubeletVersions, Machine, MachineDeployment, MachineTopology, Observation, WorkersExpectation, control_plane_gate,
+    workers_gate,
 };
 use serde_json::Value;
 

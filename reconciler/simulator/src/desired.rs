@@ -2,7 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use rollout::{CommitId, GroupName, StageName};
+use domain::{CommitId, GroupName};
+use rollout::StageName;
 
 /// A commit on the deploy branch, as far as one cluster is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]

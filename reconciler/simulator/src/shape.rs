@@ -1,6 +1,6 @@
 //! What a simulated cluster is made of.
 
-use rollout::{ClusterName, GroupName};
+use domain::{ClusterName, GroupName};
 
 /// The parts of a simulated cluster before anything is rolled out on it.
 #[derive(Debug, Clone, PartialEq, Eq)]

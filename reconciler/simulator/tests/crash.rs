@@ -8,8 +8,9 @@
 mod harness {
     use std::{collections::BTreeMap, time::Instant};
 
+    use domain::ClusterName;
     use jiff::SignedDuration;
-    use rollout::{ClusterName, Effect};
+    use rollout::Effect;
     use simulator::model::{Controller, Crash, Defect, Scenario, Simulation, play, scenario};
 
     #[expect(clippy::disallowed_methods, reason = "how many plans to try is the caller's choice")]

@@ -4,11 +4,10 @@
 mod every_event {
     use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+    use domain::{CommitId, RolloutId};
     use jiff::{SignedDuration, Timestamp};
-    use rollout::{
-        Binding, ClusterRole, CommitId, Expectation, Gate, GateHistory, Observation, RolloutId, StageId, StageName,
-        StagePolicy,
-    };
+    use policy::StagePolicy;
+    use rollout::{Binding, ClusterRole, Expectation, Gate, GateHistory, Observation, StageId, StageName};
     use simulator::{
         ClusterShape, DeployedCommit, DesiredObject, DesiredState, Etcd, Fault, Injection, SimulatedCluster, Trigger,
         WorkerGroup,

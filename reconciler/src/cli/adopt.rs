@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
+use domain::CommitId;
+use domain::ProblemCode;
 use jiff::Timestamp;
-use overlays::ProblemCode;
-use rollout::{ClusterIdentity, CommitId, Identification};
+use rollout::{ClusterIdentity, Identification};
 
 use super::error::CommandError;
 use super::exit::Exit;

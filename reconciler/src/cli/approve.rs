@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
 }
 
 /// What a dry run says.
-pub fn would(cluster: &rollout::ClusterName, done: &str, approval: &Approval) -> String {
+pub fn would(cluster: &domain::ClusterName, done: &str, approval: &Approval) -> String {
     format!(
         "{cluster}: stage {} would be {done}; `git show {}` shows it, `--yes` does it\n",
         approval.stage, approval.branch

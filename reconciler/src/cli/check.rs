@@ -1,7 +1,7 @@
 //! `stepgate check`: every problem of a fleet repository, with file, line, column and what to do.
 
 use clap::Args;
-use overlays::{Problem, ProblemCode, Scope, Severity};
+use domain::{Problem, ProblemCode, Scope, Severity};
 use serde::Serialize;
 
 use super::error::CommandError;

@@ -98,7 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
 }
 
 fn changed_files(cluster: &str, part: &Part, name_only: bool) -> Vec<FileReport> {
-    let report = |(path, change): (overlays::RepoPath, FileChange)| FileReport {
+    let report = |(path, change): (domain::RepoPath, FileChange)| FileReport {
         cluster: cluster.to_owned(),
         stage: part.stage.to_string(),
         change: match change {
@@ -113,7 +113,7 @@ fn changed_files(cluster: &str, part: &Part, name_only: bool) -> Vec<FileReport>
     part.before.diff(&part.after).files.into_iter().map(report).collect()
 }
 
-fn unified(part: &Part, path: &overlays::RepoPath) -> String {
+fn unified(part: &Part, path: &domain::RepoPath) -> String {
     let text = |tree: &RenderedTree| {
         tree.get(path.as_str()).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
     };

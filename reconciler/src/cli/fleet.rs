@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use overlays::{Fleet, nearest};
+use domain::nearest;
+use overlays::Fleet;
 
 use super::FleetArguments;
 use super::error::CommandError;

@@ -96,7 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
 }
 
 fn commits_of(opened: &fleet::Opened, name: &str, limit: usize) -> Result<Vec<CommitReport>, CommandError> {
-    let cluster: rollout::ClusterName = name.parse()?;
+    let cluster: domain::ClusterName = name.parse()?;
     let entries = opened.planner.commits(&opened.reading, &cluster, limit)?;
     let report = |entry: &git::HistoryEntry| -> Result<CommitReport, CommandError> {
         let snapshot = opened.planner.repository().deploy_snapshot(&opened.reading.layout, &entry.commit)?;

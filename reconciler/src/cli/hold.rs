@@ -24,7 +24,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TEXT")]
     reason: String,
     /// How long, such as 30m or 4h. It ends by itself then; holding again gives it another end.
-    #[arg(long = "for", value_name = "DURATION", default_value = "1h", value_parser = overlays::parse_duration)]
+    #[arg(long = "for", value_name = "DURATION", default_value = "1h", value_parser = policy::parse_duration)]
     duration: std::time::Duration,
 }
 

@@ -21,7 +21,7 @@ pub struct Arguments {
 
 /// Writes the file, unless there is one.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let text = overlays::commented_policy();
+    let text = policy::commented_policy();
     if arguments.stdout {
         output::print_text(&text)?;
         return Ok(Exit::Success);

@@ -43,7 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use rollout::CommitId;
+use domain::CommitId;
 
 pub use error::CommandError;
 pub use exit::{EXIT_CODES, Exit};

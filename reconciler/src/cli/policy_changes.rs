@@ -1,6 +1,7 @@
 //! What `check` says of a policy that was pushed and does not count, or not alone, yet.
 
-use overlays::{RepoPath, policy_place};
+use domain::RepoPath;
+use policy::policy_place;
 
 use super::check::ProblemReport;
 use super::fleet::Opened;

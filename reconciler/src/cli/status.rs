@@ -3,7 +3,8 @@
 use clap::Args;
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
-use rollout::{LedgerState, Override};
+use policy::Override;
+use rollout::LedgerState;
 use serde::Serialize;
 
 use super::error::CommandError;

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use jiff::Timestamp;
-use rollout::{ApprovalScope, Approved, Ledger, LedgerState, Override};
+use policy::Override;
+use rollout::{ApprovalScope, Approved, Ledger, LedgerState};
 use serde::Serialize;
 
 use super::error::CommandError;

@@ -157,7 +157,7 @@ mod tests {
     fn specification() -> ClusterSpec {
         let text = "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: prod, namespace: a}\n\
                     spec: {topology: {version: v1.36.0, classRef: {name: c}}}\n";
-        let path = overlays::RepoPath::new("clusters/prod/cluster.yaml").unwrap();
+        let path = domain::RepoPath::new("clusters/prod/cluster.yaml").unwrap();
         let files: overlays::MemoryFiles = [(path, text.as_bytes().to_vec())].into_iter().collect();
         overlays::read_fleet(&files).cluster("prod").unwrap().clone()
     }

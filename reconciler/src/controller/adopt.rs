@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use domain::CommitId;
+use domain::RepoPath;
 use jiff::Timestamp;
-use overlays::RepoPath;
-use rollout::{Block, ClusterIdentity, CommitId, Ledger, LedgerState, RenderFailure, StageId, StageName};
+use rollout::{Block, ClusterIdentity, Ledger, LedgerState, RenderFailure, StageId, StageName};
 
 use super::commit::{Signature, ledger_text};
-use super::directory::{LedgerState as DirectoryLedger, ledger_path, tree_digest};
+use super::directory::{LedgerState as DirectoryLedger, ledger_path};
 use super::parts::target_tree;
 use super::planner::{ClusterView, FleetReading, Planner};
 use git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, StageTrailers};
@@ -106,7 +107,7 @@ pub fn record(
         return Err(unrendered.into());
     }
     let tree = target_tree(&view.directory.files, &view.parts);
-    let digest = tree_digest(&tree)?;
+    let digest = tree.digest();
     let ledger = Ledger {
         cluster: view.name.clone(),
         rollout: view.plan.rollout_id.clone(),

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use domain::ClusterName;
+use domain::RepoPath;
 use jiff::Timestamp;
-use overlays::{Policy, RenderedTree, RepoPath, SigningFormat};
-use rollout::{ClusterName, Ledger, LedgerCommit, StageCommit, StageName};
+use overlays::RenderedTree;
+use policy::{Policy, SigningFormat};
+use rollout::{Ledger, LedgerCommit, StageCommit, StageName};
 
-use super::directory::{ClusterDirectory, ledger_path, tree_digest};
+use super::directory::{ClusterDirectory, ledger_path};
 use super::parts::Part;
 use super::proposal::body_path;
 use git::{CommitDraft, CommitMessage, GitError, Identity, IdentityError, Signing, StageTrailers};
@@ -97,7 +100,7 @@ pub fn stage_draft(
 ) -> Result<CommitDraft, StaleDecision> {
     let part = parts.iter().find(|part| part.stage == commit.stage);
     let part = part.ok_or_else(|| StaleDecision::NoStage(commit.stage.to_string()))?;
-    if tree_digest(&part.before)? != commit.before || tree_digest(&part.after)? != commit.after {
+    if part.before.digest() != commit.before || part.after.digest() != commit.after {
         return Err(StaleDecision::OtherFiles(commit.stage.to_string()));
     }
     let message = CommitMessage {
@@ -120,7 +123,7 @@ pub fn revert_draft(
     signature: &Signature,
     now: Timestamp,
 ) -> Result<CommitDraft, StaleDecision> {
-    if tree_digest(current)? != commit.before || tree_digest(restored)? != commit.after {
+    if current.digest() != commit.before || restored.digest() != commit.after {
         return Err(StaleDecision::OtherFiles(commit.stage.to_string()));
     }
     let reasons = commit.ledger.last_record(&commit.stage).map(|record| record.reasons.as_slice()).unwrap_or_default();
@@ -142,7 +145,7 @@ pub fn close_draft(
     signature: &Signature,
     now: Timestamp,
 ) -> Result<CommitDraft, StaleDecision> {
-    let ledger = close.ledger.clone().with_tree(tree_digest(&directory.files)?);
+    let ledger = close.ledger.clone().with_tree(directory.files.digest());
     let mut edits = BTreeMap::from([(ledger_path(&close.cluster)?, Some(ledger_text(&ledger)?))]);
     take_away_proposal(&mut edits, &close.cluster, directory)?;
     let subject = format!("{}: verify, rollout {} is done", close.cluster, ledger.rollout);
@@ -193,7 +196,7 @@ fn draft(
             }
         }
     }
-    let ledger = commit.ledger.clone().with_tree(tree_digest(&tree)?);
+    let ledger = commit.ledger.clone().with_tree(tree.digest());
     edits.insert(ledger_path(&commit.cluster)?, Some(ledger_text(&ledger)?));
     take_away_proposal(&mut edits, &commit.cluster, directory)?;
     Ok(CommitDraft {

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use domain::{ClusterName, CommitId};
 use jiff::Timestamp;
 use overlays::Remembered;
-use rollout::{ClusterName, CommitId, DeployCommit, DeployHead, ForeignChange, Landing, Ledger, StageTrailer};
+use rollout::{DeployCommit, DeployHead, ForeignChange, Landing, Ledger, StageTrailer};
 
-use super::directory::{ClusterDirectory, LedgerState, ledger_path, tree_digest};
+use super::directory::{ClusterDirectory, LedgerState, ledger_path};
 use git::{Chain, DeployLayout, GitError, HistoryEntry, Repository, StageTrailers};
 use host::memory::Part;
 
@@ -108,7 +109,7 @@ fn squashed(
 ) -> Result<Option<StageTrailers>, GitError> {
     let after = directory_at(repository, layout, cluster, commit)?;
     let Some(ledger) = after.ledger() else { return Ok(None) };
-    if tree_digest(&after.files)? != ledger.tree {
+    if after.files.digest() != ledger.tree {
         return Ok(None);
     }
     let before = match repository.parent(commit)? {
@@ -264,7 +265,7 @@ pub fn foreign_change(
     let paths = match &directory.ledger {
         LedgerState::Absent => return Ok(None),
         LedgerState::Unreadable(message) => vec![format!("clusters/{cluster}/rollout.yaml: {message}")],
-        LedgerState::Read(ledger) if tree_digest(&directory.files)? == ledger.tree => return Ok(None),
+        LedgerState::Read(ledger) if directory.files.digest() == ledger.tree => return Ok(None),
         LedgerState::Read(_) => Vec::new(),
     };
     let Some(head) = head else { return Ok(None) };

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use overlays::{BundleReference, ComponentName, ProblemCode, ReadFiles, Remembered};
-use rollout::ClusterName;
+use domain::ClusterName;
+use domain::ProblemCode;
+use overlays::{BundleReference, ComponentName, ReadFiles, Remembered};
 
 use super::directory;
 use git::{GitError, GitSnapshot, ObjectId};

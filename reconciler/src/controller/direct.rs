@@ -1,7 +1,7 @@
 //! `apply: direct`: a cluster's directory as a request to apply it, without Flux.
 
+use domain::CommitId;
 use overlays::{ComponentName, Fleet};
-use rollout::CommitId;
 
 use super::directory::cluster_folder;
 use super::planner::ClusterView;

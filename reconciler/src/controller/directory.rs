@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use overlays::{RenderedTree, RepoPath};
-use rollout::{ClusterName, Ledger, TreeDigest};
+use domain::ClusterName;
+use domain::RepoPath;
+use overlays::RenderedTree;
+use rollout::Ledger;
 
 use super::deployed::DirectoryIds;
 use super::proposal::body_path;
@@ -101,17 +103,6 @@ impl ClusterDirectory {
         let inside = |(path, bytes): (&RepoPath, &Arc<[u8]>)| Some((path.strip_prefix(&prefix)?, Arc::clone(bytes)));
         self.files.files.iter().filter_map(inside).collect()
     }
-}
-
-/// The digest of a tree in the form that plans and ledgers use.
-///
-/// # Errors
-/// Never in practice: the text of a digest is a digest.
-pub fn tree_digest(tree: &RenderedTree) -> Result<TreeDigest, GitError> {
-    tree.digest().to_string().parse().map_err(|error: rollout::InvalidIdentifier| GitError::Library {
-        action: "digest a tree".to_owned(),
-        message: error.to_string(),
-    })
 }
 
 /// `clusters/<name>`.

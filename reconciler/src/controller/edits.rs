@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use overlays::{ComponentName, ObjectSummary, RenderedTree, RepoPath};
-use rollout::{AcceptedEdit, ClusterName, StagePlan, TreeDigest};
+use domain::RepoPath;
+use domain::{ClusterName, TreeDigest};
+use overlays::{ComponentName, ObjectSummary, RenderedTree};
+use rollout::{AcceptedEdit, StagePlan};
 
-use super::directory::{ClusterDirectory, cluster_folder, tree_digest};
+use super::directory::{ClusterDirectory, cluster_folder};
 use super::parts::Part;
-use git::GitError;
 
 /// An edit with the file as it is wanted.
 pub type Edit = (AcceptedEdit, Arc<[u8]>);
@@ -27,33 +28,27 @@ const EDITABLE: [ComponentName; 6] = [
 ];
 
 /// The edits of a ledger that are in its directory.
-///
-/// # Errors
-/// [`GitError`] only where a digest cannot be written down.
-pub fn of_directory(directory: &ClusterDirectory) -> Result<Vec<Edit>, GitError> {
+pub fn of_directory(directory: &ClusterDirectory) -> Vec<Edit> {
     let mut found = Vec::new();
     for edit in directory.ledger().into_iter().flat_map(|ledger| &ledger.edits) {
         if let Some(bytes) = directory.files.get(&edit.path)
-            && file_digest(&edit.path, bytes)?.as_ref() == Some(&edit.edited)
+            && file_digest(&edit.path, bytes).as_ref() == Some(&edit.edited)
         {
             found.push((edit.clone(), Arc::clone(bytes)));
         }
     }
-    Ok(found)
+    found
 }
 
 /// Puts edits in the place of what is rendered, where that is rendered still. The ones that hold. Of two for one file the later one counts.
-///
-/// # Errors
-/// As [`of_directory`].
-pub fn apply(parts: &mut [Part], edits: &[Edit]) -> Result<Vec<AcceptedEdit>, GitError> {
+pub fn apply(parts: &mut [Part], edits: &[Edit]) -> Vec<AcceptedEdit> {
     let mut accepted = Vec::new();
     for (place, (edit, bytes)) in edits.iter().enumerate() {
         let is_superseded = edits.iter().skip(place + 1).any(|(later, _)| later.path == edit.path);
         let part = parts.iter_mut().find(|part| part.stage == edit.stage && part.error.is_none());
         let Some(part) = part.filter(|_| !is_superseded) else { continue };
         let Some(rendered) = part.after.get(&edit.path).cloned() else { continue };
-        if file_digest(&edit.path, &rendered)?.as_ref() != Some(&edit.rendered) {
+        if file_digest(&edit.path, &rendered).as_ref() != Some(&edit.rendered) {
             continue;
         }
         let Ok(path) = RepoPath::new(edit.path.clone()) else { continue };
@@ -66,7 +61,7 @@ pub fn apply(parts: &mut [Part], edits: &[Edit]) -> Result<Vec<AcceptedEdit>, Gi
         part.after.insert(path, Arc::clone(bytes));
         accepted.push(edit.clone());
     }
-    Ok(accepted)
+    accepted
 }
 
 /// What speaks against an edit of a file, in words that go on after its name; none where it may be taken up.
@@ -122,14 +117,11 @@ fn is_same(one: &ObjectSummary, other: &ObjectSummary) -> bool {
 }
 
 /// The digest of one file; none where its path is no path.
-///
-/// # Errors
-/// As [`of_directory`].
-pub fn file_digest(path: &str, bytes: &Arc<[u8]>) -> Result<Option<TreeDigest>, GitError> {
-    let Ok(path) = RepoPath::new(path.to_owned()) else { return Ok(None) };
+pub fn file_digest(path: &str, bytes: &Arc<[u8]>) -> Option<TreeDigest> {
+    let path = RepoPath::new(path.to_owned()).ok()?;
     let mut tree = RenderedTree::new();
     tree.insert(path, Arc::clone(bytes));
-    tree_digest(&tree).map(Some)
+    Some(tree.digest())
 }
 
 #[cfg(test)]
@@ -166,7 +158,7 @@ mod tests {
     }
 
     fn stage(accept_edits: bool, one_way: &[&str]) -> StagePlan {
-        let policy = rollout::StagePolicy { accept_edits, ..rollout::StagePolicy::default() };
+        let policy = policy::StagePolicy { accept_edits, ..policy::StagePolicy::default() };
         StagePlan {
             stage: StageName::CertManager.into(),
             state: rollout::StageState::Pending,
@@ -219,7 +211,7 @@ mod tests {
     #[test]
     fn an_edit_holds_as_long_as_the_same_is_rendered_and_the_later_of_two_counts() {
         let (rendered, wanted, later) = (manifest(1, "v1", "a"), manifest(3, "v1", "a"), manifest(5, "v1", "a"));
-        let digest = |text: &str| file_digest(FILE, &Arc::from(text.as_bytes())).unwrap().unwrap();
+        let digest = |text: &str| file_digest(FILE, &Arc::from(text.as_bytes())).unwrap();
         let edit = |to: &str| -> Edit {
             let accepted = AcceptedEdit {
                 path: FILE.to_owned(),
@@ -232,11 +224,11 @@ mod tests {
         };
         let edits = [edit(&wanted), edit(&later)];
         let mut parts = [part(FILE, &rendered)];
-        assert_eq!(apply(&mut parts, &edits).unwrap(), [edits[1].0.clone()]);
+        assert_eq!(apply(&mut parts, &edits), [edits[1].0.clone()]);
         assert_eq!((&parts[0].after, &parts[0].rendered), (&tree(FILE, &later), &tree(FILE, &rendered)));
         assert_eq!(parts[0].objects[0].replicas, Some(5), "gates look for what is committed");
         let mut moved = [part(FILE, &manifest(1, "v2", "a"))];
-        assert_eq!(apply(&mut moved, &edits).unwrap(), []);
+        assert_eq!(apply(&mut moved, &edits), []);
         assert_eq!(moved[0].after, tree(FILE, &manifest(1, "v2", "a")));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use overlays::Apply;
+use policy::Apply;
 use rollout::{Block, ConditionStatus, Effect, LedgerState, Observation, Reachability, Reason, StageId, World};
 
 use super::access::Clusters;

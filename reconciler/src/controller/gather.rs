@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use bundles::{Bundles, Locks};
-use overlays::{
-    Apply, ClusterSpec, ComponentName, Fleet, ObjectSummary, Policy, Problem, RenderedCluster, RenderedTree, Scope,
-};
-use rollout::{Block, ClusterName, CommitId, ComponentChange, StageName};
+use domain::{ClusterName, CommitId};
+use domain::{Problem, Scope};
+use overlays::{ClusterSpec, ComponentName, Fleet, ObjectSummary, RenderedCluster, RenderedTree};
+use policy::{Apply, Policy};
+use rollout::{Block, ComponentChange, StageName};
 
 use super::changes;
 use super::deployed::Deployed;
@@ -121,9 +122,9 @@ pub fn component_changes(
 pub fn warnings(fleet: &Fleet, cluster: &ClusterSpec, rendered: &RenderedCluster) -> Vec<String> {
     let blocking = fleet.blocking(&cluster.name);
     let remarks = fleet.problems.iter().filter(|problem| match problem.severity {
-        overlays::Severity::Note => false,
-        overlays::Severity::Warning => true,
-        overlays::Severity::Error => !blocking.contains(problem),
+        domain::Severity::Note => false,
+        domain::Severity::Warning => true,
+        domain::Severity::Error => !blocking.contains(problem),
     });
     let concerns = |problem: &&Problem| match &problem.scope {
         Scope::Fleet => true,

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use overlays::{BundleReference, ClusterSpec, FileEntry, Files, Fleet, Management, Problem, RepoPath, Scope};
+use domain::{Problem, RepoPath, Scope};
+use overlays::{BundleReference, ClusterSpec, FileEntry, Files, Fleet, Management};
 use ring::digest::{Context, SHA256};
 
 use git::ListedSnapshot;

@@ -1,11 +1,12 @@
 //! What the gates expect of machines: control plane, worker groups and external etcd, and whether the controller that makes them of the
 //! specification has carried it out.
 
+use domain::GroupName;
 use kustomize_rs::yaml::Node;
 use overlays::{ClusterKind, ClusterSpec};
 use rollout::{
-    ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, GroupName, KubeletVersions,
-    ObjectReference, WorkersExpectation,
+    ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, KubeletVersions, ObjectReference,
+    WorkersExpectation,
 };
 
 use super::expectation::cluster_api_namespace;

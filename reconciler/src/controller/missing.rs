@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use rollout::{Block, ClusterName, CommitId};
+use domain::{ClusterName, CommitId};
+use rollout::Block;
 
 use git::{BranchName, DeployLayout, LastSeen, Repository, RepositoryLocation, SeenBy};
 

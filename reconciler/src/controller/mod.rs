@@ -48,8 +48,9 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use domain::{ClusterName, CommitId, PlanDigest};
 use jiff::Timestamp;
-use rollout::{ClusterName, CommitId, GateHistory, PlanDigest, Reachability};
+use rollout::{GateHistory, Reachability};
 
 pub use passes::Passes;
 pub use report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};

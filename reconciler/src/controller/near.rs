@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
 
-use overlays::{FileEntry, Files, ReadError, RepoPath, UnusablePath};
+use domain::RepoPath;
+use overlays::{FileEntry, Files, ReadError, UnusablePath};
 
 /// Files that notice when somebody asks for all of them.
 ///

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use domain::ClusterName;
 use overlays::ClusterSpec;
-use rollout::ClusterName;
 
 use super::answering::Answering;
 use super::planner::{ClusterView, FleetReading};

@@ -1,7 +1,8 @@
 //! Which cluster a specification means, by what ledgers record.
 
+use domain::ClusterName;
 use overlays::{ClusterSpec, Fleet, Management};
-use rollout::{ClusterIdentity, ClusterName};
+use rollout::ClusterIdentity;
 
 use super::expectation::cluster_api_namespace;
 use super::planner::{FleetReading, Planner};
@@ -117,7 +118,7 @@ mod tests {
         let text = |(name, manager): &(&str, &str)| {
             BY_EKS_ANYWHERE.replace("NAME", name).replace("MANAGER", manager).into_bytes()
         };
-        let path = |name: &str| overlays::RepoPath::new(format!("clusters/{name}/cluster.yaml")).unwrap();
+        let path = |name: &str| domain::RepoPath::new(format!("clusters/{name}/cluster.yaml")).unwrap();
         let files: overlays::MemoryFiles = clusters.iter().map(|cluster| (path(cluster.0), text(cluster))).collect();
         overlays::read_fleet(&files)
     }

@@ -1,7 +1,8 @@
 //! What a pass over the fleet came to.
 
+use domain::CommitId;
 use jiff::Timestamp;
-use rollout::{Block, CommitId, Reason, StageId};
+use rollout::{Block, Reason, StageId};
 
 use git::BranchName;
 

@@ -6,9 +6,9 @@
 
 use std::sync::{Arc, PoisonError};
 
+use domain::{ClusterName, CommitId};
 use jiff::Timestamp;
 use overlays::ClusterSpec;
-use rollout::{ClusterName, CommitId};
 
 use super::Controller;
 use super::pass::{Work, asks_people};

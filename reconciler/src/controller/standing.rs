@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::ClusterName;
 use overlays::{ClusterSpec, Fleet, Management};
-use rollout::{ClusterName, LedgerState, Prerequisite};
+use rollout::{LedgerState, Prerequisite};
 
 use super::planner::ClusterView;
 

@@ -1,7 +1,8 @@
 //! What a cluster itself tells of the commit that it was brought to: where git knows of no record, it may.
 
+use domain::CommitId;
 use jiff::Timestamp;
-use rollout::{Block, CommitId, Observation, Reachability};
+use rollout::{Block, Observation, Reachability};
 
 use super::missing::MissingRecord;
 use super::planner::{ClusterView, FleetReading, Planner};

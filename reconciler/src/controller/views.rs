@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use domain::ClusterName;
 use overlays::{ClusterSpec, Management};
-use rollout::ClusterName;
 
 use super::planner::{ClusterView, FleetReading, PlanError};
 use super::standing::Standing;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use overlays::Apply;
+use policy::Apply;
 use rollout::{LedgerState, World};
 
 use super::answering::Answering;

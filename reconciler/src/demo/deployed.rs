@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use domain::{ClusterName, TreeDigest};
 use kustomize_rs::yaml::Node;
 use overlays::{ClusterSpec, ComponentName, ObjectSummary, RenderedTree};
-use rollout::{ClusterName, TreeDigest};
 use simulator::{
     ClusterShape, DesiredDefinition, DesiredKustomization, DesiredMachines, DesiredObject, DesiredPlainObject,
     DesiredState, DesiredVersion, DesiredWebhook, DesiredWorkload, Etcd, WorkerGroup,

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use domain::{ClusterName, CommitId};
 use jiff::Timestamp;
 use overlays::ClusterSpec;
-use rollout::{ClusterName, CommitId, StageName};
+use rollout::StageName;
 use simulator::{DeployedCommit, DesiredState, SimulatedCluster};
 
 use super::deployed::{desired, shape};

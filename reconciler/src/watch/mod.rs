@@ -13,7 +13,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rollout::CommitId;
+use domain::CommitId;
 use tokio::sync::{Notify, mpsc, watch as state};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
+use domain::{ClusterName, CommitId, RepoPath};
 use forge::ForgeAccess;
 use git::{
     BranchName, CommitDraft, CommitMessage, CommitOutcome, DeployLayout, HistoryEntry, PushOutcome, Repository, Signing,
 };
 use jiff::{SignedDuration, Timestamp};
-use overlays::{RenderedTree, RepoPath};
-use rollout::{ClusterName, CommitId, StageName};
+use overlays::RenderedTree;
+use rollout::StageName;
 use simulator::{Fault, Injection, Trigger};
 use stepgate::controller::access::Clusters;
 use stepgate::controller::adopt::adopt;

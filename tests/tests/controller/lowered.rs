@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use domain::CommitId;
 use git::Repository;
 use overlays::{Charts, Manifests};
-use rollout::CommitId;
 use stepgate::controller::adopt::adopt;
 use stepgate::controller::planner::{Planner, Sources};
 use stepgate::controller::policy::Field;

@@ -3,8 +3,9 @@
 use anyhow::{Context as _, ensure};
 use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
 use cluster::{Cluster as _, Freshness, ObserveRequest};
+use domain::CommitId;
 use jiff::Timestamp;
-use rollout::{CommitId, Expectation, GateVerdict};
+use rollout::{Expectation, GateVerdict};
 use serde_json::{Value, json};
 use tests::servers::manifests::apply;
 use tests::servers::{FLUX_NAMESPACE, FakeKubelet, Flux, Trouble, isolated};

@@ -9,9 +9,10 @@ use anyhow::{Context as _, bail, ensure};
 use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
 use cluster::{Cluster as _, Freshness, ObserveRequest};
 use jiff::Timestamp;
+use policy::StagePolicy;
 use rollout::{
     Condition, ConditionStatus, ControlPlaneExpectation, Expectation, GateHistory, KubeletVersions, Observation,
-    Reachability, StagePolicy, WorkersExpectation, control_plane_gate, workers_gate,
+    Reachability, WorkersExpectation, control_plane_gate, workers_gate,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;

@@ -3,8 +3,9 @@
 use anyhow::{Context as _, ensure};
 use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
 use cluster::{Cluster as _, Freshness, ObserveRequest};
+use domain::CommitId;
 use jiff::Timestamp;
-use rollout::{CommitId, Expectation, GateVerdict, ObjectReference};
+use rollout::{Expectation, GateVerdict, ObjectReference};
 use serde_json::json;
 use tests::servers::manifests::apply;
 use tests::servers::{ApiServer, ApiServerOptions, Artifacts, FLUX_NAMESPACE, Flux, Folder, isolated};

@@ -4,12 +4,11 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use domain::{CommitId, RolloutId};
 use jiff::Timestamp;
+use policy::StagePolicy;
 use regex::Regex;
-use rollout::{
-    Binding, CommitId, Expectation, Gate, GateHistory, GateVerdict, Landing, Observation, Reason, RolloutId, StageId,
-    StagePolicy,
-};
+use rollout::{Binding, Expectation, Gate, GateHistory, GateVerdict, Landing, Observation, Reason, StageId};
 
 /// The gate of one scenario, and what it has said since the last step.
 pub struct Judge {

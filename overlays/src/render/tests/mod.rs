@@ -6,9 +6,10 @@ use super::*;
 use crate::note::{NoteKind, Weight};
 use crate::testing::{fixture, read_file, shared};
 use crate::{
-    ChartError, ChartRequest, Charts, ClusterSpec, FetchError, Files, Fleet, Manifests, MemoryFiles, RepoPath,
-    bundle_for, objects_of, read_fleet,
+    ChartError, ChartRequest, Charts, ClusterSpec, FetchError, Files, Fleet, Manifests, MemoryFiles, bundle_for,
+    objects_of, read_fleet,
 };
+use domain::RepoPath;
 
 /// The mirror of the shared data, substitutes included.
 struct Mirror(PathBuf);
@@ -65,7 +66,7 @@ fn scene(release: &str, more: &[(&str, &str)]) -> Option<Scene> {
         files.insert(RepoPath::new(*path).unwrap(), text.as_bytes().to_vec());
     }
     let fleet = read_fleet(&files);
-    assert_eq!(fleet.blocking("management"), Vec::<&crate::Problem>::new());
+    assert_eq!(fleet.blocking("management"), Vec::<&domain::Problem>::new());
     Some(Scene { files, fleet, mirror: Mirror(data.join("mirror")) })
 }
 

@@ -32,11 +32,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use domain::CommitId;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rollout::{
-    BackupFailure, BackupReport, CommitId, Expectation, FluxObservation, Identification, Observation,
-    WorkloadObservation,
+    BackupFailure, BackupReport, Expectation, FluxObservation, Identification, Observation, WorkloadObservation,
 };
 use serde_json::json;
 

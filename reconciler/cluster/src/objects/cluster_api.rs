@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use domain::GroupName;
 use kube::core::DynamicObject;
-use rollout::{
-    Condition, ControlPlane, EtcdadmCluster, GroupName, Machine, MachineDeployment, MachineSet, MachineTopology,
-};
+use rollout::{Condition, ControlPlane, EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
 use serde_json::Value;
 
 use super::fields::{

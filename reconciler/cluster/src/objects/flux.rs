@@ -2,7 +2,8 @@
 
 use kube::core::DynamicObject;
 
-use rollout::{Artifacts, CommitId, FluxKustomization, FluxSource, HelmRelease, SourceKind};
+use domain::CommitId;
+use rollout::{Artifacts, FluxKustomization, FluxSource, HelmRelease, SourceKind};
 
 use super::fields::{annotation, conditions, flag, generation, list, name, namespace, number, text, time};
 use super::pause::{pause_lease, suspended_by};

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::GroupName;
 use jiff::{SignedDuration, Timestamp};
 use rollout::{
-    Condition, ControlPlane, GroupName, Identification, Machine, MachineDeployment, MachineTopology, Observation,
-    Reachability,
+    Condition, ControlPlane, Identification, Machine, MachineDeployment, MachineTopology, Observation, Reachability,
 };
 
 use super::sample::{RecordedCluster, RecordedMachine, RecordedOwner, Sample, status_and_reason};

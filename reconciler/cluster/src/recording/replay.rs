@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use domain::GroupName;
 use jiff::{SignedDuration, Timestamp};
+use policy::StagePolicy;
 use rollout::{
-    ControlPlaneExpectation, GateHistory, GateVerdict, GroupName, KubeletVersions, Observation, Reachability,
-    StageName, StagePolicy, WorkersExpectation, control_plane_gate, workers_gate,
+    ControlPlaneExpectation, GateHistory, GateVerdict, KubeletVersions, Observation, Reachability, StageName,
+    WorkersExpectation, control_plane_gate, workers_gate,
 };
 use serde::Serialize;
 

@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use overlays::RepoPath;
-use rollout::CommitId;
+use domain::{CommitId, RepoPath};
 use tempfile::TempDir;
 
 use super::{

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-use crate::identifier::CommitId;
 use crate::observation::{Condition, ConditionStatus, Observation};
 use crate::verdict::{Fact, GateVerdict, Reason};
+use domain::CommitId;
 
 /// How many reasons a wait spells out, of as many objects as there are; more are counted.
 const SPELLED_OUT: usize = 4;

@@ -1,8 +1,8 @@
 //! Flux has applied a commit of the stage's lineage.
 
-use crate::identifier::CommitId;
 use crate::observation::{Condition, ConditionStatus, FluxKustomization, FluxSource, Observation, SourceKind};
 use crate::verdict::{Binding, Reason};
+use domain::CommitId;
 
 use super::findings::{Findings, describe, object};
 

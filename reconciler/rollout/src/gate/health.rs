@@ -8,10 +8,10 @@ use crate::before::Before;
 use crate::expectation::{
     ControlPlaneExpectation, EtcdExpectation, KubeletVersions, VerifiedExpectation, WorkersExpectation,
 };
-use crate::identifier::RolloutId;
 use crate::kubernetes::KubernetesVersion;
 use crate::observation::{BackupFailure, BackupReport, ConditionStatus, Observation};
 use crate::verdict::Reason;
+use domain::RolloutId;
 
 use super::findings::{Findings, object};
 use super::{TOLERATED_SKEW, control_plane, etcd, extension, flux, workers};

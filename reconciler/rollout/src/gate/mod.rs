@@ -21,12 +21,12 @@ use jiff::{SignedDuration, Timestamp};
 use crate::deploy::Landing;
 use crate::expectation::Expectation;
 use crate::history::{GateHistory, GateKey, Streak};
-use crate::identifier::RolloutId;
 use crate::identity::ClusterIdentity;
 use crate::observation::{FluxKustomization, Observation, Reachability};
-use crate::policy::StagePolicy;
 use crate::stage::StageId;
 use crate::verdict::{Binding, Evidence, GateVerdict, Reason};
+use domain::RolloutId;
+use policy::StagePolicy;
 
 use findings::Findings;
 pub use replay::{control_plane_gate, workers_gate};
@@ -177,7 +177,7 @@ impl Gate<'_> {
         observation: &Observation,
         streak: &Streak,
         facts: Vec<crate::verdict::Fact>,
-        applied_revision: Option<crate::identifier::CommitId>,
+        applied_revision: Option<domain::CommitId>,
     ) -> GateVerdict {
         GateVerdict::Pass {
             evidence: Evidence {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::expectation::{ControlPlaneExpectation, Expectation, WorkersExpectation};
 use crate::history::GateHistory;
-use crate::identifier::PlanDigest;
 use crate::observation::Observation;
-use crate::policy::StagePolicy;
 use crate::stage::{StageId, StageName};
 use crate::verdict::GateVerdict;
+use domain::PlanDigest;
+use policy::StagePolicy;
 
 use super::Gate;
 

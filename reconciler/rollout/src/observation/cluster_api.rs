@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Condition;
-use crate::identifier::GroupName;
+use domain::GroupName;
 
 /// A KubeadmControlPlane.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Condition;
-use crate::identifier::CommitId;
+use domain::CommitId;
 
 /// The Flux objects that carry a cluster's deploy branch.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

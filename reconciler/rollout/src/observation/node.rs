@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::ConditionStatus;
-use crate::identifier::RolloutId;
+use domain::RolloutId;
 
 /// A Node of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::change::{ChangeClass, ComponentChange};
 use crate::expectation::{Expectation, KubeletVersions, VerifiedExpectation};
-use crate::identifier::{PlanDigest, TreeDigest};
 use crate::ledger::{Ledger, LedgerState, StageRecordKind};
-use crate::policy::{OnFailure, StagePolicy};
 use crate::stage::{StageId, StageName};
+use domain::{PlanDigest, TreeDigest};
+use policy::{OnFailure, StagePolicy};
 
 use super::hops::ONE_MINOR_AT_A_TIME;
 use super::version::Version;

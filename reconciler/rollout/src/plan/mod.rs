@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::change::ComponentChange;
 use crate::edit::AcceptedEdit;
 use crate::expectation::Expectation;
-use crate::identifier::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 use crate::ledger::Ledger;
-use crate::policy::{PlanPolicy, StagePolicy};
 use crate::stage::StageId;
+use domain::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
+use policy::{PlanPolicy, StagePolicy};
 
 pub(crate) use build::has_flux;
 pub use build::plan;

@@ -3,11 +3,11 @@
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use crate::identifier::{ClusterName, GroupName};
 use crate::plan::Block;
 use crate::plan::version::Version;
-use crate::policy::PlanPolicy;
 use crate::stage::StageName;
+use domain::{ClusterName, GroupName};
+use policy::PlanPolicy;
 
 /// From one version to another; the same where nothing changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

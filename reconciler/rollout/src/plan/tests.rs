@@ -1,8 +1,8 @@
 use super::*;
 use crate::change::ChangeClass;
-use crate::identifier::GroupName;
 use crate::ledger::{LedgerState, StageRecord, StageRecordKind};
-use crate::policy::OnFailure;
+use domain::GroupName;
+use policy::OnFailure;
 
 fn digest(text: &str) -> TreeDigest {
     TreeDigest::of([text.as_bytes()])

@@ -6,10 +6,10 @@ use crate::effect::Effect;
 use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 use crate::observation::{Observation, Reachability};
 use crate::plan::{Plan, StagePlan};
-use crate::policy::{OnFailure, StagePolicy};
 use crate::stage::{StageId, StageName};
 use crate::verdict::{Evidence, GateVerdict, Reason};
 use crate::world::World;
+use policy::{OnFailure, StagePolicy};
 
 use super::approval;
 use super::commit;

@@ -10,10 +10,9 @@ use crate::deploy::{Landing, StageTrailer};
 use crate::effect::{ApprovalRequest, Effect, StageCommit};
 use crate::ledger::{Ledger, LedgerState};
 use crate::plan::{Plan, StagePlan, StageState};
-use crate::policy::Approval;
-use crate::rules::{ApprovalRules, Person, Question, Roster, Verdict};
 use crate::verdict::Reason;
 use crate::world::World;
+use policy::{Approval, ApprovalRules, Person, Question, Roster, Verdict};
 
 use super::next_reading;
 use super::opening::{Stop, outside_windows, wait};

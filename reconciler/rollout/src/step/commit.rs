@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
 use crate::effect::{Effect, StageCommit};
-use crate::identifier::CommitId;
 use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 use crate::plan::{Plan, StagePlan};
 use crate::verdict::{Evidence, Fact, Reason};
 use crate::world::World;
+use domain::CommitId;
 
 use super::approval;
 use super::opening::{Key, Opening, Stop, hold};

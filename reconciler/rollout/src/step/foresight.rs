@@ -51,7 +51,7 @@ mod tests {
     use super::super::step;
     use super::*;
     use crate::approval::ApprovalState;
-    use crate::policy::Approval;
+    use policy::Approval;
 
     fn asks(effects: &[Effect]) -> bool {
         effects.iter().any(|effect| matches!(effect, Effect::RequestApproval(_)))

@@ -8,15 +8,15 @@ use crate::deploy::DeployHead;
 use crate::expectation::Expectation;
 use crate::gate::Gate;
 use crate::history::GateHistory;
-use crate::identifier::{ClusterName, RolloutId};
 use crate::identity::ClusterIdentity;
 use crate::ledger::{Ledger, LedgerState, StageRecord};
 use crate::observation::Observation;
 use crate::plan::{Plan, StagePlan, StageState};
-use crate::policy::StagePolicy;
 use crate::stage::{StageId, StageName};
 use crate::verdict::{Binding, GateVerdict, Reason};
 use crate::world::World;
+use domain::{ClusterName, RolloutId};
+use policy::StagePolicy;
 
 /// A gate with the values it needs.
 #[derive(Debug, Clone)]

@@ -12,7 +12,6 @@ use crate::deploy::{DeployCommit, DeployHead, Landing, StageTrailer};
 use crate::effect::{Effect, StageCommit};
 use crate::expectation::Expectation;
 use crate::history::GateHistory;
-use crate::identifier::{CommitId, TreeDigest};
 use crate::identity::Identification;
 use crate::ledger::{Ledger, LedgerState};
 use crate::observation::{
@@ -20,10 +19,10 @@ use crate::observation::{
     RunningImage, SourceKind, Survey, conditions,
 };
 use crate::plan::{Block, ClusterRole, Plan, PlanInput, SkewFacts, StageInput, VersionStep, plan};
-use crate::policy::{PlanPolicy, StagePolicy};
-use crate::rules::{GivenApproval, Means};
 use crate::stage::{StageId, StageName};
 use crate::world::{ForeignChange, Pause, Prerequisite, World};
+use domain::{CommitId, TreeDigest};
+use policy::{GivenApproval, Means, PlanPolicy, StagePolicy};
 
 /// Where a stage is and where it is to go: `(stage, deployed version, target version)`.
 pub(super) type Stage = (&'static str, u8, u8);

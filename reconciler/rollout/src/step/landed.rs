@@ -10,11 +10,10 @@ use crate::deploy::{DeployCommit, Landing};
 use crate::effect::Effect;
 use crate::ledger::{Ledger, LedgerState, StageRecordKind};
 use crate::plan::Plan;
-use crate::policy::OnFailure;
-use crate::rules::Verdict;
 use crate::stage::StageId;
 use crate::verdict::Reason;
 use crate::world::World;
+use policy::{OnFailure, Verdict};
 
 use super::{approval, commit};
 

@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use crate::effect::Effect;
 use crate::ledger::LedgerState;
 use crate::plan::StagePlan;
-use crate::policy::StagePolicy;
 use crate::stage::StageId;
 use crate::verdict::{Evidence, Reason};
 use crate::world::World;
+use policy::StagePolicy;
 
 /// How a plan comes to its next stage.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ mod tests {
     use super::super::{record, step};
     use crate::effect::Effect;
     use crate::observation::Hold;
-    use crate::policy::OnFailure;
+    use policy::OnFailure;
 
     #[test]
     fn what_people_hold_neither_goes_on_nor_back_until_they_let_it() {

@@ -7,7 +7,7 @@ use super::laboratory::Laboratory;
 use super::*;
 use crate::ledger::StageRecord;
 use crate::observation::Reachability;
-use crate::policy::{Approval, OnFailure};
+use policy::{Approval, OnFailure};
 
 /// Something done to a world, possible or not.
 #[derive(Debug, Clone)]

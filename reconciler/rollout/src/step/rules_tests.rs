@@ -3,8 +3,8 @@ use jiff::SignedDuration;
 use super::laboratory::Laboratory;
 use crate::approval::{ApprovalFacts, ApprovalScope, Retry};
 use crate::effect::Effect;
-use crate::policy::{Approval, OnFailure};
-use crate::rules::{ApprovalRules, Override};
+use policy::{Approval, OnFailure};
+use policy::{ApprovalRules, Override};
 
 fn asking(stages: &[(&'static str, u8, u8)], rules: ApprovalRules) -> Laboratory {
     let mut laboratory = Laboratory::new(stages);

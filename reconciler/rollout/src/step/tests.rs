@@ -7,9 +7,8 @@ use super::*;
 use crate::approval::{ApprovalScope, ApprovalState};
 use crate::observation::Reachability;
 use crate::plan::Block;
-use crate::policy::{Approval, OnFailure};
-use crate::window::MaintenanceWindow;
 use crate::world::{ForeignChange, Pause, Prerequisite};
+use policy::{Approval, MaintenanceWindow, OnFailure};
 fn is_done(effects: &[Effect]) -> bool {
     matches!(effects, [Effect::Done])
 }

@@ -20,7 +20,8 @@ use std::collections::{HashMap, VecDeque};
 
 use action::Action;
 use model::{Model, NAMES, Rules};
-use rollout::{Effect, LedgerState, OnFailure, StageCommit, StageRecordKind};
+use policy::OnFailure;
+use rollout::{Effect, LedgerState, StageCommit, StageRecordKind};
 
 /// Decisions always have a reason, and there is at most one commit among them.
 fn check_decision(effects: &[Effect]) {

@@ -6,12 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::{CommitId, RolloutId, TreeDigest};
 use jiff::Timestamp;
+use policy::{OnFailure, PlanPolicy, StagePolicy};
 use rollout::{
-    BackupReport, ClusterRole, CommitId, DeployCommit, DeployHead, Effect, Expectation, ForeignChange, GateHistory,
-    KubeletVersions, Landing, Ledger, LedgerState, Observation, OnFailure, Pause, Plan, PlanInput, PlanPolicy,
-    Prerequisite, RolloutId, SkewFacts, StageId, StageInput, StagePolicy, StageRecordKind, StageTrailer, TreeDigest,
-    VerifiedExpectation, VersionStep, World, plan, step,
+    BackupReport, ClusterRole, DeployCommit, DeployHead, Effect, Expectation, ForeignChange, GateHistory,
+    KubeletVersions, Landing, Ledger, LedgerState, Observation, Pause, Plan, PlanInput, Prerequisite, SkewFacts,
+    StageId, StageInput, StageRecordKind, StageTrailer, VerifiedExpectation, VersionStep, World, plan, step,
 };
 
 use super::pictures::expectations;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use domain::{CommitId, PlanDigest, RolloutId};
 use jiff::{SignedDuration, Timestamp};
 use rollout::{
-    BackupReport, Before, CommitId, Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation,
-    CustomResourceDefinition, DaemonSet, Deployment, EksaCluster, EksaClusterExpectation, EtcdExpectation,
-    EtcdadmCluster, Expectation, FluxKustomization, FluxSource, Identification, KubeVipExpectation, KubeletVersions,
-    Machine, MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation,
-    PlanDigest, Pod, RolloutId, RunningImage, Survey, VerifiedExpectation, VirtualAddress, WebhookOutcome,
-    WebhookProbe, WorkersExpectation, conditions,
+    BackupReport, Before, Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation, CustomResourceDefinition,
+    DaemonSet, Deployment, EksaCluster, EksaClusterExpectation, EtcdExpectation, EtcdadmCluster, Expectation,
+    FluxKustomization, FluxSource, Identification, KubeVipExpectation, KubeletVersions, Machine, MachineDeployment,
+    MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod, RunningImage, Survey,
+    VerifiedExpectation, VirtualAddress, WebhookOutcome, WebhookProbe, WorkersExpectation, conditions,
 };
 
 pub const VERSION: &str = "v1.35.0-eks-1-35-4";

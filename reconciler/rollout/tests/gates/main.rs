@@ -10,10 +10,11 @@ mod violations;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use policy::StagePolicy;
 use proptest::prelude::*;
 use rollout::{
     Binding, Expectation, Gate, GateHistory, GateVerdict, KubeVipExpectation, Landing, Machine, Observation,
-    Reachability, StageId, StageName, StagePolicy, WebhookOutcome, WebhookProbe,
+    Reachability, StageId, StageName, WebhookOutcome, WebhookProbe,
 };
 
 use healthy::*;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use domain::PlanDigest;
 use jiff::SignedDuration;
 use rollout::{
-    Artifacts, BackupFailure, Condition, ConditionStatus, Machine, ObjectReference, Observation, PlanDigest,
-    Reachability, RunningImage, SourceKind, TakenField, WebhookOutcome,
+    Artifacts, BackupFailure, Condition, ConditionStatus, Machine, ObjectReference, Observation, Reachability,
+    RunningImage, SourceKind, TakenField, WebhookOutcome,
 };
 
 use super::healthy::*;

@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use rollout::{CommitId, Condition, ConditionStatus, FluxKustomization, FluxSource};
+use domain::CommitId;
+use rollout::{Condition, ConditionStatus, FluxKustomization, FluxSource};
 
 use super::{Event, State};
 use crate::{

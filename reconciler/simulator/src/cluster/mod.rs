@@ -24,10 +24,10 @@ use std::{
     time::Duration,
 };
 
+use domain::RolloutId;
 use jiff::Timestamp;
 use rollout::{
-    BackupReport, Condition, ConditionStatus, CustomResourceDefinition, ObjectReference, Observation, RolloutId,
-    StageName,
+    BackupReport, Condition, ConditionStatus, CustomResourceDefinition, ObjectReference, Observation, StageName,
 };
 
 use crate::{

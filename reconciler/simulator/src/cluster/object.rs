@@ -2,8 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use domain::GroupName;
 use jiff::Timestamp;
-use rollout::{CustomResourceDefinition, GroupName, WebhookOutcome, WebhookProbe};
+use rollout::{CustomResourceDefinition, WebhookOutcome, WebhookProbe};
 
 use super::{
     Event, State,

@@ -6,7 +6,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use rollout::{Condition, ConditionStatus, GroupName};
+use domain::GroupName;
+use rollout::{Condition, ConditionStatus};
 
 use super::{
     Event, State, condition,

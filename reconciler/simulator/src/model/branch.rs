@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use domain::{ClusterName, CommitId, TreeDigest};
 use jiff::Timestamp;
-use rollout::{ClusterName, CommitId, DeployCommit, DeployHead, Landing, Ledger, StageName, StageTrailer, TreeDigest};
+use rollout::{DeployCommit, DeployHead, Landing, Ledger, StageName, StageTrailer};
 
 /// What one cluster's directory on the branch holds: a version of every part, and the ledger.
 ///

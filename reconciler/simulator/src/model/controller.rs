@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use domain::{ClusterName, CommitId};
 use jiff::{SignedDuration, Timestamp};
-use rollout::{ClusterName, CommitId, Effect, GateHistory, LedgerState, Prerequisite, World, plan, record, step};
+use rollout::{Effect, GateHistory, LedgerState, Prerequisite, World, plan, record, step};
 
 use super::{defect::Defect, invariant, simulation::Simulation};
 

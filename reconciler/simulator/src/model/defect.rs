@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use rollout::{ApprovalScope, ApprovalState, Effect, StagePolicy, World, record};
+use policy::StagePolicy;
+use rollout::{ApprovalScope, ApprovalState, Effect, World, record};
 
 use super::fleet::ModelCluster;
 

@@ -5,10 +5,12 @@ use std::{
     sync::Arc,
 };
 
+use domain::{ClusterName, CommitId, GroupName};
+use policy::{PlanPolicy, StagePolicy};
 use rollout::{
-    ClusterName, ClusterRole, CommitId, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation,
-    GroupName, GroupVersions, KubeVipExpectation, KubeletVersions, Ledger, ObjectReference, Pause, PlanInput,
-    PlanPolicy, SkewFacts, StageId, StageInput, StageName, StagePolicy, VersionStep, WorkersExpectation,
+    ClusterRole, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, GroupVersions,
+    KubeVipExpectation, KubeletVersions, Ledger, ObjectReference, Pause, PlanInput, SkewFacts, StageId, StageInput,
+    StageName, VersionStep, WorkersExpectation,
 };
 
 use super::branch::{Parts, is_of_the_specification, part_digest, tree_digest};

@@ -11,9 +11,9 @@
 //! - I9: who waits says what for.
 //! - I10: no secret bytes leave. It has no place here: the model holds no secret.
 
-use rollout::{
-    Approval, ApprovalScope, ApprovalState, ClusterName, Effect, LedgerState, StageCommit, StageRecord, StageRecordKind,
-};
+use domain::ClusterName;
+use policy::Approval;
+use rollout::{ApprovalScope, ApprovalState, Effect, LedgerState, StageCommit, StageRecord, StageRecordKind};
 
 use super::simulation::Simulation;
 use super::violation::Violation;
@@ -139,7 +139,7 @@ fn check_once(before: &[StageRecord], record: &StageRecord, violated: &mut impl 
 
 /// The commit that the evidence has to be for: the rollout's last one, or, where a rollout takes over from another that has
 /// not ended, that one's last; none where nothing is running.
-fn previous_commit(simulation: &Simulation, commit: &StageCommit, before: &[StageRecord]) -> Option<rollout::CommitId> {
+fn previous_commit(simulation: &Simulation, commit: &StageCommit, before: &[StageRecord]) -> Option<domain::CommitId> {
     let deployed = simulation.deployed(&commit.cluster).and_then(|tree| tree.ledger.as_ref());
     let running = deployed.filter(|ledger| ledger.state == LedgerState::Running && !ledger.stages.is_empty());
     if before.is_empty() && running.is_none() {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use domain::ClusterName;
 use jiff::SignedDuration;
-use rollout::{ClusterName, Effect};
+use rollout::Effect;
 
 use super::{
     controller::{Controller, Crash},

@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use domain::ClusterName;
 use jiff::{SignedDuration, Timestamp};
-use rollout::{Approval, ApprovalState, ClusterName, ClusterRole, OnFailure, StageName, StagePolicy};
+use policy::{Approval, OnFailure, StagePolicy};
+use rollout::{ApprovalState, ClusterRole, StageName};
 
 use super::{
     branch::Parts,

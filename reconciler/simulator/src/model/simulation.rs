@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use domain::{ClusterName, CommitId};
 use jiff::Timestamp;
 use rollout::{
-    ApprovalRecord, ApprovalRequest, ApprovalState, ClusterName, CommitId, LedgerCommit, Pause, StageCommit, StageName,
-    StageTrailer,
+    ApprovalRecord, ApprovalRequest, ApprovalState, LedgerCommit, Pause, StageCommit, StageName, StageTrailer,
 };
 
 use super::{

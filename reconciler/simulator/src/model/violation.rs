@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use rollout::{ClusterName, StageId, TreeDigest};
+use domain::{ClusterName, TreeDigest};
+use rollout::StageId;
 
 /// An invariant that was broken, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]

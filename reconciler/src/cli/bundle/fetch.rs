@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use bundles::{Artifact, Bundles, Digest, KubernetesVersion, Lock};
 use clap::Args;
-use overlays::{FetchError, Manifests, RepoPath, read_policy};
+use domain::RepoPath;
+use overlays::{FetchError, Manifests};
+use policy::read_policy;
 use serde::Serialize;
 
 use super::hosts::Hosts;

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use overlays::{Fleet, MemoryFiles, Provider, RepoPath};
+use domain::RepoPath;
+use overlays::{Fleet, MemoryFiles, Provider};
 
 use crate::cli::CommandError;
 use host::disk;

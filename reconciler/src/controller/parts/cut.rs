@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use domain::{ClusterName, GroupName};
 use overlays::{ClusterSpec, ComponentName, RenderError, RenderedCluster, RenderedComponent, RenderedTree, SpecStage};
-use rollout::{ClusterName, GroupName, RenderFailure, StageId, StageName};
+use rollout::{RenderFailure, StageId, StageName};
 
 use super::{Part, preflight_file};
 use crate::controller::directory::{cluster_folder, flux_folder, path};
@@ -226,14 +227,14 @@ fn add_flux_objects(
 
 /// The tree with all paths below `folder`.
 fn absolute(folder: &str, tree: &RenderedTree) -> Result<RenderedTree, GitError> {
-    let place = |(name, bytes): (&overlays::RepoPath, &std::sync::Arc<[u8]>)| {
+    let place = |(name, bytes): (&domain::RepoPath, &std::sync::Arc<[u8]>)| {
         Ok((path(&format!("{folder}/{name}"))?, bytes.clone()))
     };
     tree.files.iter().map(place).collect::<Result<BTreeMap<_, _>, GitError>>().map(|files| RenderedTree { files })
 }
 
 fn group_name(group: &str) -> Result<GroupName, GitError> {
-    group.parse().map_err(|error: rollout::InvalidIdentifier| GitError::Library {
+    group.parse().map_err(|error: domain::InvalidIdentifier| GitError::Library {
         action: "name a worker group".to_owned(),
         message: error.to_string(),
     })

@@ -5,8 +5,9 @@
 
 mod cut;
 
+use domain::ClusterName;
 use overlays::{ComponentName, Note, ObjectSummary, RemovedVersion, RenderedTree};
-use rollout::{ClusterName, RenderFailure, StageId};
+use rollout::{RenderFailure, StageId};
 
 pub use cut::{SpecificationStep, cut};
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use rollout::{CommitId, Person};
+use domain::CommitId;
+use policy::Person;
 
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use git::{GitError, Limit, WrittenCommit};

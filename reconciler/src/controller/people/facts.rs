@@ -1,8 +1,9 @@
 //! What the rules for approvals look at, as git tells it.
 
+use policy::{ApprovalRules, GivenApproval, Means, Override, Person};
 use rollout::{
-    ApprovalFacts, ApprovalRecord, ApprovalRules, ApprovalScope, ApprovalState, Approved, DeployCommit, GivenApproval,
-    Landing, Ledger, LedgerState, Means, Override, Person, Plan, approval_rules,
+    ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, Approved, DeployCommit, Landing, Ledger, LedgerState,
+    Plan, approval_rules,
 };
 
 use super::words::{Subject, Word, words};

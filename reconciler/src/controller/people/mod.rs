@@ -7,21 +7,11 @@ pub mod words;
 
 use std::collections::BTreeMap;
 
-use overlays::{ApproverRules, Policy};
-use rollout::{ApprovalRules, Block, InvalidPerson, Person, Roster};
+use policy::{ApproverRules, Policy};
+use policy::{InvalidPerson, Person, Roster};
+use rollout::Block;
 
 use super::policy::{Befores, Field};
-
-/// The rules that are written. Whoever writes any of them means that nobody approves alone what is their own.
-pub fn rules(written: &ApproverRules) -> ApprovalRules {
-    ApprovalRules {
-        minimum: written.minimum.unwrap_or(1),
-        groups: written.groups.clone().unwrap_or_default(),
-        code_owners: written.code_owners.unwrap_or(false),
-        author: written.author.unwrap_or(written.is_empty()),
-        separate: written.separate.unwrap_or(false),
-    }
-}
 
 /// Who is who, as far as it can be read.
 pub fn roster(policy: &Policy) -> Roster {
@@ -89,17 +79,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_writes_a_rule_means_that_authors_do_not_approve() {
-        assert!(rules(&ApproverRules::default()).take_anybody());
-        let two = ApproverRules { minimum: Some(2), ..ApproverRules::default() };
-        assert_eq!((rules(&two).minimum, rules(&two).author), (2, false));
-        assert!(rules(&ApproverRules { author: Some(true), ..two }).author);
-    }
-
-    #[test]
     fn whoever_was_who_before_counts_besides() {
         let policy =
-            |text: &str| overlays::read_policy(&overlays::RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes()).0;
+            |text: &str| policy::read_policy(&domain::RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes()).0;
         let befores = |texts: &[&str]| {
             let before = |text: &&str| Before { commit: "a".repeat(40).parse().unwrap(), policy: policy(text).into() };
             Befores { known: texts.iter().map(before).collect(), unreadable: Vec::new() }

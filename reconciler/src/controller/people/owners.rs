@@ -1,7 +1,9 @@
 //! Who owns what a stage changes, by the CODEOWNERS file of the deploy branch.
 
-use overlays::{ForgeKind, RepoPath};
-use rollout::{ApprovalScope, CommitId, Owners, OwnersDialect, OwningEntry, Plan, StageState};
+use domain::{CommitId, RepoPath};
+use policy::ForgeKind;
+use policy::{Owners, OwnersDialect, OwningEntry};
+use rollout::{ApprovalScope, Plan, StageState};
 
 use crate::controller::directory::{ClusterDirectory, ledger_path};
 use crate::controller::parts::Part;

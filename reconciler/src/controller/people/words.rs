@@ -4,8 +4,10 @@
 
 use std::fmt;
 
+use domain::{ClusterName, CommitId, PlanDigest};
 use jiff::Timestamp;
-use rollout::{ApprovalScope, ClusterName, CommitId, GivenApproval, Means, Override, Person, PlanDigest, Retry};
+use policy::{GivenApproval, Means, Override, Person};
+use rollout::{ApprovalScope, Retry};
 
 use crate::controller::planner::Planner;
 use git::GitError;

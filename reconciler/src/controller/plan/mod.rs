@@ -4,17 +4,17 @@ mod skew;
 
 use std::collections::BTreeMap;
 
+use domain::{ClusterName, CommitId};
 use kustomize_rs::yaml::Node;
-use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, Policy, RenderedTree, Weight};
-use rollout::{
-    Block, ClusterName, ClusterRole, CommitId, ComponentChange, Expectation, PlanInput, StageInput, StageName,
-    StagePolicy,
-};
+use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, RenderedTree, Weight};
+use policy::Policy;
+use policy::StagePolicy;
+use rollout::{Block, ClusterRole, ComponentChange, Expectation, PlanInput, StageInput, StageName};
 
-use super::directory::{ClusterDirectory, cluster_folder, tree_digest};
+use super::directory::{ClusterDirectory, cluster_folder};
 use super::machines::Specification;
 use super::parts::{Part, target_tree};
-use super::policy::{Befores, window};
+use super::policy::Befores;
 use super::{changes, expectation, people};
 use cluster::FluxReference;
 use git::GitError;
@@ -58,7 +58,6 @@ pub struct Facts<'a> {
 pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
     let policy = &facts.fleet.policy;
     let mut blocked = facts.blocked.clone();
-    blocked.extend(policy.windows(&facts.cluster.name).iter().filter_map(unusable_window));
     blocked.extend(people::unusable_names(policy));
     let mut stages = Vec::new();
     for part in facts.parts {
@@ -83,25 +82,14 @@ pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
         cluster: facts.name.clone(),
         role: if facts.cluster.is_management() { ClusterRole::Management } else { ClusterRole::Workload },
         source: facts.source.clone(),
-        deployed: tree_digest(&facts.directory.files)?,
-        target: tree_digest(&target_tree(&facts.directory.files, facts.parts))?,
+        deployed: facts.directory.files.digest(),
+        target: target_tree(&facts.directory.files, facts.parts).digest(),
         stages,
         skew: skew::skew(facts),
         policy: facts.befores.plan_policy(policy, facts.newest, &facts.cluster.name),
         blocked,
         warnings: facts.warnings.clone(),
         ledger: facts.directory.ledger().cloned(),
-    })
-}
-
-/// A window in a zone that is not known would open at the wrong time: better not at all, and said.
-fn unusable_window(written: &overlays::Window) -> Option<Block> {
-    let error = window(written).err()?;
-    Some(Block {
-        code: "window-time-zone".to_owned(),
-        stage: None,
-        message: error.to_string(),
-        help: "correct windows.timeZone in stepgate.yaml; without it, times are UTC".to_owned(),
     })
 }
 
@@ -138,8 +126,8 @@ fn stage_input(facts: &Facts<'_>, part: &Part) -> Result<StageInput, GitError> {
     }
     Ok(StageInput {
         stage: part.stage.clone(),
-        deployed: tree_digest(&part.before)?,
-        target: tree_digest(&part.after)?,
+        deployed: part.before.digest(),
+        target: part.after.digest(),
         reasons,
         risks: texts(Weight::Risk),
         one_way: texts(Weight::OneWay),

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use domain::{ClusterName, CommitId};
 use jiff::Timestamp;
 use overlays::Fleet;
-use rollout::{ClusterName, CommitId, LedgerState};
+use rollout::LedgerState;
 
 use super::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::directory::ClusterDirectory;
@@ -77,7 +78,7 @@ impl Planner {
     /// # Errors
     /// [`PlanError`] when the deploy branch cannot be read.
     pub fn policy_changes(&self, reading: &FleetReading, cluster: &str) -> Result<Vec<Change>, PlanError> {
-        let name: ClusterName = cluster.parse().map_err(|error: rollout::InvalidIdentifier| PlanError::Name {
+        let name: ClusterName = cluster.parse().map_err(|error: domain::InvalidIdentifier| PlanError::Name {
             name: cluster.to_owned(),
             message: error.to_string(),
         })?;

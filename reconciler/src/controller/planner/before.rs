@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use overlays::{Deploy, Policy, ProblemCode, Remembered, RepoPath};
-use rollout::CommitId;
+use domain::CommitId;
+use domain::{ProblemCode, RepoPath};
+use overlays::Remembered;
+use policy::{Deploy, Policy};
 
 use super::Planner;
 use crate::controller::directory::{ClusterDirectory, path};
@@ -235,7 +237,7 @@ fn policy_file(snapshot: &GitSnapshot) -> Result<Option<Arc<[u8]>>, GitError> {
 /// A policy, as far as it can be read at all: single fields that are wrong are told to whoever pushes them.
 fn parsed(bytes: &[u8]) -> Result<Policy, String> {
     let path = RepoPath::new(POLICY).map_err(|error| error.to_string())?;
-    let (policy, problems) = overlays::read_policy(&path, bytes);
+    let (policy, problems) = policy::read_policy(&path, bytes);
     match problems.iter().find(|problem| problem.code != ProblemCode::BadPolicy) {
         None => Ok(policy),
         Some(problem) => Err(problem.to_string()),

@@ -54,9 +54,9 @@ impl Planner {
         let groups: Vec<String> = cluster.worker_groups.iter().map(|group| group.name.clone()).collect();
         let order = fleet.policy.worker_order(&cluster.name, &groups);
         let mut parts = parts::cut(context.name, cluster, &context.directory.files, &rendered, &order, &steps)?;
-        let mut edits = edits::of_directory(context.directory)?;
+        let mut edits = edits::of_directory(context.directory);
         edits.extend(context.proposed.iter().cloned());
-        let edits = edits::apply(&mut parts, &edits)?;
+        let edits = edits::apply(&mut parts, &edits);
         let changes =
             bundle.map(|bundle| gather::component_changes(context, fleet, cluster, &bundle.bundles, deployed.as_ref()));
         let kustomizations = gather::kustomizations(&rendered, context.name);

@@ -1,6 +1,6 @@
 //! Why the deploy branch holds no ledger of a cluster, as far as the repository tells.
 
-use rollout::{ClusterName, CommitId};
+use domain::{ClusterName, CommitId};
 
 use super::Planner;
 use crate::controller::deploy;

@@ -9,9 +9,10 @@ mod reading;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use domain::{ClusterName, CommitId};
+use domain::{Problem, ProblemCode, Scope};
 use jiff::Timestamp;
-use overlays::{Charts, Fleet, Manifests, Problem, ProblemCode, ReadFiles, Remembered, Scope};
-use rollout::{ClusterName, CommitId};
+use overlays::{Charts, Fleet, Manifests, ReadFiles, Remembered};
 
 use making::Planned;
 pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, layout};
@@ -321,7 +322,7 @@ impl Planner {
                 PlanError::Problems(errors)
             });
         };
-        let cluster_name: ClusterName = name.parse().map_err(|error: rollout::InvalidIdentifier| PlanError::Name {
+        let cluster_name: ClusterName = name.parse().map_err(|error: domain::InvalidIdentifier| PlanError::Name {
             name: name.to_owned(),
             message: error.to_string(),
         })?;

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use overlays::{ClusterSpec, Deploy, Fleet, Problem};
-use rollout::{Block, ClusterName, CommitId, DeployHead, ForeignChange, Plan, Roster, approval_scope};
+use domain::{ClusterName, CommitId, Problem};
+use overlays::{ClusterSpec, Fleet};
+use policy::Deploy;
+use policy::Roster;
+use rollout::{Block, DeployHead, ForeignChange, Plan, approval_scope};
 
 use crate::controller::deployed::Deployed;
 use crate::controller::directory::ClusterDirectory;

@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use overlays::{Apply, Policy};
-use rollout::{Approval, CommitId, OnFailure, PlanPolicy, StagePolicy, Windows};
+use domain::CommitId;
+use policy::{Apply, Policy};
+use policy::{Approval, OnFailure, PlanPolicy, StagePolicy, Windows};
 
-use super::{STAGES, plan_policy, stage_policy, windows};
+use super::STAGES;
 
 /// Fields of `stepgate.yaml` that are judged before a push and after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,10 +94,10 @@ impl Befores {
         cluster: &str,
         stage: &str,
     ) -> StagePolicy {
-        let own = stage_policy(wanted, cluster, stage);
+        let own = wanted.stage_policy(cluster, stage);
         let other = |field: Field| {
             let policies = std::iter::once(newest).chain(self.policies(field));
-            policies.map(|policy| stage_policy(policy, cluster, stage)).collect::<Vec<_>>()
+            policies.map(|policy| policy.stage_policy(cluster, stage)).collect::<Vec<_>>()
         };
         let approval = other(Field::Approval).iter().map(|other| other.approval).max().unwrap_or(Approval::None);
         let approvers =
@@ -116,13 +117,13 @@ impl Befores {
 
     fn windows(&self, wanted: &Policy, newest: &Policy, cluster: &str) -> Windows {
         let policies = [wanted, newest].into_iter().chain(self.policies(Field::Windows));
-        Windows::of(policies.map(|policy| windows(policy, cluster)))
+        Windows::of(policies.map(|policy| policy.windows(cluster).to_vec()))
     }
 
     /// The policy in force for a plan as a whole.
     pub fn plan_policy(&self, wanted: &Policy, newest: &Policy, cluster: &str) -> PlanPolicy {
         let mut others = std::iter::once(newest).chain(self.policies(Field::AllowDowngrade));
-        let own = plan_policy(wanted, cluster);
+        let own = wanted.plan_policy(cluster);
         let everybody = others.all(|policy| policy.allows_downgrade(cluster));
         PlanPolicy { allow_downgrade: own.allow_downgrade && everybody, ..own }
     }
@@ -139,7 +140,7 @@ impl Befores {
 
     /// Whether any policy of before wants owners by CODEOWNERS to be heard for a stage of this cluster.
     pub fn asks_owners(&self, cluster: &str) -> bool {
-        let asks = |policy: &Policy, stage: &str| stage_policy(policy, cluster, stage).approvers.code_owners;
+        let asks = |policy: &Policy, stage: &str| policy.stage_policy(cluster, stage).approvers.code_owners;
         self.policies(Field::CodeOwners).any(|policy| STAGES.iter().any(|stage| asks(policy, stage)))
     }
 
@@ -210,8 +211,7 @@ mod tests {
     use super::*;
 
     fn policy(text: &str) -> Policy {
-        let (policy, problems) =
-            overlays::read_policy(&overlays::RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes());
+        let (policy, problems) = policy::read_policy(&domain::RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes());
         assert!(problems.is_empty(), "{problems:?}");
         policy
     }

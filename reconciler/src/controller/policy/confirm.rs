@@ -1,10 +1,11 @@
 //! What was pushed of the policy and does not count, or not alone, yet: for people, and as what stands in the way of a commit.
 
-use overlays::{Apply, Deploy, ForgeKind, ForgePolicy, Policy, Signing, SigningFormat};
-use rollout::{Block, CommitId};
+use domain::CommitId;
+use policy::{Apply, Deploy, ForgeKind, ForgePolicy, Policy, Signing, SigningFormat};
+use rollout::Block;
 
+use super::STAGES;
 use super::before::{Before, Befores, Field};
-use super::{STAGES, stage_policy};
 
 /// The code of what stands in the way.
 const UNCONFIRMED: &str = "policy-unconfirmed";
@@ -86,8 +87,8 @@ impl Change {
 pub fn changes(pushed: &Pushed<'_>, befores: &Befores, cluster: &str, asks_people: bool) -> Vec<Change> {
     let now = pushed.policy;
     let mut changes = values(pushed, befores, asks_people);
-    let stages = |policy: &Policy, of: fn(&rollout::StagePolicy) -> String| {
-        STAGES.map(|stage| of(&stage_policy(policy, cluster, stage))).to_vec()
+    let stages = |policy: &Policy, of: fn(&policy::StagePolicy) -> String| {
+        STAGES.map(|stage| of(&policy.stage_policy(cluster, stage))).to_vec()
     };
     let mut compare = |field: Field, of: &dyn Fn(&Policy) -> Vec<String>| {
         let wanted = of(now);
@@ -110,7 +111,7 @@ pub fn changes(pushed: &Pushed<'_>, befores: &Befores, cluster: &str, asks_peopl
 /// Whether any of the policies that count asks people before a stage of a cluster.
 pub fn may_ask_people(pushed: &Pushed<'_>, befores: &Befores, cluster: &str) -> bool {
     STAGES.iter().any(|stage| {
-        befores.stage_policy(pushed.policy, pushed.policy, cluster, stage).approval != rollout::Approval::None
+        befores.stage_policy(pushed.policy, pushed.policy, cluster, stage).approval != policy::Approval::None
     })
 }
 

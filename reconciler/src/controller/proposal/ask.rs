@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rollout::{ApprovalRequest, ClusterName};
+use domain::ClusterName;
+use rollout::ApprovalRequest;
 
 use super::Asking;
 use super::board::Board;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use domain::{CommitId, PlanDigest};
 use rollout::{
-    ApprovalFacts, ApprovalRecord, ApprovalRequest, ApprovalScope, ApprovalState, CommitId, LedgerState, PlanDigest,
-    approval_verdict,
+    ApprovalFacts, ApprovalRecord, ApprovalRequest, ApprovalScope, ApprovalState, LedgerState, approval_verdict,
 };
 
 use super::board::Board;

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rollout::{ApprovalScope, ClusterName, CommitId, PlanDigest};
+use domain::{ClusterName, CommitId, PlanDigest};
+use rollout::ApprovalScope;
 
 use super::PREFIX;
 use super::marks::Marks;

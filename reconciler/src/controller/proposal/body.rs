@@ -1,6 +1,7 @@
 //! What people are asked, as Markdown that also reads well as plain text. The same proposal gives the same text.
 
-use rollout::{ApprovalScope, CommitId, ComponentChange, Ledger, Plan, StageId, StagePlan, StageState};
+use domain::CommitId;
+use rollout::{ApprovalScope, ComponentChange, Ledger, Plan, StageId, StagePlan, StageState};
 
 use super::edited::taken_up;
 use super::notes::release_notes;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use overlays::{RenderedTree, RepoPath};
-use rollout::{ClusterName, CommitId};
+use domain::RepoPath;
+use domain::{ClusterName, CommitId};
+use overlays::RenderedTree;
 
 use crate::controller::commit::Signature;
 use crate::controller::directory::{cluster_folder, flux_folder, path};

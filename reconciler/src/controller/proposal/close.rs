@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rollout::{ApprovalScope, ClusterName};
+use domain::ClusterName;
+use rollout::ApprovalScope;
 
 use super::WITHDRAWN;
 use super::ask::{Position, has_landed};

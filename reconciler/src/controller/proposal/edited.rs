@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use overlays::{RenderedTree, RepoPath};
+use domain::RepoPath;
+use overlays::RenderedTree;
 use rollout::AcceptedEdit;
 
 use super::asked;
@@ -98,7 +99,7 @@ fn on_stack(
     let mut known = Vec::new();
     if stage.policy.accept_edits {
         let snapshot = planner.repository().deploy_snapshot(&reading.layout, &proposed.commit)?;
-        known = edits::of_directory(&ClusterDirectory::read(&snapshot, &view.name)?)?;
+        known = edits::of_directory(&ClusterDirectory::read(&snapshot, &view.name)?);
         keep_proposed(&mut known, &view.plan, stage, part);
     }
     let mut edited = None;

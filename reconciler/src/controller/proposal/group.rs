@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use overlays::Policy;
-use rollout::{ApprovalRules, ApprovalScope, ClusterName, Plan, PlanDigest, approval_rules};
+use domain::{ClusterName, PlanDigest};
+use policy::ApprovalRules;
+use policy::Policy;
+use rollout::{ApprovalScope, Plan, approval_rules};
 
 use super::PREFIX;
-use crate::controller::people;
 use git::{BranchName, GitError};
 
 /// The group of clusters that are in no wave and no environment.
@@ -36,7 +37,7 @@ impl Group {
         let wave = policy.wave_of(cluster.as_str()).and_then(|place| policy.waves.get(place));
         let name = wave.map(|wave| wave.name.as_str()).or_else(|| policy.environment_of(cluster.as_str()));
         let rules = approval_rules(plan, scope);
-        let usual = rules == people::rules(&policy.settings.approvers) || rules.take_anybody();
+        let usual = rules == ApprovalRules::from(&policy.settings.approvers) || rules.take_anybody();
         Self { name: name.unwrap_or(WHOLE_FLEET).to_owned(), scope: scope.clone(), rules, usual }
     }
 
@@ -115,12 +116,12 @@ pub fn without_place(
 
 #[cfg(test)]
 mod tests {
-    use overlays::RepoPath;
+    use domain::RepoPath;
 
     use super::*;
 
     fn policy(text: &str) -> Policy {
-        let (policy, problems) = overlays::read_policy(&RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes());
+        let (policy, problems) = policy::read_policy(&RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes());
         assert!(problems.is_empty(), "{problems:?}");
         policy
     }

@@ -48,7 +48,7 @@ async fn on_forge(
     reading: &FleetReading,
     view: &ClusterView,
     landed: &Landed<'_>,
-) -> Result<Option<Vec<rollout::GivenApproval>>, ForgeError> {
+) -> Result<Option<Vec<policy::GivenApproval>>, ForgeError> {
     let (plan, scope) = (&landed.approved.plan, &landed.approved.scope);
     let about = board::Landed { cluster: &view.name, plan, scope };
     let Ok(branch) = branch_of(reading, view, &about) else { return Ok(None) };

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rollout::{ClusterName, Plan};
+use domain::ClusterName;
+use rollout::Plan;
 
 use super::ask::Position;
 use super::body_path;
@@ -103,7 +104,7 @@ fn lost(
     let mut taken_up = Vec::new();
     if forged.is_none() {
         let snapshot = repository.deploy_snapshot(&reading.layout, &proposed.commit)?;
-        taken_up = of_directory(&ClusterDirectory::read(&snapshot, &view.name)?)?;
+        taken_up = of_directory(&ClusterDirectory::read(&snapshot, &view.name)?);
     }
     for (path, (by, after)) in wanted(repository, reading, view, stack, taken_up)? {
         let rendered = part.and_then(|part| part.rendered.get(&path)).filter(|_| withdrawn);
@@ -157,7 +158,7 @@ fn wanted(
     };
     for file in files.into_iter().filter(|file| is_of(stack, &view.name, &file.path)) {
         let earlier = taken_up.iter().find(|(edit, _)| edit.path == file.path);
-        let digest = file.after.as_ref().map(|after| file_digest(&file.path, after)).transpose()?.flatten();
+        let digest = file.after.as_ref().and_then(|after| file_digest(&file.path, after));
         // What was taken back is wanted by nobody.
         match earlier {
             Some((edit, _)) if digest.as_ref() == Some(&edit.rendered) => drop(wanted.remove(&file.path)),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use rollout::{ClusterName, CommitId, PlanDigest};
+use domain::{ClusterName, CommitId, PlanDigest};
 
 use forge::{PullRequest, Seal};
 

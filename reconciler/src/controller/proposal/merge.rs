@@ -1,7 +1,7 @@
 //! Merging what is proposed, for one cluster of a branch or for all of them, as it was proposed.
 
+use domain::CommitId;
 use jiff::Timestamp;
-use rollout::CommitId;
 
 use super::AnswerError;
 use super::asked;

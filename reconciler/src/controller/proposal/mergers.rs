@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use domain::CommitId;
 use jiff::Timestamp;
-use rollout::{CommitId, DeployHead, Landing, Plan};
+use rollout::{DeployHead, Landing, Plan};
 
 use super::board::{Board, Landed};
 use super::group::Group;

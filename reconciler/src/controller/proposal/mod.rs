@@ -80,6 +80,6 @@ fn asked(view: &ClusterView) -> impl Iterator<Item = (&Plan, ApprovalScope)> {
 ///
 /// # Errors
 /// As [`path`].
-pub fn body_path(cluster: &rollout::ClusterName) -> Result<overlays::RepoPath, GitError> {
+pub fn body_path(cluster: &domain::ClusterName) -> Result<domain::RepoPath, GitError> {
     path(&format!("{}/{BODY}", super::directory::cluster_folder(cluster)))
 }

@@ -84,7 +84,7 @@ mod tests {
                     changelog: https://b.example.com/CHANGELOG.md\n    b/changelog: 'javascript:alert(1)'\n    c/releaseNotes: https://u:SECRET@c.example.com/\n    \
                     d/other: https://d.example.com/\n";
         let tree = RenderedTree {
-            files: [(overlays::RepoPath::new("x.yaml").unwrap(), std::sync::Arc::from(text.as_bytes()))].into(),
+            files: [(domain::RepoPath::new("x.yaml").unwrap(), std::sync::Arc::from(text.as_bytes()))].into(),
         };
         assert_eq!(
             release_notes([], [&tree]),

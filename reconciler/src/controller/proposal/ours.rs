@@ -1,12 +1,13 @@
 //! Whether a proposed commit is the one that Stepgate would make. Its message alone says nothing: whoever may push the branch can write that.
 
-use rollout::{ApprovalScope, CommitId, Ledger, LedgerState, Plan, StageId, StageRecord, TreeDigest};
+use domain::{CommitId, TreeDigest};
+use rollout::{ApprovalScope, Ledger, LedgerState, Plan, StageId, StageRecord};
 
 use super::sections::Sections;
 use super::stack::Proposal;
 use super::{body, body_path};
 use crate::controller::Controller;
-use crate::controller::directory::{ClusterDirectory, cluster_folder, flux_folder, path, tree_digest};
+use crate::controller::directory::{ClusterDirectory, cluster_folder, flux_folder, path};
 use crate::controller::parts::target_tree;
 use crate::controller::planner::{ClusterView, FleetReading};
 use git::{Difference, GitError, Repository};
@@ -30,9 +31,9 @@ pub(super) fn is_ours(
     let Some(part) = parts.iter().find(|part| part.stage == proposal.trailers.stage) else { return Ok(false) };
     let after = repository.deploy_snapshot(&reading.layout, &proposal.commit)?;
     let directory = ClusterDirectory::read(&after, &view.name)?;
-    let tree = tree_digest(&target_tree(&view.directory.files, std::slice::from_ref(part)))?;
+    let tree = target_tree(&view.directory.files, std::slice::from_ref(part)).digest();
     let Some(ledger) = directory.ledger().filter(|ledger| ledger.tree == tree) else { return Ok(false) };
-    if tree_digest(&directory.files)? != tree {
+    if directory.files.digest() != tree {
         return Ok(false);
     }
     // What is recorded as its source says by which policy the next push is judged.
@@ -40,7 +41,7 @@ pub(super) fn is_ours(
     if ledger.source != *source || !says_the_same(repository, reading, source)? {
         return Ok(false);
     }
-    let stage = (&part.stage, &tree_digest(&part.before)?, &tree_digest(&part.after)?);
+    let stage = (&part.stage, &part.before.digest(), &part.after.digest());
     let found = match after.read(&body_path(&view.name)?) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(GitError::MissingPath { .. } | GitError::NotAFile { .. } | GitError::TooLarge { .. }) => return Ok(false),
@@ -111,7 +112,7 @@ fn changes_nothing_else(
     let (before, after) = (repository.snapshot_of(&parent)?, repository.snapshot_of(&proposal.commit)?);
     let difference = Difference::between(&before, &after)?;
     let folders = [cluster_folder(&view.name), flux_folder(&view.name)];
-    let is_own = |path: &overlays::RepoPath| {
+    let is_own = |path: &domain::RepoPath| {
         let inside = match &reading.layout.prefix {
             None => Some(path.clone()),
             Some(prefix) => path.strip_prefix(prefix.as_str()),

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rollout::{ApprovalRequest, ClusterName, Plan};
+use domain::ClusterName;
+use rollout::{ApprovalRequest, Plan};
 
 use super::ask::Position;
 use super::build::{Layer, build};

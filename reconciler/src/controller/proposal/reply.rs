@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rollout::{ClusterName, CommitId};
+use domain::{ClusterName, CommitId};
 
 use super::AnswerError;
 use super::ask::{Position, Told};

@@ -1,6 +1,7 @@
 //! Another attempt at a stage that was reverted as often as its policy lets it be committed.
 
-use rollout::{ApprovalScope, CommitId, Ledger, LedgerState, Plan, Retry, StageId, approval_scope, exhausted};
+use domain::CommitId;
+use rollout::{ApprovalScope, Ledger, LedgerState, Plan, Retry, StageId, approval_scope, exhausted};
 
 use super::AnswerError;
 use super::answer::confirmed;

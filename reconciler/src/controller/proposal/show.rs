@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
+use domain::{ClusterName, CommitId, PlanDigest};
 use jiff::SignedDuration;
-use rollout::{ApprovalRequest, ClusterName, CommitId, PlanDigest};
+use rollout::ApprovalRequest;
 
 use super::ask::{Position, Told};
 use super::asking::rejected_by;

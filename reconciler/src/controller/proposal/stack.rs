@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use overlays::RepoPath;
-use rollout::{ApprovalRecord, ApprovalScope, ApprovalState, ClusterName, CommitId};
+use domain::RepoPath;
+use domain::{ClusterName, CommitId};
+use rollout::{ApprovalRecord, ApprovalScope, ApprovalState};
 
 use super::{ANSWERED, REJECTED_BY};
 use crate::controller::directory::{cluster_folder, flux_folder, path};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use rollout::{AcceptedEdit, ClusterName, Plan, StagePlan};
+use domain::ClusterName;
+use rollout::{AcceptedEdit, Plan, StagePlan};
 
 use super::objects::plain;
 use crate::controller::edits::{self, Edit};
@@ -46,7 +47,7 @@ pub(super) fn take_up(
         if !is_of {
             return refused("the source branch renders another file by now");
         }
-        let digests = (edits::file_digest(&file.path, rendered)?, edits::file_digest(&file.path, after)?);
+        let digests = (edits::file_digest(&file.path, rendered), edits::file_digest(&file.path, after));
         let (Some(rendered), Some(edited)) = digests else { return refused("that is no path") };
         // Taken back to what is rendered it is none, unless another one lies on the deploy branch.
         if rendered == edited && !part.rendered.files.contains_key(file.path.as_str()) {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rollout::{ApprovalScope, ClusterName, CommitId};
+use domain::{ClusterName, CommitId};
+use rollout::ApprovalScope;
 
 use super::ask::Position;
 use super::body_path;

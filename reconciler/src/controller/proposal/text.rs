@@ -1,7 +1,7 @@
 //! The text of a pull request: that of the proposals on its branch, as one. It follows from the proposed commits, from what is missing now, and
 //! from the text before it, so that it stays as long as these do.
 
-use rollout::ClusterName;
+use domain::ClusterName;
 
 use super::body::{CHANGES, EDITS, LOST, NOTES, OBJECTS, ONE_WAY, RISKS, folded};
 use super::room::{ELSEWHERE, LONGEST, cell, fitting, shared, shortened};
@@ -166,7 +166,7 @@ pub(super) fn same_text(there: &str, ours: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use rollout::{CommitId, PlanDigest};
+    use domain::{CommitId, PlanDigest};
 
     use super::super::body::EVIDENCE;
     use super::super::marks::{Marks, Place};

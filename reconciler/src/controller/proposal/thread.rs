@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rollout::{ClusterName, GivenApproval, Means, Person, PlanDigest, Roster};
+use domain::{ClusterName, PlanDigest};
+use policy::{GivenApproval, Means, Person, Roster};
 
 use super::command::speakers;
 use super::conversation::{Conversation, Said};
@@ -147,7 +148,7 @@ impl Thread {
 
 #[cfg(test)]
 mod tests {
-    use rollout::CommitId;
+    use domain::CommitId;
 
     use super::super::marks::Place;
     use super::*;

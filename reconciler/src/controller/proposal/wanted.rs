@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rollout::{ApprovalRequest, ClusterName, LedgerState, Plan};
+use domain::ClusterName;
+use rollout::{ApprovalRequest, LedgerState, Plan};
 
 use super::ask::{Asked, Position};
 use super::group::{Candidate, without_place};

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use forge::{ForgeAccess, ForgeCredential, ForgeError, Forges, Permission};
 use git::RepositoryLocation;
 use jiff::{SignedDuration, Timestamp};
-use overlays::{ForgeKind, ForgePolicy};
+use policy::{ForgeKind, ForgePolicy};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
 use rustls::pki_types::PrivatePkcs1KeyDer;
 use rustls::pki_types::pem::PemObject as _;

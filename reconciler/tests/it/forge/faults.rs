@@ -2,7 +2,7 @@
 
 use forge::{ForgeAccess, ForgeCredential, ForgeError, Forges};
 use git::RepositoryLocation;
-use overlays::{ForgeKind, ForgePolicy};
+use policy::{ForgeKind, ForgePolicy};
 use serde_json::json;
 
 use super::{Exchange, Scene};

@@ -3,7 +3,7 @@
 use forge::{
     Comment, CommitStatus, Edit, ForgeError, NewPullRequest, Permission, PullRequestState, Review, StatusState,
 };
-use overlays::ForgeKind;
+use policy::ForgeKind;
 use serde_json::{Value, json};
 
 use super::{BRANCH, Exchange, Scene};

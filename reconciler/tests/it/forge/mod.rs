@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use forge::{Forge, ForgeAccess, ForgeCredential, Forges};
 use git::RepositoryLocation;
-use overlays::{ForgeKind, ForgePolicy};
+use policy::{ForgeKind, ForgePolicy};
 use tempfile::TempDir;
 
 use replay::{Exchange, Replay};

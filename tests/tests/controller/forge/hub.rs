@@ -349,7 +349,7 @@ fn done(hub: &Mutex<Hub>, method: &Method, uri: &axum::http::Uri, headers: &Head
     };
     hub.all.push(asked.clone());
     let text = answer.to_string();
-    let tag = format!("\"{}\"", rollout::PlanDigest::of([text.as_bytes()]));
+    let tag = format!("\"{}\"", domain::PlanDigest::of([text.as_bytes()]));
     if *method == Method::GET && headers.get("if-none-match").is_some_and(|known| known.to_str().unwrap() == tag) {
         hub.unmodified += 1;
         return Response::builder().status(304).body(Body::empty()).unwrap();

@@ -1,9 +1,10 @@
 //! Scenarios of machines: what the deploy branch says of them, and what a person does to them. Cluster API makes them in memory.
 
 use anyhow::Context as _;
+use domain::GroupName;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
-use rollout::{ControlPlaneExpectation, Expectation, GroupName, KubeletVersions, WorkersExpectation};
+use rollout::{ControlPlaneExpectation, Expectation, KubeletVersions, WorkersExpectation};
 use serde_json::{Value, json};
 use simulator::{ClusterShape, DesiredMachines, DesiredObject, Etcd, WorkerGroup};
 use tests::servers::manifests::{kind, kind_in, list, set};

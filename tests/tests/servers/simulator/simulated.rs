@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use domain::CommitId;
 use jiff::{SignedDuration, Timestamp};
-use rollout::{CommitId, Observation};
+use rollout::Observation;
 use simulator::{ClusterShape, DeployedCommit, Etcd, Injection, SimulatedCluster, Trigger};
 
 use super::course::Expected;

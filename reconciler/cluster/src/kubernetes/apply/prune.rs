@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kube::core::DynamicObject;
-use overlays::DataPattern;
+use policy::DataPattern;
 use serde_json::Value;
 
 use super::super::SYSTEM_NAMESPACE;

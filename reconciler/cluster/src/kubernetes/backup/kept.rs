@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rollout::{BackupReport, RolloutId};
+use domain::RolloutId;
+use rollout::BackupReport;
 
 use super::files::{PARTIAL, read_backup, read_report};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rollout::CommitId;
+use domain::CommitId;
 
 use super::super::read_backup;
 use super::super::server::{Answer, Asked};

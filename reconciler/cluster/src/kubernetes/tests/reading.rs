@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use domain::CommitId;
+use policy::StagePolicy;
 use rollout::{
-    CommitId, EksaClusterExpectation, EtcdExpectation, GateHistory, KubeVipExpectation, ObjectReference, StagePolicy,
-    control_plane_gate, workers_gate,
+    EksaClusterExpectation, EtcdExpectation, GateHistory, KubeVipExpectation, ObjectReference, control_plane_gate,
+    workers_gate,
 };
 
 use super::super::server::Answer;

@@ -1,6 +1,6 @@
 //! What is shown in the management cluster, and whose tokens it knows.
 
-use rollout::ClusterName;
+use domain::ClusterName;
 use secrecy::SecretString;
 
 use super::super::server::Answer;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use overlays::{Policy, RepoPath, read_policy};
+use domain::RepoPath;
+use policy::{Policy, read_policy};
 use simulator::Random;
 
 use super::super::Field;

@@ -1,12 +1,10 @@
 //! What one policy alone lets land, told as plainly as can be. Whatever lands has to be let land by each that counts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use overlays::{Apply, Approval, ForgePolicy, OnFailure, Policy};
+use policy::{Apply, Approval, ForgePolicy, OnFailure, Policy};
 use rollout::StageId;
-
-use super::super::window;
 
 /// The repository that the forge of the team has; any other is that of whoever made it.
 const REPOSITORY: &str = "platform/fleet";
@@ -59,11 +57,11 @@ fn one(all: &[&Policy], policy: &Policy, newest: bool, landing: &Landing<'_>) ->
     }
     let stage = landing.stage?;
     if landing.takes_back {
-        let reverts = policy.effective("mgmt", &stage.to_string()).on_stale_merge == OnFailure::Revert;
+        let reverts = policy.stage_policy("mgmt", &stage.to_string()).on_stale_merge == OnFailure::Revert;
         return (!reverts).then(|| "what is merged too late is held".to_owned());
     }
     let windows = policy.windows("mgmt");
-    if !windows.is_empty() && !windows.iter().any(|it| window(it).unwrap().contains(landing.at)) {
+    if !windows.is_empty() && !windows.iter().any(|it| it.contains(landing.at)) {
         return Some(format!("no window is open at {}", landing.at));
     }
     if let Some(host) = landing.host.filter(|host| !policy.fetch_allow.iter().any(|allowed| allowed == host)) {
@@ -76,7 +74,7 @@ fn one(all: &[&Policy], policy: &Policy, newest: bool, landing: &Landing<'_>) ->
 }
 
 fn approved(all: &[&Policy], policy: &Policy, newest: bool, landing: &Landing<'_>, stage: &str) -> Option<String> {
-    let wanted = policy.effective("mgmt", stage);
+    let wanted = policy.stage_policy("mgmt", stage);
     if landing.is_edited && !wanted.accept_edits {
         return Some("it has an edit".to_owned());
     }
@@ -94,14 +92,14 @@ fn approved(all: &[&Policy], policy: &Policy, newest: bool, landing: &Landing<'_
     let is_author = |name: &str| {
         all.iter().any(|policy| landing.authors.iter().any(|author| person(policy, author) == person(policy, name)))
     };
-    let author = rules.author.unwrap_or(rules.is_empty());
+    let author = rules.author;
     let counted: Vec<&String> = said.iter().filter(|name| author || !is_author(name)).collect();
     let people: BTreeSet<String> = counted.iter().map(|name| person(policy, name)).collect();
-    let minimum = rules.minimum.unwrap_or(1).max(1) as usize;
+    let minimum = rules.minimum.max(1) as usize;
     if people.len() < minimum {
         return Some(format!("{} of {minimum} approvals, {said:?} said yes", people.len()));
     }
-    for (group, wanted) in rules.groups.iter().flat_map(BTreeMap::iter) {
+    for (group, wanted) in &rules.groups {
         let members: BTreeSet<String> = policy.groups[group].iter().map(|name| person(policy, name)).collect();
         if people.intersection(&members).count() < *wanted as usize {
             return Some(format!("group {group} is missing, {said:?} said yes"));
@@ -109,7 +107,7 @@ fn approved(all: &[&Policy], policy: &Policy, newest: bool, landing: &Landing<'_
     }
     let owner = if newest { landing.owners.0 } else { landing.owners.1 };
     let is_owner = people.contains(&person(policy, owner));
-    (rules.code_owners == Some(true) && !is_owner).then(|| format!("owner {owner} is missing, {said:?} said yes"))
+    (rules.code_owners && !is_owner).then(|| format!("owner {owner} is missing, {said:?} said yes"))
 }
 
 pub fn is_the_teams(forge: &ForgePolicy) -> bool {

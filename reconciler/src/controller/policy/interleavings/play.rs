@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::{CommitId, PlanDigest};
 use jiff::{SignedDuration, Timestamp};
-use overlays::Policy;
+use policy::{GivenApproval, Means, Owner, OwningEntry, Policy, StagePolicy};
 use rollout::{
-    ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, ChangeClass, ClusterRole, CommitId, ComponentChange,
-    DeployCommit, DeployHead, Effect, GateHistory, GivenApproval, Ledger, LedgerState, Means, Observation, Owner,
-    OwningEntry, People, Plan, PlanDigest, RenderFailure, StageCommit, StageId, StageName, StagePolicy, StageTrailer,
-    World, approval_scope, plan, record, step,
+    ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, ChangeClass, ClusterRole, ComponentChange,
+    DeployCommit, DeployHead, Effect, GateHistory, Ledger, LedgerState, Observation, People, Plan, RenderFailure,
+    StageCommit, StageId, StageName, StageTrailer, World, approval_scope, plan, record, step,
 };
 use simulator::model::{ModelCluster, Parts, tree_digest};
 use simulator::{ClusterShape, DeployedCommit, Etcd, Random, SimulatedCluster};
@@ -557,7 +557,7 @@ impl Play {
         version: u32,
         ledger: Ledger,
         landing: rollout::Landing,
-        rollout: rollout::RolloutId,
+        rollout: domain::RolloutId,
     ) {
         let id = self.id();
         let mut parts = self.states.last().unwrap().parts.clone();

@@ -1,6 +1,7 @@
 //! Why an answer does not count, and what helps.
 
-use rollout::{Block, ClusterName, CommitId};
+use domain::{ClusterName, CommitId};
+use rollout::Block;
 
 use crate::controller::commit::SignatureError;
 use crate::controller::planner::PlanError;

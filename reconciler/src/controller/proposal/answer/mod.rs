@@ -2,11 +2,10 @@
 
 mod error;
 
+use domain::CommitId;
 use jiff::Timestamp;
-use rollout::{
-    ApprovalScope, CommitId, GivenApproval, LedgerState, Means, Plan, StageId, approval_rules, approval_verdict,
-    outside_windows,
-};
+use policy::{GivenApproval, Means};
+use rollout::{ApprovalScope, LedgerState, Plan, StageId, approval_rules, approval_verdict, outside_windows};
 
 pub use error::AnswerError;
 

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use rollout::{ApprovalRequest, CommitId, Effect, GateHistory, Landing};
+use domain::CommitId;
+use rollout::{ApprovalRequest, Effect, GateHistory, Landing};
 
 use super::edits::Content;
 use super::look::Seen;

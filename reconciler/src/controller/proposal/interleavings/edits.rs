@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use domain::CommitId;
 use overlays::{ComponentName, RenderedTree};
-use rollout::{ApprovalRequest, CommitId, Ledger, Plan, StageCommit, StageId, StageName, plan};
+use rollout::{ApprovalRequest, Ledger, Plan, StageCommit, StageId, StageName, plan};
 use simulator::model::{Parts, part_digest};
 
 use super::scene::{Deployed, Proposed, Scene, branch_of};
@@ -71,7 +72,7 @@ impl Scene {
             }
             let mut edits = edits_of(state.ledger.as_ref(), files);
             edits.extend(proposed.iter().cloned());
-            accepted = edits::apply(&mut parts, &edits).unwrap();
+            accepted = edits::apply(&mut parts, &edits);
             wanted.extend(parts.iter().map(|part| (part.stage.name.clone(), version(&part.after))));
         }
         let input = self.cluster.plan_input(id, &state.parts, &wanted, state.ledger.clone());
@@ -99,7 +100,7 @@ impl Scene {
         let Some(mut part) = place.map(|place| self.part(source, state, place)) else { return none(plan) };
         // What is deployed already is part of the plan.
         let deployed = edits_of(state.ledger.as_ref(), part.before.clone());
-        edits::apply(std::slice::from_mut(&mut part), &deployed).unwrap();
+        edits::apply(std::slice::from_mut(&mut part), &deployed);
         let mut known = Vec::new();
         if stage.policy.accept_edits {
             known = edits_of(Some(&proposed.commit.ledger), tree(&name, proposed.content.version));
@@ -183,7 +184,7 @@ impl Scene {
 /// The edits of a ledger that are in these files.
 fn edits_of(ledger: Option<&Ledger>, files: RenderedTree) -> Vec<Edit> {
     let ledger = ledger.cloned().map_or(LedgerState::Absent, |ledger| LedgerState::Read(Arc::new(ledger)));
-    edits::of_directory(&ClusterDirectory { files, ledger, ..ClusterDirectory::absent() }).unwrap()
+    edits::of_directory(&ClusterDirectory { files, ledger, ..ClusterDirectory::absent() })
 }
 
 /// The file of a stage.

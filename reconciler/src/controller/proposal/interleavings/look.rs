@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use domain::CommitId;
 use jiff::SignedDuration;
 use rollout::{
-    ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, CommitId, Effect, GateHistory, LedgerState,
-    Observation, People, Plan, World, record, step,
+    ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, Effect, GateHistory, LedgerState, Observation, People,
+    Plan, World, record, step,
 };
 
 use super::carry::{Call, Process, ROBOT};
@@ -107,7 +108,7 @@ impl Scene {
             PullRequestState::Closed { by } => by.clone().filter(|by| by != ROBOT),
             PullRequestState::Open | PullRequestState::Merged { .. } => None,
         };
-        let given = thread.given(&rollout::Roster::default(), &name, &plan.digest);
+        let given = thread.given(&policy::Roster::default(), &name, &plan.digest);
         Some(ApprovalRecord {
             scope: ApprovalScope::Stage(stage.stage.clone()),
             plan: plan.digest.clone(),
@@ -134,7 +135,7 @@ impl Scene {
             let mut pulls = seen.pulls.iter().flatten().rev().filter(|pull| Some(&pull.branch) == stage.as_ref());
             let given = pulls
                 .find(brought)
-                .map(|pull| seen.threads[&pull.number].given(&rollout::Roster::default(), &name, &approved.plan));
+                .map(|pull| seen.threads[&pull.number].given(&policy::Roster::default(), &name, &approved.plan));
             people.landed.push(ApprovalRecord {
                 scope: approved.scope.clone(),
                 plan: approved.plan.clone(),

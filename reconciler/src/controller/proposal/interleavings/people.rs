@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use rollout::{AcceptedEdit, CommitId, Landing, LedgerState, StageName};
+use domain::CommitId;
+use rollout::{AcceptedEdit, Landing, LedgerState, StageName};
 use simulator::Random;
 use simulator::model::{Parts, part_digest, tree_digest};
 
@@ -122,7 +123,7 @@ impl Scene {
         }
         if how == 2 {
             let rendered = self.wanted()[&name];
-            let digest = |version| file_digest(&file(&name), &Arc::from(text(version).into_bytes())).unwrap().unwrap();
+            let digest = |version| file_digest(&file(&name), &Arc::from(text(version).into_bytes())).unwrap();
             proposed.commit.ledger.edits = vec![AcceptedEdit {
                 path: file(&name),
                 stage: proposed.commit.stage.clone(),

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::{ClusterName, CommitId, PlanDigest, TreeDigest};
 use jiff::{SignedDuration, Timestamp};
-use rollout::{
-    Approval, ApprovalRules, ClusterName, ClusterRole, CommitId, DeployCommit, DeployHead, Landing, Ledger, Plan,
-    PlanDigest, StageCommit, StageName, StagePolicy, StageTrailer, TreeDigest,
-};
+use policy::{Approval, ApprovalRules, StagePolicy};
+use rollout::{ClusterRole, DeployCommit, DeployHead, Landing, Ledger, Plan, StageCommit, StageName, StageTrailer};
 use simulator::model::{ModelCluster, Parts, tree_digest};
 use simulator::{ClusterShape, DeployedCommit, Etcd, SimulatedCluster};
 

@@ -6,7 +6,8 @@ use kustomize_rs::yaml::{Node, Span};
 use serde::Serialize;
 
 use super::read::Reader;
-use crate::nearest::nearest;
+use crate::ApprovalRules;
+use domain::nearest;
 
 /// Rules for approvals as written at one level; what is absent comes from the next weaker level.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -42,6 +43,19 @@ impl ApproverRules {
 }
 
 const RULES: [&str; 5] = ["minimum", "groups", "codeOwners", "author", "separate"];
+
+impl From<&ApproverRules> for ApprovalRules {
+    /// Whoever writes any rule means that nobody approves alone what is their own.
+    fn from(written: &ApproverRules) -> Self {
+        Self {
+            minimum: written.minimum.unwrap_or(1),
+            groups: written.groups.clone().unwrap_or_default(),
+            code_owners: written.code_owners.unwrap_or(false),
+            author: written.author.unwrap_or(written.is_empty()),
+            separate: written.separate.unwrap_or(false),
+        }
+    }
+}
 
 impl Reader<'_> {
     pub(super) fn approvers(&mut self, node: &Node, place: &str) -> ApproverRules {
@@ -109,12 +123,28 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::RepoPath;
-    use crate::policy::{Policy, read_policy};
+    use super::*;
+    use crate::{Policy, read_policy};
+    use domain::RepoPath;
 
     fn read(text: &str) -> (Policy, Vec<String>) {
         let (policy, problems) = read_policy(&RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes());
         (policy, problems.iter().map(ToString::to_string).collect())
+    }
+
+    fn written(policy: &Policy, cluster: &str, stage: &str) -> ApproverRules {
+        let mut rules = ApproverRules::default();
+        policy.settings_of(cluster, stage).iter().for_each(|settings| settings.approvers.over(&mut rules));
+        rules
+    }
+
+    #[test]
+    fn whoever_writes_a_rule_means_that_authors_do_not_approve() {
+        let rules = |written: &ApproverRules| ApprovalRules::from(written);
+        assert!(rules(&ApproverRules::default()).take_anybody());
+        let two = ApproverRules { minimum: Some(2), ..ApproverRules::default() };
+        assert_eq!((rules(&two).minimum, rules(&two).author), (2, false));
+        assert!(rules(&ApproverRules { author: Some(true), ..two }).author);
     }
 
     #[test]
@@ -127,14 +157,14 @@ mod tests {
              clusters: {lab-1: {stages: {etcd: {approvers: {separate: true}}}}}\n",
         );
         assert_eq!(problems, [""; 0]);
-        let rules = |cluster: &str, stage: &str| policy.effective(cluster, stage).approvers;
+        let rules = |cluster: &str, stage: &str| written(&policy, cluster, stage);
         let groups = |cluster: &str, stage: &str| rules(cluster, stage).groups.unwrap().into_keys().collect::<Vec<_>>();
         assert_eq!((rules("prod", "capi").minimum, groups("prod", "capi")), (Some(2), vec!["platform".to_owned()]));
         assert_eq!((rules("prod", "etcd").minimum, groups("prod", "etcd")), (Some(2), vec!["database".to_owned()]));
         let lab = rules("lab-1", "etcd");
         assert_eq!((lab.minimum, lab.code_owners, lab.separate, lab.author), (Some(1), Some(false), Some(true), None));
         assert!(policy.groups["platform"].len() == 2 && policy.people["alice"] == ["alice@x.org"]);
-        assert!(read("").0.effective("x", "capi").approvers.is_empty());
+        assert!(written(&read("").0, "x", "capi").is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::person::Kinship;
 use super::{ApprovalRules, GivenApproval, Owner, OwningEntry, Person, Roster};
-use crate::identifier::PlanDigest;
+use domain::PlanDigest;
 
 /// Everything that says whether something is approved.
 #[derive(Debug, Clone, Copy)]

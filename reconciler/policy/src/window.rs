@@ -34,6 +34,20 @@ pub struct TimeZone {
     rules: jiff::tz::TimeZone,
 }
 
+impl TimeZone {
+    /// Coordinated Universal Time, which a window is in that names no zone.
+    #[must_use]
+    pub fn utc() -> Self {
+        Self { name: "UTC".to_owned(), rules: jiff::tz::TimeZone::UTC }
+    }
+
+    /// The names of all zones that are known.
+    #[must_use]
+    pub fn names() -> Vec<String> {
+        ZONES.available().map(|name| name.to_string()).collect()
+    }
+}
+
 impl FromStr for TimeZone {
     type Err = UnknownTimeZone;
 

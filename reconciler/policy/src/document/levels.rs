@@ -6,7 +6,7 @@ use kustomize_rs::yaml::{Entry, Node};
 
 use super::read::{Reader, known};
 use super::types::{ClusterPolicy, EnvironmentPolicy, Wave};
-use crate::nearest::nearest;
+use domain::nearest;
 
 impl Reader<'_> {
     pub(super) fn waves(&mut self, node: &Node) -> Vec<Wave> {

@@ -1,59 +1,21 @@
 //! Maintenance windows of `stepgate.yaml`.
 
-use std::sync::LazyLock;
-
-use jiff::tz::TimeZoneDatabase;
+use domain::nearest;
 use kustomize_rs::yaml::Node;
-use serde::Serialize;
 
 use super::read::{DAYS, Reader};
-use crate::nearest::nearest;
+use crate::{MaintenanceWindow, TimeZone, Week, Weekday, WindowDay};
 
-/// Which of a month's days with one name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Week {
-    /// All of them.
-    #[default]
-    Every,
-    /// The one of the days 1 to 7.
-    First,
-    /// The one of the days 8 to 14.
-    Second,
-    /// The one of the days 15 to 21.
-    Third,
-    /// The one of the days 22 to 28.
-    Fourth,
-    /// The fourth or the fifth, whichever is the last of the month.
-    Last,
-}
-
-/// A day on which a window opens: `monday`, `last sunday`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WindowDay {
-    /// Which of the month's.
-    pub week: Week,
-    /// ISO number of the day, Monday = 1 to Sunday = 7.
-    pub weekday: u8,
-}
-
-/// A time in which stages may begin. Outside of every window of its level a stage waits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Window {
-    /// Days on which it opens; every day when empty.
-    pub days: Vec<WindowDay>,
-    /// Begin, in minutes since midnight.
-    pub from: u16,
-    /// End, in minutes since midnight; at or before `from` means on the next day.
-    pub to: u16,
-    /// Time zone of the IANA database, such as `Europe/Berlin`.
-    pub time_zone: String,
-}
-
-/// The zones of the IANA database, as compiled in: what the machine knows does not count.
-static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+/// By their numbers of ISO 8601.
+const WEEKDAYS: [Weekday; 7] = [
+    Weekday::Monday,
+    Weekday::Tuesday,
+    Weekday::Wednesday,
+    Weekday::Thursday,
+    Weekday::Friday,
+    Weekday::Saturday,
+    Weekday::Sunday,
+];
 
 const WEEKS: [(&str, Week); 6] = [
     ("every", Week::Every),
@@ -73,12 +35,12 @@ fn day(text: &str) -> Option<WindowDay> {
         (week, Some(name), None) => (WEEKS.iter().find(|(known, _)| *known == week)?.1, name),
         _ => return None,
     };
-    let (_, weekday) = DAYS.iter().zip(1u8..).find(|(known, _)| **known == name)?;
+    let (_, weekday) = DAYS.iter().zip(WEEKDAYS).find(|(known, _)| **known == name)?;
     Some(WindowDay { week, weekday })
 }
 
 impl Reader<'_> {
-    pub(super) fn windows(&mut self, node: &Node) -> Vec<Window> {
+    pub(super) fn windows(&mut self, node: &Node) -> Vec<MaintenanceWindow> {
         let mut windows = Vec::new();
         let Some(items) = node.as_sequence() else {
             if !node.is_null() {
@@ -87,7 +49,8 @@ impl Reader<'_> {
             return windows;
         };
         for item in items {
-            let mut window = Window { days: Vec::new(), from: 0, to: 0, time_zone: "UTC".to_owned() };
+            let mut window = MaintenanceWindow { days: Vec::new(), from: 0, to: 0, time_zone: TimeZone::utc() };
+            let mut is_usable = true;
             for entry in self.mapping(item, "windows").into_iter().flatten() {
                 match entry.key.as_str() {
                     "days" => {
@@ -104,20 +67,26 @@ impl Reader<'_> {
                     }
                     "from" => window.from = self.time_of_day(&entry.value, "windows.from").unwrap_or(window.from),
                     "to" => window.to = self.time_of_day(&entry.value, "windows.to").unwrap_or(window.to),
-                    "timeZone" => window.time_zone = self.time_zone(&entry.value).unwrap_or(window.time_zone),
+                    "timeZone" => match self.time_zone(&entry.value) {
+                        Some(zone) => window.time_zone = zone,
+                        None => is_usable = false,
+                    },
                     _ => self.unknown(entry, "windows", &["days", "from", "to", "timeZone"]),
                 }
             }
-            windows.push(window);
+            // In a zone that nobody knows it would open at the wrong time; its problem blocks whom it concerns.
+            if is_usable {
+                windows.push(window);
+            }
         }
         windows
     }
 
-    /// A window in a zone that nobody knows would open at the wrong time.
-    fn time_zone(&mut self, node: &Node) -> Option<String> {
+    fn time_zone(&mut self, node: &Node) -> Option<TimeZone> {
         let text = self.text(node, "windows.timeZone")?;
-        if ZONES.get(&text).is_err() {
-            let known: Vec<String> = ZONES.available().map(|name| name.to_string()).collect();
+        let zone = text.parse::<TimeZone>();
+        if zone.is_err() {
+            let known = TimeZone::names();
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let hint = match nearest(&text, &known) {
                 Some(name) => format!("did you mean {name:?}?"),
@@ -125,7 +94,7 @@ impl Reader<'_> {
             };
             self.problem(node.span, format!("{text:?} is no time zone"), Some(hint));
         }
-        Some(text)
+        zone.ok()
     }
 
     pub(super) fn time_of_day(&mut self, node: &Node, place: &str) -> Option<u16> {

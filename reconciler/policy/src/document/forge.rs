@@ -113,8 +113,8 @@ fn is_repository(name: &str, kind: ForgeKind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RepoPath;
-    use crate::policy::read_policy;
+    use crate::read_policy;
+    use domain::RepoPath;
 
     fn read(text: &str) -> (Option<ForgePolicy>, Vec<String>) {
         let (policy, problems) = read_policy(&RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes());

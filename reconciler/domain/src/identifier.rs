@@ -108,6 +108,12 @@ identifier!(
     |text| (text.len() == 12 && lower_hex(text)).then(|| text.to_owned())
 );
 
+impl From<[u8; 32]> for TreeDigest {
+    fn from(digest: [u8; 32]) -> Self {
+        Self(written(&digest).into())
+    }
+}
+
 impl TreeDigest {
     /// The digest of `parts`, each preceded by its length, so that no two lists of parts have the same input.
     pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
@@ -134,8 +140,13 @@ fn hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part);
     }
+    written(&hasher.finalize())
+}
+
+/// `sha256:` and the digits of `digest`.
+fn written(digest: &[u8]) -> String {
     const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    let digits = hasher.finalize().into_iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
     "sha256:".chars().chain(digits.filter_map(|digit| DIGITS.get(usize::from(digit)).copied())).collect()
 }
 

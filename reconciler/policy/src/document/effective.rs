@@ -8,9 +8,9 @@ use kustomize_rs::yaml::Node;
 use super::approvers::ApproverRules;
 use super::data::DataPattern;
 use super::pattern::matches_pattern;
-use super::stage::{Approval, OnFailure, StagePolicy, StageSettings};
+use super::settings::StageSettings;
 use super::types::{BundleSelection, EnvironmentPolicy, Policy};
-use super::window::Window;
+use crate::{MaintenanceWindow, PlanPolicy, StagePolicy};
 
 impl Policy {
     /// The defaults of Stepgate for one stage, before anything the team says.
@@ -24,39 +24,43 @@ impl Policy {
             "verify" => (2 * MINUTE, 30 * MINUTE),
             _ => (MINUTE, 30 * MINUTE),
         };
-        StagePolicy {
-            soak: Duration::from_secs(soak),
-            timeout: Duration::from_secs(timeout),
-            approval: Approval::None,
-            on_failure: OnFailure::Hold,
-            on_stale_merge: OnFailure::Hold,
-            retries: 0,
-            accept_edits: false,
-            approvers: ApproverRules::default(),
+        StagePolicy { soak: Duration::from_secs(soak), timeout: Duration::from_secs(timeout), ..StagePolicy::default() }
+    }
+
+    /// The policy in force for `stage` (as in `control-plane`, `workers/md-0` or `cilium@v1.18.2-0`) on `cluster`.
+    pub fn stage_policy(&self, cluster: &str, stage: &str) -> StagePolicy {
+        let mut policy = Self::stage_default(stage.split('@').next().unwrap_or(stage));
+        let mut approvers = ApproverRules::default();
+        for settings in self.settings_of(cluster, stage) {
+            settings.over(&mut policy);
+            settings.approvers.over(&mut approvers);
+        }
+        StagePolicy { approvers: (&approvers).into(), windows: self.windows(cluster).to_vec().into(), ..policy }
+    }
+
+    /// The policy in force for a plan of `cluster` as a whole.
+    pub fn plan_policy(&self, cluster: &str) -> PlanPolicy {
+        PlanPolicy {
+            allow_downgrade: self.allows_downgrade(cluster),
+            preflight: self.stage_policy(cluster, "preflight"),
+            backup: self.stage_policy(cluster, "backup"),
+            backup_maximum_age: self.backup.max_age,
+            verify: self.stage_policy(cluster, "verify"),
         }
     }
 
-    /// The settings of `stage` (as in `control-plane`, `workers/md-0` or `cilium@v1.18.2-0`) on `cluster`.
-    pub fn effective(&self, cluster: &str, stage: &str) -> StagePolicy {
+    /// The settings that are written for `stage` on `cluster`, from weak to strong.
+    pub(super) fn settings_of(&self, cluster: &str, stage: &str) -> Vec<&StageSettings> {
         let stage = stage.split('@').next().unwrap_or(stage);
-        let mut policy = Self::stage_default(stage);
-        let by_stage = |stages: &BTreeMap<String, StageSettings>, policy: &mut StagePolicy| {
-            if stage.starts_with("workers/")
-                && let Some(settings) = stages.get("workers")
-            {
-                settings.over(policy);
-            }
-            if let Some(settings) = stages.get(stage) {
-                settings.over(policy);
-            }
-        };
-        self.settings.over(&mut policy);
-        by_stage(&self.stages, &mut policy);
-        for level in self.levels(cluster) {
-            level.settings.over(&mut policy);
-            by_stage(&level.stages, &mut policy);
-        }
-        policy
+        let group = stage.starts_with("workers/").then_some("workers");
+        let fleet = (&self.settings, &self.stages);
+        let levels = self.levels(cluster).map(|level| (&level.settings, &level.stages));
+        std::iter::once(fleet)
+            .chain(levels)
+            .flat_map(|(own, stages)| {
+                std::iter::once(own).chain(group.and_then(|group| stages.get(group))).chain(stages.get(stage))
+            })
+            .collect()
     }
 
     /// The name of the environment of `cluster`: the one it names, else the first by name with a fitting pattern.
@@ -93,7 +97,7 @@ impl Policy {
     }
 
     /// The windows of the most specific level that has any; none means: at any time.
-    pub fn windows(&self, cluster: &str) -> &[Window] {
+    pub fn windows(&self, cluster: &str) -> &[MaintenanceWindow] {
         self.levels(cluster)
             .rev()
             .map(|level| level.windows.as_slice())

@@ -13,8 +13,8 @@ mod levels;
 mod pattern;
 mod place;
 mod read;
+mod settings;
 mod sources;
-mod stage;
 mod template;
 mod types;
 mod window;
@@ -25,11 +25,10 @@ pub use duration::{DurationError, format_duration, parse_duration};
 pub use forge::{ForgeKind, ForgePolicy};
 pub use place::policy_place;
 pub use read::read_policy;
+pub use settings::StageSettings;
 pub use sources::is_mirror_name;
-pub use stage::{Approval, OnFailure, StagePolicy, StageSettings};
 pub use template::commented_policy;
 pub use types::{
     Apply, Author, BackupPolicy, BundleSelection, ClusterPolicy, Deploy, EnvironmentPolicy, FluxPolicy, FluxSource,
     Policy, ProviderSecrets, Signing, SigningFormat, Wave,
 };
-pub use window::{Week, Window, WindowDay};

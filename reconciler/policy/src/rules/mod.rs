@@ -15,7 +15,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::identifier::PlanDigest;
+use domain::PlanDigest;
 
 pub use judge::{Discounted, Missing, Question, Verdict};
 pub use owners::{Owners, OwnersDialect, OwnersError};

@@ -1,6 +1,6 @@
 use super::*;
-use crate::policy::{BackupPolicy, commented_policy};
-use crate::{Scope, Week, WindowDay};
+use crate::{Approval, BackupPolicy, Week, Weekday, WindowDay, commented_policy};
+use domain::Scope;
 
 fn read(text: &str) -> (Policy, Vec<Problem>) {
     read_policy(&RepoPath::new("stepgate.yaml").unwrap(), text.as_bytes())
@@ -42,7 +42,10 @@ fn the_commented_policy_is_valid_with_its_examples_switched_on() {
     let policy = good(&text);
     assert_eq!(policy.waves.len(), 2, "{text}");
     assert_eq!(policy.environment_of("prod-1"), Some("production"));
-    assert_eq!(policy.windows[0].days.iter().map(|day| day.weekday).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert_eq!(
+        policy.windows[0].days.iter().map(|day| day.weekday).collect::<Vec<_>>(),
+        [Weekday::Monday, Weekday::Tuesday, Weekday::Wednesday, Weekday::Thursday]
+    );
     assert_eq!(policy.delete_data.len(), 2);
     assert!(policy.signing.is_some() && policy.cilium.is_some());
 }
@@ -65,14 +68,14 @@ fn the_most_specific_setting_wins() {
         ("q", "capi", 40),
         ("p-1", "cilium@v1.18.2-0", 40),
     ] {
-        assert_eq!(policy.effective(cluster, stage).soak.as_secs(), soak, "{cluster} {stage}");
+        assert_eq!(policy.stage_policy(cluster, stage).soak.as_secs(), soak, "{cluster} {stage}");
     }
-    assert_eq!(policy.effective("p-2", "control-plane").retries, 2);
-    let accepts = |cluster: &str| policy.effective(cluster, "capi").accept_edits;
+    assert_eq!(policy.stage_policy("p-2", "control-plane").retries, 2);
+    let accepts = |cluster: &str| policy.stage_policy(cluster, "capi").accept_edits;
     assert_eq!([accepts("other"), accepts("p-1"), accepts("p-2")], [false, true, false]);
-    assert_eq!(policy.effective("q", "capi").approval, Approval::Rollout);
-    assert_eq!(policy.effective("other", "capi").approval, Approval::None);
-    assert_eq!(good("").effective("x", "control-plane").timeout.as_secs(), 7200);
+    assert_eq!(policy.stage_policy("q", "capi").approval, Approval::Rollout);
+    assert_eq!(policy.stage_policy("other", "capi").approval, Approval::None);
+    assert_eq!(good("").stage_policy("x", "control-plane").timeout.as_secs(), 7200);
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn a_mistake_in_one_cluster_is_that_clusters_alone() {
     let scopes: Vec<_> = problems.iter().map(|problem| problem.scope.clone()).collect();
     assert_eq!(scopes, [Scope::Cluster("a".to_owned()), Scope::Cluster("b".to_owned())]);
     assert!(policy.is_paused("b") && !policy.is_paused("a"));
-    assert_eq!(policy.effective("a", "capi").soak.as_secs(), 7);
+    assert_eq!(policy.stage_policy("a", "capi").soak.as_secs(), 7);
 }
 
 #[test]
@@ -156,9 +159,12 @@ fn waves_windows_and_orders() {
     assert_eq!(policy.worker_order("c", &groups), ["b", "a", "z"]);
     assert_eq!(policy.windows("c")[0].to, 24 * 60);
     let window = &policy.windows("x")[0];
-    let days = [WindowDay { week: Week::Every, weekday: 6 }, WindowDay { week: Week::Last, weekday: 7 }];
+    let days = [
+        WindowDay { week: Week::Every, weekday: Weekday::Saturday },
+        WindowDay { week: Week::Last, weekday: Weekday::Sunday },
+    ];
     assert_eq!((window.days.as_slice(), window.from), (days.as_slice(), 22 * 60));
-    assert_eq!(window.time_zone, "Europe/Berlin");
+    assert_eq!(window.time_zone.to_string(), "Europe/Berlin");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use kustomize_rs::yaml::{YamlError, YamlErrorKind};
 use crate::{Problem, ProblemCode, RepoPath};
 
 /// The code of a problem for a kind of error.
-pub(crate) fn code(kind: YamlErrorKind) -> ProblemCode {
+pub fn yaml_problem_code(kind: YamlErrorKind) -> ProblemCode {
     match kind {
         YamlErrorKind::Encoding => ProblemCode::NotText,
         YamlErrorKind::DuplicateKey => ProblemCode::DuplicateKey,
@@ -18,7 +18,7 @@ pub(crate) fn code(kind: YamlErrorKind) -> ProblemCode {
 }
 
 /// The problem for `error` in `path`, with advice.
-pub(crate) fn problem(path: &RepoPath, error: &YamlError) -> Problem {
+pub fn yaml_problem(path: &RepoPath, error: &YamlError) -> Problem {
     let hint = match error.kind {
         YamlErrorKind::Encoding => "store it as UTF-8 text, or move it out of the folders that are read",
         YamlErrorKind::Syntax => "correct the YAML at this place; where the file ends there, it was cut off",
@@ -28,6 +28,6 @@ pub(crate) fn problem(path: &RepoPath, error: &YamlError) -> Problem {
         YamlErrorKind::Alias => "every *alias needs an &anchor before it",
         YamlErrorKind::Limit => "no real manifest is that deep or repeats its anchors that often; split the file",
     };
-    let problem = Problem::new(code(error.kind), error.message.clone()).path(path).hint(hint);
+    let problem = Problem::new(yaml_problem_code(error.kind), error.message.clone()).path(path).hint(hint);
     if error.line > 0 { problem.at(error.line, error.column) } else { problem }
 }

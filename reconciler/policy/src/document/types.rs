@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::data::DataPattern;
 use super::forge::ForgePolicy;
-use super::stage::StageSettings;
-use super::window::Window;
-use crate::RepoPath;
+use super::settings::StageSettings;
+use crate::MaintenanceWindow;
+use domain::RepoPath;
 
 /// Where Stepgate writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -146,7 +146,7 @@ pub struct EnvironmentPolicy {
     /// Whether versions may go down.
     pub allow_downgrade: Option<bool>,
     /// When stages may begin.
-    pub windows: Vec<Window>,
+    pub windows: Vec<MaintenanceWindow>,
     /// Values for `${VAR}` in provider manifests.
     pub variables: BTreeMap<String, String>,
     /// Values merged over those of EKS Anywhere for Cilium's chart.
@@ -189,7 +189,7 @@ pub struct Policy {
     /// By stage, for every cluster.
     pub stages: BTreeMap<String, StageSettings>,
     /// When stages may begin.
-    pub windows: Vec<Window>,
+    pub windows: Vec<MaintenanceWindow>,
     /// Order of clusters; a cluster in no wave goes after all of them.
     pub waves: Vec<Wave>,
     /// Groups of clusters by name.

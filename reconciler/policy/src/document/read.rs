@@ -6,11 +6,12 @@ use std::time::Duration;
 use kustomize_rs::yaml::{self, Entry, Limits, Mapping, Node, Span};
 
 use super::data::DataPattern;
-use super::stage::{Approval, OnFailure, StageSettings};
+use super::settings::StageSettings;
 use super::types::{Apply, BundleSelection, Policy, ProviderSecrets};
 use super::{DurationError, parse_duration};
-use crate::nearest::nearest;
-use crate::{Problem, ProblemCode, RepoPath};
+use crate::{Approval, OnFailure};
+use domain::nearest;
+use domain::{Problem, ProblemCode, RepoPath};
 
 const STAGES: [&str; 14] = [
     "preflight",
@@ -45,7 +46,7 @@ pub fn read_policy(path: &RepoPath, bytes: &[u8]) -> (Policy, Vec<Problem>) {
             }
         },
         Err(error) => {
-            let code = crate::yaml_problem::code(error.kind);
+            let code = domain::yaml_problem_code(error.kind);
             let problem = Problem::new(code, error.message.clone()).path(path).at(error.line, error.column);
             reader.problems.push(problem.hint("`stepgate init --stdout` prints a stepgate.yaml to start from"));
             Policy::default()

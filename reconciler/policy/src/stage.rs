@@ -1,4 +1,4 @@
-//! What a team decides about stages: soak, timeout, approval, failure, windows.
+//! The policy in force for a stage and for a plan: soak, timeout, approval, failure, windows.
 
 use std::time::Duration;
 

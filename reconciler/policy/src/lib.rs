@@ -1,0 +1,22 @@
+//! What a team lays down in `stepgate.yaml`, as it is written and as it holds for a stage of a cluster.
+//!
+//! [`read_policy`] reads the file. [`Policy::stage_policy`] and [`Policy::plan_policy`] say what holds, [`ApprovalRules`] whose approvals are
+//! enough, and [`Windows`] when. There is no second form of any of it.
+
+mod document;
+mod rules;
+mod stage;
+mod window;
+
+pub use document::{
+    Apply, ApproverRules, Author, BackupPolicy, BundleSelection, ClusterPolicy, DataPattern, DataPatternError, Deploy,
+    DurationError, EnvironmentPolicy, FluxPolicy, FluxSource, ForgeKind, ForgePolicy, Policy, ProviderSecrets, Signing,
+    SigningFormat, StageSettings, Wave, commented_policy, format_duration, is_mirror_name, parse_duration,
+    policy_place, read_policy,
+};
+pub use rules::{
+    ApprovalRules, Discounted, GivenApproval, InvalidPerson, Means, Missing, Override, Owner, Owners, OwnersDialect,
+    OwnersError, OwningEntry, Person, Question, Roster, Verdict,
+};
+pub use stage::{Approval, OnFailure, PlanPolicy, StagePolicy};
+pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay, Windows};
