@@ -65,7 +65,7 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
 fn detect(repository: &Repository, old: &CommitId, new: &CommitId) -> anyhow::Result<String> {
     let (before, after) = (repository.snapshot_of(old)?, repository.snapshot_of(new)?);
     let difference = Difference::between(&before, &after)?;
-    let side = |id: fn(&ChangedFile) -> Option<git::ObjectId>| {
+    let side = |id: fn(&ChangedFile) -> Option<domain::ObjectId>| {
         let wanted = difference.changed.iter().filter_map(|file| Some((id(file)?, file.path.as_str())));
         after.read_objects(wanted)
     };

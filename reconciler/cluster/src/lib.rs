@@ -19,7 +19,9 @@ use domain::{ClusterName, CommitId, RolloutId};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use policy::DataPattern;
-use rollout::{BackupReport, Expectation, FluxObservation, Identification, Observation, WorkloadObservation};
+use rollout::{
+    BackupReport, Expectation, FluxObservation, FluxReference, Identification, Observation, WorkloadObservation,
+};
 use serde_json::Value;
 
 pub use reference::{ClusterReference, ManagementReference, Manager};
@@ -106,15 +108,6 @@ fn keyed(file: &[u8]) -> Vec<(DeployedKey, Value)> {
         (key.1 != "CustomResourceDefinition").then_some((key, object))
     };
     objects.iter().filter_map(object).collect()
-}
-
-/// Namespace and name of a Flux object.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FluxReference {
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
 }
 
 /// The directory of a cluster on the deploy branch, to apply without Flux.

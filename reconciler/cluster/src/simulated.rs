@@ -4,12 +4,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
-use rollout::{BackupReport, Identification, Observation};
+use rollout::{BackupReport, FluxReference, Identification, Observation};
 use simulator::{DeployedCommit, SimulatedCluster};
 
-use super::{
-    ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, FluxReference, Freshness, ObserveRequest,
-};
+use super::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, Freshness, ObserveRequest};
 
 /// A simulated cluster that several tasks may use. Its time is that of the requests.
 #[derive(Debug)]

@@ -19,7 +19,18 @@ const CLAIM: &str = "stepgate.process";
 /// A copy, for as long as the claim to it is kept; none where the disk knows no locks.
 pub(super) struct Claimed {
     pub(super) library: git2::Repository,
-    pub(super) claim: Option<File>,
+    pub(super) claim: Option<Claim>,
+}
+
+/// That a copy is ours, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Claim(File);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // A program that is being started has the file until it runs: closed here alone, it would keep the lock for that time.
+        let _ = self.0.unlock();
+    }
 }
 
 /// The first copy that nobody has, made empty on first use. Two URLs never share one.
@@ -36,7 +47,7 @@ pub(super) fn open(url: &RepositoryUrl, cache: &Path) -> Result<Claimed, GitErro
         let path = folder.join(CLAIM);
         let claim = File::options().create(true).append(true).open(&path).map_err(storage("open", &path))?;
         let claim = match claim.try_lock() {
-            Ok(()) => Some(claim),
+            Ok(()) => Some(Claim(claim)),
             Err(TryLockError::WouldBlock) if number + 1 < MOST => {
                 number += 1;
                 continue;

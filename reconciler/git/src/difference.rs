@@ -11,9 +11,10 @@ use super::error::GitError;
 use super::limits::Limit;
 use super::measure::LONGEST_NAME;
 use super::object::Objects;
-use super::object_id::ObjectId;
+use super::object_id::object_id;
 use super::snapshot::{GitSnapshot, escaped, usable};
 use super::tree::{Entry, Mode, Tree};
+use domain::ObjectId;
 
 /// One file that differs between two snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +122,7 @@ impl Walk<'_> {
             self.depth -= 1;
         } else {
             let content = |entry: Option<&Entry>| {
-                entry.filter(|entry| entry.mode != Mode::Submodule).map(|entry| ObjectId::new(entry.id))
+                entry.filter(|entry| entry.mode != Mode::Submodule).map(|entry| object_id(entry.id))
             };
             for entry in [before, after].into_iter().flatten().filter(|entry| entry.mode != Mode::Submodule) {
                 // What is too large to be read costs nothing, and what cannot be read is told by whoever reads it.

@@ -69,7 +69,6 @@ pub use limits::{Limit, LimitError, LimitSetting, Limits};
 pub use listing::{ListedSnapshot, Listing};
 pub use location::{LocationError, RepositoryLocation, RepositoryUrl, Transport};
 pub use name::{BranchName, BranchNameError, Identity, IdentityError};
-pub use object_id::ObjectId;
 pub use progress::Pace;
 pub use push::PushOutcome;
 pub use range::WrittenCommit;

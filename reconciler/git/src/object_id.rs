@@ -1,36 +1,22 @@
 //! Ids of objects as the library has them and as ours.
 
-use std::fmt;
-
-use domain::CommitId;
+use domain::{CommitId, ObjectId};
 use git2::Oid;
 
 use super::error::GitError;
 
-/// Id of a tree or blob. Equal ids mean equal content.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectId(Oid);
-
-impl ObjectId {
-    pub(super) fn new(id: Oid) -> Self {
-        Self(id)
-    }
-
-    pub(super) fn oid(self) -> Oid {
-        self.0
-    }
+/// Our id of a tree or blob.
+pub(super) fn object_id(id: Oid) -> ObjectId {
+    let mut bytes = [0; 20];
+    // An id of SHA-256, which repositories here never have, would be cut.
+    bytes.iter_mut().zip(id.as_bytes()).for_each(|(to, from)| *to = *from);
+    bytes.into()
 }
 
-impl fmt::Display for ObjectId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
-impl fmt::Debug for ObjectId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "ObjectId({})", self.0)
-    }
+/// The library's id of a tree or blob.
+pub(super) fn object_oid(id: ObjectId) -> Result<Oid, GitError> {
+    Oid::from_bytes(id.as_bytes())
+        .map_err(|error| GitError::Library { action: format!("use object id {id}"), message: error.to_string() })
 }
 
 /// The library's id of a commit.

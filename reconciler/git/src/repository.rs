@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -11,7 +10,7 @@ use std::time::Duration;
 use domain::CommitId;
 use git2::{ErrorCode, Oid};
 
-use super::copies::{self, Claimed};
+use super::copies::{self, Claim, Claimed};
 use super::error::GitError;
 use super::limits::Limits;
 use super::location::RepositoryLocation;
@@ -75,7 +74,7 @@ pub(super) struct Inner {
     pub(super) program: GitProgram,
     pub(super) limits: Limits,
     /// What keeps other processes away from our copy of a remote repository.
-    _claim: Option<File>,
+    _claim: Option<Claim>,
     /// Where branches were when this process saw them last: of use once one is gone.
     pub(super) seen: Mutex<BTreeMap<BranchName, Oid>>,
 }

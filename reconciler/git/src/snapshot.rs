@@ -10,9 +10,10 @@ use super::error::GitError;
 use super::limits::Limit;
 use super::measure::LONGEST_NAME;
 use super::object::{ObjectError, Objects};
-use super::object_id::{ObjectId, commit_id};
+use super::object_id::{commit_id, object_id, object_oid};
 use super::repository::Repository;
 use super::tree::{Entry, Mode};
+use domain::ObjectId;
 
 /// A commit and its tree, or a folder of that tree. Cheap to clone; files are read when asked for.
 ///
@@ -83,7 +84,7 @@ impl GitSnapshot {
 
     /// Id of the tree (or of the folder that [`GitSnapshot::below`] chose); none when that folder is absent.
     pub fn tree(&self) -> Option<ObjectId> {
-        self.tree.map(ObjectId::new)
+        self.tree.map(object_id)
     }
 
     /// The same commit seen from one of its folders: paths are relative to it. An absent folder has no files.
@@ -112,7 +113,7 @@ impl GitSnapshot {
     /// # Errors
     /// [`GitError`] when a tree on the way cannot be read.
     pub fn tree_id(&self, path: &RepoPath) -> Result<Option<ObjectId>, GitError> {
-        Ok(self.entry(path)?.map(|entry| ObjectId::new(entry.id)))
+        Ok(self.entry(path)?.map(|entry| object_id(entry.id)))
     }
 
     /// Names of the folders at the top; those whose names are not UTF-8 are left out.
@@ -137,7 +138,7 @@ impl GitSnapshot {
             self.repository.with_objects(|objects| objects.tree(entry.id, || self.described(folder.as_str())))?;
         let usable = |entry: &&Entry| entry.mode == Mode::Folder && entry.name.len() <= LONGEST_NAME;
         let folders = tree.entries.iter().filter(usable);
-        let named = |entry: &Entry| Some((String::from_utf8(entry.name.clone()).ok()?, ObjectId::new(entry.id)));
+        let named = |entry: &Entry| Some((String::from_utf8(entry.name.clone()).ok()?, object_id(entry.id)));
         Ok(folders.filter_map(named).collect())
     }
 
@@ -150,7 +151,7 @@ impl GitSnapshot {
             .entry(path)?
             .ok_or_else(|| GitError::MissingPath { commit: self.id.clone(), path: self.shown(path.as_str()) })?;
         match entry.mode {
-            Mode::File | Mode::Executable => self.read_object(ObjectId::new(entry.id), path.as_str()),
+            Mode::File | Mode::Executable => self.read_object(object_id(entry.id), path.as_str()),
             Mode::Folder | Mode::Symlink | Mode::Submodule => Err(self.not_a_file(path.as_str(), entry.mode)),
         }
     }
@@ -160,7 +161,7 @@ impl GitSnapshot {
     /// # Errors
     /// [`GitError::TooLarge`], or what the object suffers from.
     pub fn read_object(&self, id: ObjectId, path: &str) -> Result<Arc<[u8]>, GitError> {
-        self.repository.with_objects(|objects| self.blob(objects, id.oid(), path))
+        self.repository.with_objects(|objects| self.blob(objects, object_oid(id)?, path))
     }
 
     /// The bytes of many blobs, in the order of `ids`; cheaper than one call each.
@@ -171,8 +172,9 @@ impl GitSnapshot {
         &self,
         ids: impl IntoIterator<Item = (ObjectId, &'a str)>,
     ) -> Result<Vec<Arc<[u8]>>, GitError> {
-        self.repository
-            .with_objects(|objects| ids.into_iter().map(|(id, path)| self.blob(objects, id.oid(), path)).collect())
+        self.repository.with_objects(|objects| {
+            ids.into_iter().map(|(id, path)| self.blob(objects, object_oid(id)?, path)).collect()
+        })
     }
 
     pub(super) fn blob(&self, objects: &Objects<'_>, id: Oid, path: &str) -> Result<Arc<[u8]>, GitError> {

@@ -42,10 +42,10 @@ pub use identity::{ClusterIdentity, Identification};
 pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use observation::{
     Artifacts, BackupFailure, BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition,
-    DaemonSet, Deployment, EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation, FluxSource,
-    HelmRelease, Hold, Machine, MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference,
-    Observation, Pod, Reachability, RunningImage, SourceKind, Survey, TakenField, VirtualAddress, WebhookOutcome,
-    WebhookProbe, WorkloadObservation, conditions,
+    DaemonSet, Deployment, EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation,
+    FluxReference, FluxSource, HelmRelease, Hold, Machine, MachineDeployment, MachineSet, MachineTopology, Node,
+    ObjectPresence, ObjectReference, Observation, Pod, Reachability, RunningImage, SourceKind, Survey, TakenField,
+    VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation, conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,

@@ -153,7 +153,7 @@ fn tell(now: Timestamp, event: DemoEvent<'_>) {
                 stage.evidence.len()
             )
         }
-        DemoEvent::Standing { pass } => {
+        DemoEvent::ClusterProgress { pass } => {
             let stage = pass.outcome.stage().map(|stage| format!(" at {stage}")).unwrap_or_default();
             let line = writeln!(
                 stderr,

@@ -9,7 +9,7 @@ use super::ReportArguments;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
-use crate::controller::parts::Part;
+use planning::stage_tree::StageTree;
 
 /// Arguments of `stepgate diff`. Its `table` is a unified diff.
 #[derive(Debug, Args)]
@@ -78,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
                 continue;
             }
         };
-        let wanted = |part: &&Part| arguments.stage.as_ref().is_none_or(|stage| *stage == part.stage.to_string());
+        let wanted = |part: &&StageTree| arguments.stage.as_ref().is_none_or(|stage| *stage == part.stage.to_string());
         for part in view.parts.iter().filter(wanted) {
             files.extend(changed_files(&name, part, arguments.name_only));
         }
@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     Ok(if report.files.is_empty() { Exit::Success } else { Exit::Differences })
 }
 
-fn changed_files(cluster: &str, part: &Part, name_only: bool) -> Vec<FileReport> {
+fn changed_files(cluster: &str, part: &StageTree, name_only: bool) -> Vec<FileReport> {
     let report = |(path, change): (domain::RepoPath, FileChange)| FileReport {
         cluster: cluster.to_owned(),
         stage: part.stage.to_string(),
@@ -113,7 +113,7 @@ fn changed_files(cluster: &str, part: &Part, name_only: bool) -> Vec<FileReport>
     part.before.diff(&part.after).files.into_iter().map(report).collect()
 }
 
-fn unified(part: &Part, path: &domain::RepoPath) -> String {
+fn unified(part: &StageTree, path: &domain::RepoPath) -> String {
     let text = |tree: &RenderedTree| {
         tree.get(path.as_str()).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
     };

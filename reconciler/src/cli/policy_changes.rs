@@ -5,8 +5,8 @@ use policy::policy_place;
 
 use super::check::ProblemReport;
 use super::fleet::Opened;
-use crate::controller::policy::Change;
 use git::GitSnapshot;
+use planning::policies::Change;
 
 const POLICY: &str = "stepgate.yaml";
 

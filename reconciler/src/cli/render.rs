@@ -12,7 +12,7 @@ use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
 use super::{FleetArguments, fleet};
-use crate::controller::parts::target_tree;
+use planning::stage_tree::target_tree;
 
 /// Arguments of `stepgate render`.
 #[derive(Debug, Args)]
@@ -92,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     if let Some(folder) = &arguments.to {
         write(&tree, folder)?;
     }
-    let failed = |part: &crate::controller::parts::Part| {
+    let failed = |part: &planning::stage_tree::StageTree| {
         let rollout::RenderFailure { message, help } = part.error.clone()?;
         Some(RenderFailure { stage: part.stage.to_string(), message, help })
     };

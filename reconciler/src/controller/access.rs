@@ -11,9 +11,8 @@ use rollout::{BackupReport, Identification, Observation, Reachability};
 
 use super::reference::unrecorded;
 use cluster::kubernetes::{Changes, Connection, KubernetesCluster, ManagementWatches};
-use cluster::{
-    ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, ClusterReference, FluxReference, ObserveRequest,
-};
+use cluster::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, ClusterReference, ObserveRequest};
+use rollout::FluxReference;
 
 /// The clusters of a fleet, by specification.
 pub trait Clusters: Send + Sync {

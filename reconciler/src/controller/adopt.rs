@@ -12,10 +12,11 @@ use jiff::Timestamp;
 use rollout::{Block, ClusterIdentity, Ledger, LedgerState, RenderFailure, StageId, StageName};
 
 use super::commit::{Signature, ledger_text};
-use super::directory::{LedgerState as DirectoryLedger, ledger_path};
-use super::parts::target_tree;
+use super::directory::ledger_path;
 use super::planner::{ClusterView, FleetReading, Planner};
 use git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, StageTrailers};
+use planning::DeployedLedger as DirectoryLedger;
+use planning::stage_tree::target_tree;
 
 /// What adopting a cluster came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,6 +223,6 @@ fn commit(
     }
 }
 
-fn versions(parts: &[super::parts::Part]) -> BTreeMap<String, String> {
+fn versions(parts: &[planning::stage_tree::StageTree]) -> BTreeMap<String, String> {
     parts.iter().filter_map(|part| Some((part.stage.name.to_string(), part.version.clone()?))).collect()
 }

@@ -10,10 +10,11 @@ use overlays::RenderedTree;
 use policy::{Policy, SigningFormat};
 use rollout::{Ledger, LedgerCommit, StageCommit, StageName};
 
-use super::directory::{ClusterDirectory, ledger_path};
-use super::parts::Part;
+use super::directory::ledger_path;
 use super::proposal::body_path;
 use git::{CommitDraft, CommitMessage, GitError, Identity, IdentityError, Signing, StageTrailers};
+use planning::ClusterDirectory;
+use planning::stage_tree::StageTree;
 
 /// Why a decided commit is not made: the world is not the one it was decided on. It is planned again.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +95,7 @@ impl Signature {
 pub fn stage_draft(
     commit: &StageCommit,
     directory: &ClusterDirectory,
-    parts: &[Part],
+    parts: &[StageTree],
     signature: &Signature,
     now: Timestamp,
 ) -> Result<CommitDraft, StaleDecision> {
@@ -242,7 +243,7 @@ fn trailers(commit: &StageCommit) -> StageTrailers {
     }
 }
 
-fn subject(commit: &StageCommit, part: &Part) -> String {
+fn subject(commit: &StageCommit, part: &StageTree) -> String {
     match &part.version {
         Some(version) => format!("{} {version}", commit.stage),
         None => commit.stage.to_string(),

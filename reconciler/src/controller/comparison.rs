@@ -7,9 +7,9 @@ use bundles::ImageReference;
 use jiff::Timestamp;
 use rollout::{Expectation, Observation, Reachability};
 
-use super::expectation::of_objects;
 use super::planner::ClusterView;
 use cluster::{Cluster, Freshness, ObserveRequest};
+use planning::expectation::of_objects;
 
 /// What the comparison of a cluster with the source branch came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

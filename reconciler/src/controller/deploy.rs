@@ -9,9 +9,10 @@ use jiff::Timestamp;
 use overlays::Remembered;
 use rollout::{DeployCommit, DeployHead, ForeignChange, Landing, Ledger, StageTrailer};
 
-use super::directory::{ClusterDirectory, LedgerState, ledger_path};
+use super::directory::ledger_path;
 use git::{Chain, DeployLayout, GitError, HistoryEntry, Repository, StageTrailers};
 use host::memory::Part;
+use planning::{ClusterDirectory, DeployedLedger};
 
 /// How far back a cluster's directory is followed before its rollout counts as lost.
 const LONGEST_ROLLOUT: usize = 500;
@@ -158,7 +159,7 @@ fn directory_at(
     cluster: &ClusterName,
     commit: &CommitId,
 ) -> Result<ClusterDirectory, GitError> {
-    ClusterDirectory::read(&repository.deploy_snapshot(layout, commit)?, cluster)
+    crate::controller::directory::read(&repository.deploy_snapshot(layout, commit)?, cluster)
 }
 
 /// Reads the history of `cluster` back to where the ledger's rollout began. `first_seen` says since when a commit is known here.
@@ -263,10 +264,10 @@ pub fn foreign_change(
     directory: &ClusterDirectory,
 ) -> Result<Option<ForeignChange>, GitError> {
     let paths = match &directory.ledger {
-        LedgerState::Absent => return Ok(None),
-        LedgerState::Unreadable(message) => vec![format!("clusters/{cluster}/rollout.yaml: {message}")],
-        LedgerState::Read(ledger) if directory.files.digest() == ledger.tree => return Ok(None),
-        LedgerState::Read(_) => Vec::new(),
+        DeployedLedger::Absent => return Ok(None),
+        DeployedLedger::Unreadable(message) => vec![format!("clusters/{cluster}/rollout.yaml: {message}")],
+        DeployedLedger::Read(ledger) if directory.files.digest() == ledger.tree => return Ok(None),
+        DeployedLedger::Read(_) => Vec::new(),
     };
     let Some(head) = head else { return Ok(None) };
     let (ours, foreign) = repository.stage_commit(head, layout, cluster)?;

@@ -3,16 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::ClusterName;
-use domain::ProblemCode;
+use domain::{ClusterName, ObjectId, ProblemCode};
 use overlays::{BundleReference, ComponentName, ReadFiles, Remembered};
 
 use super::directory;
-use git::{GitError, GitSnapshot, ObjectId};
+use git::{GitError, GitSnapshot};
 use host::memory::Part;
-
-/// Ids of `clusters/<name>` and `flux/<name>`; none where absent. Equal ids mean equal content.
-pub type DirectoryIds = (Option<ObjectId>, Option<ObjectId>);
+use planning::DirectoryIds;
 
 /// The clusters of the deploy branch.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +76,7 @@ impl DeployedVersions {
         if let Some(version) = known.get(&id) {
             return Ok(version);
         }
-        let folder = format!("{}/{}", directory::cluster_folder(cluster), ComponentName::Cluster.directory());
+        let folder = format!("{}/{}", planning::cluster_folder(cluster), ComponentName::Cluster.directory());
         let files = deploy.below(&directory::path(&folder)?)?.listed()?;
         let fleet = overlays::read_fleet_remembering(&files, &self.files);
         if let Some(problem) = fleet.problems.iter().find(|problem| problem.code == ProblemCode::Unreadable) {

@@ -3,9 +3,9 @@
 use domain::CommitId;
 use overlays::{ComponentName, Fleet};
 
-use super::directory::cluster_folder;
 use super::planner::ClusterView;
 use cluster::{ApplyReport, ApplyRequest, ApplyServer, ApplySet};
+use planning::cluster_folder;
 
 /// The directories in the order of the stages: what defines a kind comes before objects of it.
 const ORDER: [ComponentName; 8] = [

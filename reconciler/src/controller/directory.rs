@@ -1,118 +1,33 @@
-//! What the deploy branch holds for one cluster: its directory, its Flux objects and its ledger.
+//! The directory of a cluster as it is read from the deploy branch.
 
-use std::sync::Arc;
-
-use domain::ClusterName;
-use domain::RepoPath;
+use domain::{ClusterName, ObjectId, RepoPath};
+use git::{GitError, GitSnapshot};
 use overlays::RenderedTree;
-use rollout::Ledger;
+use planning::{ClusterDirectory, DeployedLedger, PathError, cluster_folder, flux_folder};
 
-use super::deployed::DirectoryIds;
 use super::proposal::body_path;
-use git::{GitError, GitSnapshot, ObjectId};
 
-/// Name of the ledger's file inside a cluster's directory.
-const LEDGER: &str = "rollout.yaml";
-
-/// The largest ledger that is read, in bytes: many times what the longest rollout writes, and its parser takes a hundred times its bytes.
-const LARGEST_LEDGER: usize = 2 << 20;
-
-/// A cluster's part of the deploy branch.
-#[derive(Clone, Debug)]
-pub struct ClusterDirectory {
-    /// Ids of its two folders.
-    pub ids: DirectoryIds,
-    /// The files of both folders, without the ledger. Paths are relative to the top of the deploy tree.
-    pub files: RenderedTree,
-    /// The ledger, as far as there is a readable one.
-    pub ledger: LedgerState,
-    /// Whether the text of a merged proposal still lies there.
-    pub has_proposal: bool,
-}
-
-/// The ledger of a cluster, read from the deploy branch.
-#[derive(Clone, Debug)]
-pub enum LedgerState {
-    /// There is none: the cluster was never adopted.
-    Absent,
-    /// It could not be read: somebody else changed it.
-    Unreadable(String),
-    /// It was read.
-    Read(Arc<Ledger>),
-}
-
-impl LedgerState {
-    /// What the file of a ledger says.
-    pub fn of(bytes: &[u8]) -> Self {
-        if bytes.len() > LARGEST_LEDGER {
-            let length = bytes.len();
-            return Self::Unreadable(format!("it has {length} bytes, more than the {LARGEST_LEDGER} that are read"));
+/// Reads the directory of `cluster` from a snapshot of the deploy branch (below the deploy path, where there is one).
+///
+/// # Errors
+/// [`GitError`] when objects cannot be read.
+pub fn read(deploy: &GitSnapshot, cluster: &ClusterName) -> Result<ClusterDirectory, GitError> {
+    let mut files = RenderedTree::new();
+    let mut read = |folder: &str| -> Result<Option<ObjectId>, GitError> {
+        let folder = path(folder)?;
+        for (name, bytes) in deploy.below(&folder)?.files()?.files {
+            files.insert(path(&format!("{folder}/{name}"))?, bytes);
         }
-        match serde_yaml::from_slice::<Ledger>(bytes) {
-            Ok(ledger) => Self::Read(Arc::new(ledger)),
-            Err(error) => Self::Unreadable(error.to_string()),
-        }
-    }
-}
-
-impl ClusterDirectory {
-    /// A directory that is not there.
-    pub fn absent() -> Self {
-        Self { ids: (None, None), files: RenderedTree::new(), ledger: LedgerState::Absent, has_proposal: false }
-    }
-
-    /// Reads the directory of `cluster` from a snapshot of the deploy branch (below the deploy path, where there is one).
-    ///
-    /// # Errors
-    /// [`GitError`] when objects cannot be read.
-    pub fn read(deploy: &GitSnapshot, cluster: &ClusterName) -> Result<Self, GitError> {
-        let mut files = RenderedTree::new();
-        let mut read = |folder: &str| -> Result<Option<ObjectId>, GitError> {
-            let folder = path(folder)?;
-            for (name, bytes) in deploy.below(&folder)?.files()?.files {
-                files.insert(path(&format!("{folder}/{name}"))?, bytes);
-            }
-            deploy.tree_id(&folder)
-        };
-        let ids = (read(&cluster_folder(cluster))?, read(&flux_folder(cluster))?);
-        // What people were asked is no part of what is deployed.
-        let has_proposal = files.files.remove(body_path(cluster)?.as_str()).is_some();
-        let ledger = match files.files.remove(ledger_path(cluster)?.as_str()) {
-            None => LedgerState::Absent,
-            Some(bytes) => LedgerState::of(&bytes),
-        };
-        Ok(Self { ids, files, ledger, has_proposal })
-    }
-
-    /// The ledger; none where there is none or it cannot be read.
-    pub fn ledger(&self) -> Option<&Ledger> {
-        self.shared_ledger().map(Arc::as_ref)
-    }
-
-    /// The same, to be kept.
-    pub fn shared_ledger(&self) -> Option<&Arc<Ledger>> {
-        match &self.ledger {
-            LedgerState::Read(ledger) => Some(ledger),
-            LedgerState::Absent | LedgerState::Unreadable(_) => None,
-        }
-    }
-
-    /// The files below `clusters/<name>`, paths relative to it: what renderers call the deployed tree.
-    pub fn deployed(&self, cluster: &ClusterName) -> RenderedTree {
-        let prefix = cluster_folder(cluster);
-        let inside = |(path, bytes): (&RepoPath, &Arc<[u8]>)| Some((path.strip_prefix(&prefix)?, Arc::clone(bytes)));
-        self.files.files.iter().filter_map(inside).collect()
-    }
-}
-
-/// `clusters/<name>`.
-pub fn cluster_folder(cluster: &ClusterName) -> String {
-    format!("clusters/{cluster}")
-}
-
-/// `flux/<name>`.
-pub fn flux_folder(cluster: &ClusterName) -> String {
-    format!("flux/{cluster}")
+        deploy.tree_id(&folder)
+    };
+    let ids = (read(&cluster_folder(cluster))?, read(&flux_folder(cluster))?);
+    // What people were asked is no part of what is deployed.
+    let has_proposal = files.files.remove(body_path(cluster)?.as_str()).is_some();
+    let ledger = match files.files.remove(ledger_path(cluster)?.as_str()) {
+        None => DeployedLedger::Absent,
+        Some(bytes) => DeployedLedger::of(&bytes),
+    };
+    Ok(ClusterDirectory { ids, files, ledger, has_proposal })
 }
 
 /// `clusters/<name>/rollout.yaml`.
@@ -120,7 +35,7 @@ pub fn flux_folder(cluster: &ClusterName) -> String {
 /// # Errors
 /// As [`path`].
 pub fn ledger_path(cluster: &ClusterName) -> Result<RepoPath, GitError> {
-    path(&format!("{}/{LEDGER}", cluster_folder(cluster)))
+    planning::ledger_path(cluster).map_err(|error| refused(cluster.as_str(), &error))
 }
 
 /// A path made of names that were checked before.
@@ -128,6 +43,10 @@ pub fn ledger_path(cluster: &ClusterName) -> Result<RepoPath, GitError> {
 /// # Errors
 /// [`GitError::Library`] when a name is refused after all.
 pub fn path(text: &str) -> Result<RepoPath, GitError> {
-    RepoPath::new(text)
-        .map_err(|error| GitError::Library { action: format!("use the path {text}"), message: error.to_string() })
+    planning::path(text).map_err(|error| refused(text, &error))
+}
+
+/// A name that is refused although it was checked before.
+pub fn refused(name: &str, error: &PathError) -> GitError {
+    GitError::Library { action: format!("use the path {name}"), message: error.to_string() }
 }

@@ -12,10 +12,10 @@ use super::asking::request;
 use super::clock::Clock;
 use super::planner::{ClusterView, FleetReading, PlanError, Planner};
 use super::proposal::{self, Asking, Board, Mergers};
-use super::standing::{self, Standing, Standings};
 use super::told;
 use super::world::{Known, assemble};
 use cluster::{Cluster, Freshness, ObserveRequest};
+use planning::progress::{self, ClusterProgress, FleetProgress};
 
 /// How long the second reading is waited for: as long as one of machines has to come after the first.
 const BETWEEN_READINGS: SignedDuration = SignedDuration::from_secs(1);
@@ -86,7 +86,7 @@ pub struct Explainer<'a> {
     clusters: &'a dyn Clusters,
     clock: &'a dyn Clock,
     /// Where clusters stand that others wait for.
-    standings: Mutex<BTreeMap<String, Option<Standing>>>,
+    standings: Mutex<BTreeMap<String, Option<ClusterProgress>>>,
 }
 
 impl<'a> Explainer<'a> {
@@ -114,7 +114,7 @@ impl<'a> Explainer<'a> {
         let askings = proposal::askings(planner, &board, reading, &considered).await?;
         let view = considered.view.as_ref();
         let standings = self.standings(view);
-        let prerequisites = standing::prerequisite(&reading.fleet, &view.cluster, &standings).into_iter().collect();
+        let prerequisites = progress::prerequisite(&reading.fleet, &view.cluster, &standings).into_iter().collect();
         let approvals = askings.iter().filter_map(Asking::record).collect();
         let mut world = assemble(reading, view, Known::default(), prerequisites, approvals);
         world.people = proposal::people(planner, &board, reading, view).await?;
@@ -143,9 +143,9 @@ impl<'a> Explainer<'a> {
     }
 
     /// Where the clusters stand that have to come first, as git tells.
-    fn standings(&self, view: &ClusterView) -> Standings {
-        let mut standings = Standings::default();
-        for name in standing::concerning(&self.reading.fleet, &view.cluster) {
+    fn standings(&self, view: &ClusterView) -> FleetProgress {
+        let mut standings = FleetProgress::default();
+        for name in progress::concerning(&self.reading.fleet, &view.cluster) {
             if let (Ok(cluster), Some(standing)) = (name.parse(), self.standing(name)) {
                 standings.note(&cluster, standing);
             }
@@ -154,9 +154,14 @@ impl<'a> Explainer<'a> {
     }
 
     /// Where one of them stands; none where its files cannot be read. Each is looked at once.
-    fn standing(&self, name: &str) -> Option<Standing> {
+    fn standing(&self, name: &str) -> Option<ClusterProgress> {
         let mut known = self.standings.lock().unwrap_or_else(PoisonError::into_inner);
-        let look = || self.planner.view(self.reading, name).ok().map(|other| Standing::of(&other));
+        let look = || {
+            self.planner
+                .view(self.reading, name)
+                .ok()
+                .map(|other| ClusterProgress::of(&other.plan, other.directory.ledger()))
+        };
         known.entry(name.to_owned()).or_insert_with(look).clone()
     }
 

@@ -7,7 +7,6 @@ pub mod adopt;
 mod advance;
 mod answering;
 mod asking;
-mod changes;
 pub mod clock;
 pub mod commit;
 pub mod comparison;
@@ -15,31 +14,22 @@ mod deploy;
 mod deployed;
 mod direct;
 pub mod directory;
-mod edits;
-pub mod expectation;
 pub mod explain;
-pub(crate) mod gather;
 mod glance;
 mod inputs;
-pub(crate) mod kube_vip;
-pub(crate) mod machines;
 pub mod missing;
 mod near;
-pub mod parts;
 mod pass;
 mod passes;
 pub mod people;
 mod perform;
-mod plan;
 pub mod planner;
-pub mod policy;
 pub mod proposal;
 mod readings;
 pub mod reference;
 mod report;
 mod resting;
 pub mod sources;
-mod standing;
 pub mod told;
 mod views;
 mod visit;
@@ -57,13 +47,13 @@ pub use report::{ClusterOutcome, ClusterPass, CommittedStage, Pass};
 
 use access::Clusters;
 use clock::Clock;
-use deployed::DirectoryIds;
 use inputs::Inputs;
 use planner::{ClusterView, FleetReading, Planner};
+use planning::DirectoryIds;
+use planning::progress::{ClusterProgress, FleetProgress};
 use proposal::{Mergers, OpenOnes, Shown};
 use readings::Readings;
 use resting::Resting;
-use standing::{Standing, Standings};
 
 use cluster::ClusterReference;
 use cluster::kubernetes::Extent;
@@ -158,7 +148,7 @@ pub struct Controller {
     memory: Mutex<BTreeMap<ClusterName, Memory>>,
     /// What views take.
     views: Arc<Account>,
-    standings: Mutex<Standings>,
+    standings: Mutex<FleetProgress>,
     reading: Mutex<Option<FleetReading>>,
     settled: Mutex<Option<Settled>>,
     /// What people were last shown on the forge of each proposed branch, or why they could not be.
@@ -248,11 +238,11 @@ impl Controller {
         change(memory.entry(cluster.clone()).or_default());
     }
 
-    fn standings(&self) -> MutexGuard<'_, Standings> {
+    fn standings(&self) -> MutexGuard<'_, FleetProgress> {
         self.standings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stands(&self, cluster: &ClusterName, standing: Standing) {
+    fn stands(&self, cluster: &ClusterName, standing: ClusterProgress) {
         self.standings().note(cluster, standing);
     }
 

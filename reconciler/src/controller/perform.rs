@@ -9,14 +9,13 @@ use rollout::{Effect, Observation, StageCommit, StageName, World};
 use super::Controller;
 use super::answering::Answering;
 use super::commit::{self, Signature, StaleDecision};
-use super::directory::ClusterDirectory;
 use super::planner::{ClusterView, FleetReading};
 use super::readings::Readings;
 use super::report::{ClusterOutcome, ClusterPass, CommittedStage};
-use super::standing::Standing;
 use super::visit::Visit;
 use cluster::{BackupRequest, Freshness};
 use git::{CommitDraft, CommitOutcome, PushOutcome};
+use planning::progress::ClusterProgress;
 
 /// What is due within this time is done in the same pass.
 const AT_ONCE: SignedDuration = SignedDuration::from_millis(5);
@@ -151,7 +150,7 @@ impl Controller {
         let parent = self.planner.repository().parent(undone)?;
         let parent = parent.ok_or_else(|| anyhow::anyhow!("commit {undone} has no parent to go back to"))?;
         let snapshot = self.planner.repository().deploy_snapshot(&reading.layout, &parent)?;
-        let before = ClusterDirectory::read(&snapshot, &view.name)?;
+        let before = crate::controller::directory::read(&snapshot, &view.name)?;
         let parts = view.running.as_ref().map_or(&view.parts, |(_, parts)| parts);
         let part = parts.iter().find(|part| part.stage == commit.stage);
         let part = part.ok_or_else(|| anyhow::anyhow!("the plan has no stage {} any more", commit.stage))?;
@@ -187,7 +186,7 @@ impl Controller {
         match repository.push(branch, &commit, draft.parent.as_ref())? {
             PushOutcome::Pushed => {
                 tracing::info!(cluster.name = %view.name, stage.name = %made.stage, git.commit = %commit, "committed stage `{}` of `{}`", made.stage, view.name);
-                self.stands(&view.name, Standing::of(view).begun());
+                self.stands(&view.name, ClusterProgress::of(&view.plan, view.directory.ledger()).begun());
                 pass.committed.push(CommittedStage {
                     stage: made.stage,
                     commit,

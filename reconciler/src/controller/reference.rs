@@ -4,9 +4,9 @@ use domain::ClusterName;
 use overlays::{ClusterSpec, Fleet, Management};
 use rollout::ClusterIdentity;
 
-use super::expectation::cluster_api_namespace;
 use super::planner::{FleetReading, Planner};
 use cluster::{ClusterReference, ManagementReference, Manager};
+use planning::expectation::cluster_api_namespace;
 
 /// What a ledger says of its cluster's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use domain::ClusterName;
 use overlays::{ClusterSpec, Management};
 
 use super::planner::{ClusterView, FleetReading, PlanError};
-use super::standing::Standing;
 use super::{Controller, Eksa, KnownView, StateKey, ViewKey};
+use planning::progress::ClusterProgress;
 
 impl Controller {
     /// What git says of a cluster now; none for one that has no plan.
@@ -97,7 +97,7 @@ impl Controller {
             Some(view) => view,
             None => self.planner.view(reading, &cluster.name)?,
         });
-        self.stands(&view.name, Standing::of(&view));
+        self.stands(&view.name, ClusterProgress::of(&view.plan, view.directory.ledger()));
         self.remember(&view.name, |memory| {
             // First what was there is let go.
             memory.view = None;

@@ -6,7 +6,7 @@ use super::Controller;
 use super::planner::{ClusterView, FleetReading};
 use super::proposal::{self, Asking, Board};
 use super::readings::Readings;
-use super::standing;
+use planning::progress;
 
 impl Controller {
     pub(super) async fn world(
@@ -18,7 +18,7 @@ impl Controller {
         people: People,
         now: jiff::Timestamp,
     ) -> World {
-        let prerequisite = standing::prerequisite(&reading.fleet, &view.cluster, &self.standings());
+        let prerequisite = progress::prerequisite(&reading.fleet, &view.cluster, &self.standings());
         let memory = self.memory(&view.name);
         let mut mergers = memory.mergers.clone();
         let approvals = askings.iter().filter_map(Asking::record).collect();

@@ -10,11 +10,11 @@ use simulator::{
     DesiredState, DesiredVersion, DesiredWebhook, DesiredWorkload, Etcd, WorkerGroup,
 };
 
-use crate::controller::directory::{ClusterDirectory, cluster_folder};
-use crate::controller::expectation::cluster_api_namespace;
-use crate::controller::gather::deployed_cluster;
-use crate::controller::kube_vip;
-use crate::controller::machines::Specification;
+use planning::expectation::cluster_api_namespace;
+use planning::facts::deployed_cluster;
+use planning::kube_vip;
+use planning::machines::Specification;
+use planning::{ClusterDirectory, cluster_folder};
 
 /// What carries the address of a control plane. That a bundle brings another image, and with it other machines, is not simulated.
 const KUBE_VIP: &str = "public.ecr.aws/l0g8r8j6/kube-vip/kube-vip:v1.2.0";

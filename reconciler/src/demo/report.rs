@@ -34,7 +34,7 @@ pub enum DemoEvent<'a> {
         stage: &'a CommittedStage,
     },
     /// A cluster waits, is held or blocked, for a new reason.
-    Standing {
+    ClusterProgress {
         /// What the pass came to.
         pass: &'a ClusterPass,
     },

@@ -197,7 +197,7 @@ impl Course {
             if cluster.committed.is_empty()
                 && before.is_none_or(|before| before.outcome.message() != cluster.outcome.message())
             {
-                tell(now, DemoEvent::Standing { pass: cluster });
+                tell(now, DemoEvent::ClusterProgress { pass: cluster });
             }
         }
     }

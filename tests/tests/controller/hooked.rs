@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use cluster::kubernetes::Changes;
-use cluster::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
+use cluster::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, ObserveRequest};
 use futures::FutureExt as _;
 use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
 use overlays::ClusterSpec;
+use rollout::FluxReference;
 use rollout::{BackupReport, Expectation, FluxObservation, Observation, WorkloadObservation};
 use stepgate::controller::access::Clusters;
 use stepgate::demo::SimulatedFleet;

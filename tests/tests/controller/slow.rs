@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use cluster::kubernetes::{Changes, Extent};
-use cluster::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, FluxReference, ObserveRequest};
+use cluster::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, ObserveRequest};
 use futures::FutureExt as _;
 use futures::executor::block_on;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use overlays::ClusterSpec;
+use rollout::FluxReference;
 use rollout::{BackupReport, Observation, Reachability};
 use stepgate::controller::access::Clusters;
 use stepgate::controller::clock::{Clock, VirtualClock};

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
 use cluster::{
-    ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster as _, ClusterError, FluxReference, Freshness,
-    ObserveRequest,
+    ApplyReport, ApplyRequest, ApplyServer, ApplySet, Cluster as _, ClusterError, Freshness, ObserveRequest,
 };
 use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
+use rollout::FluxReference;
 use rollout::{ConditionStatus, FluxKustomization};
 use serde_json::json;
 use tests::servers::{ApiServer, ApiServerOptions, Folder, Programs, isolated};

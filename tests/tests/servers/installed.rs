@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use cluster::kubernetes::{Connection, ConnectionSource, Holder, KubernetesCluster, Lease, Projection, RolloutView};
-use cluster::{ApplyRequest, ApplyServer, ApplySet, Cluster as _, FluxReference, Freshness, ObserveRequest};
+use cluster::{ApplyRequest, ApplyServer, ApplySet, Cluster as _, Freshness, ObserveRequest};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use kube::api::{ListParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use rollout::Expectation;
+use rollout::FluxReference;
 use serde_json::{Value, json};
 use stepgate::install::{Settings, helm_chart, kustomize_base, manifests};
 use tests::servers::manifests::{define, kind, objects};

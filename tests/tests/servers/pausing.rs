@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use cluster::{Cluster as _, FluxReference, Freshness, ObserveRequest};
+use cluster::{Cluster as _, Freshness, ObserveRequest};
 use kube::api::{DynamicObject, Patch, PatchParams};
+use rollout::FluxReference;
 use serde_json::{Value, json};
 use tests::servers::manifests::kind_in;
 use tests::servers::{FLUX_NAMESPACE, Flux, isolated};

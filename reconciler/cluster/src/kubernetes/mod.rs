@@ -36,7 +36,8 @@ use domain::CommitId;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rollout::{
-    BackupFailure, BackupReport, Expectation, FluxObservation, Identification, Observation, WorkloadObservation,
+    BackupFailure, BackupReport, Expectation, FluxObservation, FluxReference, Identification, Observation,
+    WorkloadObservation,
 };
 use serde_json::json;
 
@@ -58,7 +59,7 @@ use self::workload::Own;
 pub use super::objects::PauseLease;
 use super::{
     ApplyReport, ApplyRequest, ApplyServer, ApplySet, BackupRequest, Cluster, ClusterError, ClusterReference,
-    FluxReference, Freshness, ManagementReference, NotedCommit, ObserveRequest,
+    Freshness, ManagementReference, NotedCommit, ObserveRequest,
 };
 
 /// The annotation by which Flux is asked to reconcile at once.

@@ -10,8 +10,8 @@ use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::KUSTOMIZATION;
 use super::request::{FIELD_MANAGER, Selection};
-use crate::FluxReference;
 use crate::objects::{self, PauseLease};
+use rollout::FluxReference;
 
 /// The label by which paused objects are found.
 const LABEL: &str = "stepgate.dev/paused";

@@ -8,6 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::Condition;
 use domain::CommitId;
 
+/// Namespace and name of a Flux object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FluxReference {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
 /// The Flux objects that carry a cluster's deploy branch.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -20,7 +20,9 @@ use crate::identity::Identification;
 pub use cluster_api::{ControlPlane, EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
 pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
 pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, WebhookOutcome, WebhookProbe};
-pub use flux::{Artifacts, FluxKustomization, FluxObservation, FluxSource, HelmRelease, Hold, SourceKind};
+pub use flux::{
+    Artifacts, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, SourceKind,
+};
 pub use node::{BackupFailure, BackupReport, Node, Survey, VirtualAddress};
 pub use workload::{DaemonSet, Deployment, Pod, RunningImage, WorkloadObservation};
 

@@ -8,9 +8,9 @@ use rollout::{
 
 use super::words::{Subject, Word, words};
 use super::{authors, owners};
-use crate::controller::parts::Part;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::proposal::Stack;
+use planning::stage_tree::StageTree;
 
 /// What is known of something that is, or is to be, proposed. What people gave is read off its branch where there is no forge: a forge knows
 /// whose word it is, and a commit does not.
@@ -157,7 +157,7 @@ fn own_plan<'a>(view: &'a ClusterView, ledger: &Ledger) -> Option<&'a Plan> {
     view.plans().find(|plan| plan.digest == ledger.plan)
 }
 
-fn parts<'a>(view: &'a ClusterView, plan: &Plan) -> &'a [Part] {
+fn parts<'a>(view: &'a ClusterView, plan: &Plan) -> &'a [StageTree] {
     match &view.running {
         Some((running, parts)) if running.digest == plan.digest => parts,
         _ => &view.parts,

@@ -5,11 +5,12 @@ use policy::ForgeKind;
 use policy::{Owners, OwnersDialect, OwningEntry};
 use rollout::{ApprovalScope, Plan, StageState};
 
-use crate::controller::directory::{ClusterDirectory, ledger_path};
-use crate::controller::parts::Part;
+use crate::controller::directory::ledger_path;
 use crate::controller::planner::{ClusterView, FleetReading, Planner};
 use crate::controller::proposal::body_path;
 use git::GitError;
+use planning::ClusterDirectory;
+use planning::stage_tree::StageTree;
 
 /// The entries that own any of these paths (below the deploy path), or why that cannot be told: of the deploy branch as it is, and as it was in the
 /// commit `before`, where owners were asked for by then. Whoever changes the file does not choose who owns the change.
@@ -86,10 +87,10 @@ fn at(
 pub fn proposed_paths(
     view: &ClusterView,
     plan: &Plan,
-    parts: &[Part],
+    parts: &[StageTree],
     scope: &ApprovalScope,
 ) -> Result<Vec<RepoPath>, GitError> {
-    let asked = |part: &&Part| match scope {
+    let asked = |part: &&StageTree| match scope {
         ApprovalScope::Stage(stage) => &part.stage == stage,
         ApprovalScope::Rollout => {
             plan.stages.iter().any(|stage| stage.stage == part.stage && stage.state == StageState::Pending)
@@ -111,7 +112,8 @@ pub fn landed_paths(
     commit: &CommitId,
 ) -> Result<Vec<RepoPath>, GitError> {
     let repository = planner.repository();
-    let read = |commit| ClusterDirectory::read(&repository.deploy_snapshot(&reading.layout, commit)?, &view.name);
+    let read =
+        |commit| crate::controller::directory::read(&repository.deploy_snapshot(&reading.layout, commit)?, &view.name);
     let after = read(commit)?;
     let before = match repository.parent(commit)? {
         Some(parent) => read(&parent)?,

@@ -8,9 +8,9 @@ use overlays::Fleet;
 use rollout::LedgerState;
 
 use super::{ClusterView, FleetReading, PlanError, Planner};
-use crate::controller::directory::ClusterDirectory;
 use crate::controller::inputs::Inputs;
-use crate::controller::policy::{Befores, Change, changes, may_ask_people};
+use planning::ClusterDirectory;
+use planning::policies::{Befores, Change, changes, may_ask_people};
 
 impl Planner {
     /// The commit of the source branch that a cluster was at before the rollout that runs, or else is at now; none where nobody knows.
@@ -83,7 +83,7 @@ impl Planner {
             message: error.to_string(),
         })?;
         let Some(deploy) = &reading.deploy else { return Ok(Vec::new()) };
-        let directory = ClusterDirectory::read(deploy, &name)?;
+        let directory = crate::controller::directory::read(deploy, &name)?;
         let history = self.history(reading, &name, &directory)?;
         let befores = self.befores_of(reading, &name, &directory, history.base.as_ref())?;
         let pushed = reading.pushed();
@@ -104,7 +104,7 @@ impl Planner {
                 None => None,
                 Some(commit) => {
                     let snapshot = self.repository.deploy_snapshot(&reading.layout, commit)?;
-                    ClusterDirectory::read(&snapshot, cluster)?.ledger().map(|ledger| ledger.source.clone())
+                    crate::controller::directory::read(&snapshot, cluster)?.ledger().map(|ledger| ledger.source.clone())
                 }
             },
         })

@@ -9,10 +9,12 @@ use overlays::Remembered;
 use policy::{Deploy, Policy};
 
 use super::Planner;
-use crate::controller::directory::{ClusterDirectory, path};
+use crate::controller::directory::path;
 use crate::controller::inputs::SourceReading;
-use crate::controller::policy::{Before, Befores};
-use git::{BranchName, DeployLayout, GitError, GitSnapshot, ObjectId, WrittenCommit};
+use domain::ObjectId;
+use git::{BranchName, DeployLayout, GitError, GitSnapshot, WrittenCommit};
+use planning::ClusterDirectory;
+use planning::policies::{Before, Befores};
 
 /// The file that is the policy.
 const POLICY: &str = "stepgate.yaml";

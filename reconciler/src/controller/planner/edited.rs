@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use rollout::LedgerState;
 
+use super::context::Context;
 use super::making::Planned;
 use super::{ClusterView, FleetReading, PlanError, Planner};
-use crate::controller::edits::Edit;
-use crate::controller::gather::Context;
+use planning::edits::Edit;
 
 impl Planner {
     /// The view with these edits of what is proposed; what is running stays as it was planned.

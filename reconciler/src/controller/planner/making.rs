@@ -6,13 +6,15 @@ use std::sync::Arc;
 use overlays::{BundleFile, ClusterSpec, Fleet, RenderRequest, RenderedCluster, RenderedTree};
 use rollout::{LedgerState, Plan};
 
+use super::context::Context;
 use super::{PlanError, PlannedParts, Planner};
-use crate::controller::gather::{self, Context};
+use crate::controller::directory::refused;
 use crate::controller::inputs::SourceReading;
 use crate::controller::near::NearFiles;
-use crate::controller::parts::{self, Part};
-use crate::controller::{edits, plan};
-use cluster::FluxReference;
+use planning::facts;
+use planning::stage_tree::{self, StageTree};
+use planning::{edits, plan};
+use rollout::FluxReference;
 
 impl Planner {
     /// The plan that the ledger is carrying out, made again from its own source commit, where it is not the newest plan.
@@ -37,29 +39,30 @@ impl Planner {
         let files = NearFiles::new(source.files.as_ref());
         let missing = self.missing_record(context.deploy, context.name, context.directory)?;
         let missing = missing.map(|missing| missing.block(context.name, context.deploy.layout, &self.repository));
-        let mut blocked = gather::blocks(fleet, context, cluster, missing);
+        let mut blocked = facts::blocks(fleet, cluster, &context.deployed.unreadable, missing);
         let bundle = match overlays::uses_bundle(fleet, cluster).then(|| overlays::bundle_for(fleet, cluster)) {
             None => None,
             Some(Ok(bundle)) => Some(bundle),
             Some(Err(problem)) => {
-                blocked.push(gather::block(&problem));
+                blocked.push(facts::block(&problem));
                 None
             }
         };
         let deployed_tree = context.directory.deployed(context.name);
         let allow = context.befores.fetch_allow(context.newest);
         let rendered = self.render(fleet, &files, cluster, bundle, &deployed_tree, &allow);
-        let deployed = gather::deployed_cluster(&deployed_tree, cluster);
-        let steps = gather::specification_steps(fleet, &deployed_tree, &rendered, cluster);
+        let deployed = facts::deployed_cluster(&deployed_tree, cluster);
+        let steps = facts::specification_steps(fleet, &deployed_tree, &rendered, cluster);
         let groups: Vec<String> = cluster.worker_groups.iter().map(|group| group.name.clone()).collect();
         let order = fleet.policy.worker_order(&cluster.name, &groups);
-        let mut parts = parts::cut(context.name, cluster, &context.directory.files, &rendered, &order, &steps)?;
+        let mut parts = stage_tree::cut(context.name, cluster, &context.directory.files, &rendered, &order, &steps)
+            .map_err(|error| refused(context.name.as_str(), &error))?;
         let mut edits = edits::of_directory(context.directory);
         edits.extend(context.proposed.iter().cloned());
         let edits = edits::apply(&mut parts, &edits);
-        let changes =
-            bundle.map(|bundle| gather::component_changes(context, fleet, cluster, &bundle.bundles, deployed.as_ref()));
-        let kustomizations = gather::kustomizations(&rendered, context.name);
+        let changes = bundle
+            .map(|bundle| facts::component_changes(context.base, fleet, cluster, &bundle.bundles, deployed.as_ref()));
+        let kustomizations = facts::kustomizations(&rendered, context.name);
         let facts = plan::Facts {
             fleet,
             befores: context.befores,
@@ -74,12 +77,12 @@ impl Planner {
             kustomizations: &kustomizations,
             deployed_eksa: &context.deployed.eksa,
             blocked,
-            warnings: gather::warnings(fleet, cluster, &rendered)
+            warnings: facts::warnings(fleet, cluster, &rendered)
                 .into_iter()
-                .chain(gather::without_namespace(fleet, &parts))
+                .chain(facts::without_namespace(fleet, &parts))
                 .collect(),
         };
-        let plan = Arc::new(Plan { edits, ..rollout::plan(plan::input(&facts)?) });
+        let plan = Arc::new(Plan { edits, ..rollout::plan(plan::input(&facts)) });
         let kustomizations = Arc::new(kustomizations);
         Ok(Planned { plan, parts: parts.into(), kustomizations, reaches_far: files.reached_far() })
     }
@@ -109,7 +112,7 @@ impl Planner {
 /// A plan with the parts that its stages commit.
 pub(super) struct Planned {
     pub plan: Arc<Plan>,
-    pub parts: Arc<[Part]>,
+    pub parts: Arc<[StageTree]>,
     pub kustomizations: Arc<BTreeMap<String, FluxReference>>,
     pub reaches_far: bool,
 }

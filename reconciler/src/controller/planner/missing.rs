@@ -3,11 +3,12 @@
 use domain::{ClusterName, CommitId};
 
 use super::Planner;
+use super::context::DeployBranch;
 use crate::controller::deploy;
-use crate::controller::directory::{self, ClusterDirectory, LedgerState};
-use crate::controller::gather::DeployBranch;
+use crate::controller::directory;
 use crate::controller::missing::MissingRecord;
 use git::{DeployLayout, GitError, LastSeen, SeenBy};
+use planning::{ClusterDirectory, DeployedLedger};
 
 impl Planner {
     /// Where the absent deploy branch was, if a commit with a ledger is known.
@@ -50,7 +51,7 @@ impl Planner {
         cluster: &ClusterName,
         directory: &ClusterDirectory,
     ) -> Result<Option<MissingRecord>, GitError> {
-        if !matches!(directory.ledger, LedgerState::Absent) {
+        if !matches!(directory.ledger, DeployedLedger::Absent) {
             return Ok(None);
         }
         let DeployBranch { layout, head, lost } = deploy;

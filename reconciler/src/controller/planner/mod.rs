@@ -2,6 +2,7 @@
 
 mod base;
 mod before;
+mod context;
 mod edited;
 mod making;
 mod missing;
@@ -18,16 +19,18 @@ use making::Planned;
 pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, layout};
 
 use super::clock::{Clock, SystemClock};
+use super::deploy;
 use super::deploy::Histories;
 use super::deployed::DeployedVersions;
-use super::directory::{self, ClusterDirectory, LedgerState};
+use super::directory;
 use super::inputs::SourceReading;
 use super::reference::Recorded;
-use super::{deploy, people};
 use cluster::DeployedObjects;
+use domain::ObjectId;
 use forge::{Forge, ForgeAccess, ForgeError, Forges};
-use git::{BranchName, DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, ObjectId, Repository, Signing};
+use git::{BranchName, DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, Repository, Signing};
 use host::memory::Part;
+use planning::{ClusterDirectory, DeployedLedger};
 
 /// Where manifests and charts come from, given what the policy allows.
 pub trait Sources: Send + Sync {
@@ -327,7 +330,7 @@ impl Planner {
             message: error.to_string(),
         })?;
         let directory = match &reading.deploy {
-            Some(deploy) => ClusterDirectory::read(deploy, &cluster_name)?,
+            Some(deploy) => directory::read(deploy, &cluster_name)?,
             None => ClusterDirectory::absent(),
         };
         let head = reading.deploy_head();
@@ -339,7 +342,7 @@ impl Planner {
         let missing = self.missing_record(context.deploy, &cluster_name, &directory)?;
         let Planned { plan, parts, kustomizations, reaches_far } = self.plan(&context, &reading.source, cluster)?;
         let running = self.running_plan(&context, &plan)?;
-        let roster = Arc::new(people::roster_since(&reading.fleet.policy, &befores));
+        let roster = Arc::new(planning::people::roster_since(&reading.fleet.policy, &befores));
         let deployed = Arc::new(DeployedObjects::new(directory.files.files.values().cloned()));
         Ok(ClusterView {
             name: cluster_name.clone(),
@@ -401,12 +404,12 @@ impl Planner {
             return recorded;
         }
         let text = directory::ledger_path(cluster).and_then(|path| deploy.read(&path));
-        let recorded = match text.map(|text| LedgerState::of(&text)) {
-            Ok(LedgerState::Read(ledger)) => match &ledger.identity {
+        let recorded = match text.map(|text| DeployedLedger::of(&text)) {
+            Ok(DeployedLedger::Read(ledger)) => match &ledger.identity {
                 None => Recorded::NoIdentity,
                 Some(identity) => Recorded::Identity(identity.clone()),
             },
-            Ok(LedgerState::Absent | LedgerState::Unreadable(_)) | Err(_) => Recorded::NoLedger,
+            Ok(DeployedLedger::Absent | DeployedLedger::Unreadable(_)) | Err(_) => Recorded::NoLedger,
         };
         known.insert(id, recorded.clone(), 512);
         recorded

@@ -9,15 +9,16 @@ use policy::Deploy;
 use policy::Roster;
 use rollout::{Block, DeployHead, ForeignChange, Plan, approval_scope};
 
+use super::context::{Context, DeployBranch};
 use crate::controller::deployed::Deployed;
-use crate::controller::directory::ClusterDirectory;
-use crate::controller::gather::{Context, DeployBranch};
 use crate::controller::inputs::SourceReading;
 use crate::controller::missing::MissingRecord;
-use crate::controller::parts::Part;
-use crate::controller::policy::{Befores, Change, Field, Pushed, changes, confirmations};
-use cluster::{DeployedObjects, FluxReference};
+use cluster::DeployedObjects;
 use git::{BranchName, DeployLayout, GitError, GitSnapshot, LastSeen};
+use planning::ClusterDirectory;
+use planning::policies::{Befores, Change, Field, Pushed, changes, confirmations};
+use planning::stage_tree::StageTree;
+use rollout::FluxReference;
 
 /// Both branches of a fleet repository, read at one moment.
 #[derive(Clone)]
@@ -75,7 +76,7 @@ impl FleetReading {
 }
 
 /// A plan with the parts that its stages commit.
-pub type PlannedParts = (Arc<Plan>, Arc<[Part]>);
+pub type PlannedParts = (Arc<Plan>, Arc<[StageTree]>);
 
 /// Everything about one cluster that follows from git alone. What is large is shared with the view of the next commit.
 #[derive(Clone, Debug)]
@@ -89,7 +90,7 @@ pub struct ClusterView {
     /// The plan for the newest source.
     pub plan: Arc<Plan>,
     /// The parts that the plan's stages commit.
-    pub parts: Arc<[Part]>,
+    pub parts: Arc<[StageTree]>,
     /// The plan that the ledger is carrying out, where that is another one, with its parts.
     pub running: Option<PlannedParts>,
     /// The deploy branch as decisions see it.

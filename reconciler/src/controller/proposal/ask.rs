@@ -13,10 +13,10 @@ use super::show::{Row, Showing};
 use super::stack::Stack;
 use super::wanted::Wanted;
 use crate::controller::Controller;
-use crate::controller::directory::ClusterDirectory;
 use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading};
 use git::{BranchName, GitError};
+use planning::ClusterDirectory;
 
 /// Where a cluster stands with people, once a pass has decided about it.
 #[derive(Clone, Debug)]
@@ -118,7 +118,8 @@ impl Controller {
             stack.filter(|stack| stack.is_edited() && (waits || kept.keys().any(|name| stack.is_edited_for(name))))
         {
             // People's edits are on the branch alone: it stays as it is until they can be taken up.
-            let known = |part: &super::stack::Part| Layer::Known(part.trailers.cluster.clone(), part.commit.clone());
+            let known =
+                |part: &super::stack::StageTree| Layer::Known(part.trailers.cluster.clone(), part.commit.clone());
             layers = stack.parts.iter().map(known).collect();
         }
         if layers.is_empty() {
@@ -139,7 +140,7 @@ impl Controller {
                 stack.head
             );
         }
-        let known = |layer: &Layer, part: &super::stack::Part| matches!(layer, Layer::Known(_, commit) if *commit == part.commit);
+        let known = |layer: &Layer, part: &super::stack::StageTree| matches!(layer, Layer::Known(_, commit) if *commit == part.commit);
         let is_there = stack.is_some_and(|stack| {
             stack.parts.len() == layers.len() && layers.iter().zip(&stack.parts).all(|(layer, part)| known(layer, part))
         });
@@ -188,7 +189,7 @@ impl Controller {
         reading: &FleetReading,
         stack: Option<&Stack>,
         undecided: &BTreeSet<ClusterName>,
-    ) -> Result<BTreeMap<ClusterName, super::stack::Part>, GitError> {
+    ) -> Result<BTreeMap<ClusterName, super::stack::StageTree>, GitError> {
         let mut kept = BTreeMap::new();
         let Some(deploy) = &reading.deploy else { return Ok(kept) };
         let parts = stack.into_iter().flat_map(|stack| &stack.parts);

@@ -7,8 +7,8 @@ use super::edited::taken_up;
 use super::notes::release_notes;
 use super::objects::changed;
 use super::room::{self, cell, fitting};
-use crate::controller::parts::Part;
 use git::BranchName;
+use planning::stage_tree::StageTree;
 
 /// How much of a text tells what changes, object by object, in bytes.
 const OBJECTS_ROOM: usize = 24_000;
@@ -40,7 +40,7 @@ pub(super) struct Asked<'a> {
 pub(super) fn text(
     plan: &Plan,
     asked: &Asked<'_>,
-    parts: &[Part],
+    parts: &[StageTree],
     (branch, deploy): (&BranchName, &BranchName),
     lost: &[String],
 ) -> String {
@@ -71,7 +71,8 @@ pub(super) fn text(
         text.push_str("| stage | component | current | next | change |\n| --- | --- | --- | --- | --- |\n");
         text.push_str(&rows);
     }
-    let parts: Vec<&Part> = parts.iter().filter(|part| stages.iter().any(|stage| stage.stage == part.stage)).collect();
+    let parts: Vec<&StageTree> =
+        parts.iter().filter(|part| stages.iter().any(|stage| stage.stage == part.stage)).collect();
     let notes = release_notes(stages.iter().copied(), parts.iter().map(|part| &part.after));
     list(&mut text, NOTES, notes.into_iter());
     let objects: Vec<String> = parts.iter().flat_map(|part| changed(&part.before, &part.after)).collect();

@@ -8,9 +8,10 @@ use domain::{ClusterName, CommitId};
 use overlays::RenderedTree;
 
 use crate::controller::commit::Signature;
-use crate::controller::directory::{cluster_folder, flux_folder, path};
+use crate::controller::directory::path;
 use crate::controller::planner::FleetReading;
 use git::{CommitDraft, CommitMessage, CommitOutcome, GitError, GitSnapshot, Identity, Repository, StageTrailers};
+use planning::{cluster_folder, flux_folder};
 
 /// New files by path; none removes one.
 pub(super) type Edits = BTreeMap<RepoPath, Option<Arc<[u8]>>>;

@@ -10,10 +10,9 @@ use super::ask::{Position, has_landed};
 use super::board::Board;
 use super::body::LOST;
 use super::room::{line, whole};
-use super::stack::{Part, Stack};
+use super::stack::{Stack, StageTree};
 use super::status::context;
 use crate::controller::Controller;
-use crate::controller::directory::ClusterDirectory;
 use crate::controller::planner::FleetReading;
 use forge::{CommitStatus, Edit, PullRequestState, StatusState};
 use git::GitError;
@@ -109,12 +108,12 @@ impl Controller {
     pub(super) fn left(
         &self,
         reading: &FleetReading,
-        part: &Part,
+        part: &StageTree,
         positions: &BTreeMap<ClusterName, Position>,
     ) -> Result<Left, GitError> {
         let cluster = &part.trailers.cluster;
         if let Some(deploy) = &reading.deploy
-            && has_landed(&ClusterDirectory::read(deploy, cluster)?, &part.trailers)
+            && has_landed(&crate::controller::directory::read(deploy, cluster)?, &part.trailers)
         {
             return Ok(Left::Landed);
         }

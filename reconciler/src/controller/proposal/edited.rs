@@ -17,12 +17,11 @@ use super::group::Group;
 use super::objects::{changed, plain};
 use super::stack::Stack;
 use super::take_up::{EditedFile, keep_proposed, names, take_up};
-use crate::controller::directory::ClusterDirectory;
-use crate::controller::edits;
-use crate::controller::parts::Part;
 use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use git::{Difference, GitError, Repository};
+use planning::edits;
+use planning::stage_tree::StageTree;
 
 /// The most files, and the most objects of them, that are told.
 const TOLD: usize = 20;
@@ -99,7 +98,7 @@ fn on_stack(
     let mut known = Vec::new();
     if stage.policy.accept_edits {
         let snapshot = planner.repository().deploy_snapshot(&reading.layout, &proposed.commit)?;
-        known = edits::of_directory(&ClusterDirectory::read(&snapshot, &view.name)?);
+        known = edits::of_directory(&crate::controller::directory::read(&snapshot, &view.name)?);
         keep_proposed(&mut known, &view.plan, stage, part);
     }
     let mut edited = None;
@@ -196,7 +195,7 @@ pub(super) fn told(repository: &Repository, reading: &FleetReading, stack: &Stac
 }
 
 /// What is taken up of what people changed and is not deployed yet, for people.
-pub(super) fn taken_up(part: &Part, edits: &[AcceptedEdit]) -> Vec<String> {
+pub(super) fn taken_up(part: &StageTree, edits: &[AcceptedEdit]) -> Vec<String> {
     let is_new = |edit: &&AcceptedEdit| part.before.get(&edit.path) != part.after.get(&edit.path);
     let of_part = edits.iter().filter(|edit| edit.stage == part.stage).filter(is_new);
     of_part

@@ -17,11 +17,11 @@ use super::sections::Sections;
 use super::stack::{Proposal, Stack};
 use super::take_up::names;
 use crate::controller::Controller;
-use crate::controller::directory::{ClusterDirectory, cluster_folder, flux_folder};
-use crate::controller::edits::{Edit, file_digest, objection, of_directory};
-use crate::controller::parts::Part;
 use crate::controller::planner::{ClusterView, FleetReading};
 use git::{BranchName, GitError, Repository};
+use planning::edits::{Edit, file_digest, objection, of_directory};
+use planning::stage_tree::StageTree;
+use planning::{cluster_folder, flux_folder};
 
 /// The most lines that one proposal says of it.
 const TOLD: usize = 20;
@@ -40,7 +40,7 @@ impl Controller {
         reading: &FleetReading,
         (branch, stack, forged): (&BranchName, Option<&Stack>, Option<&Proposal>),
         view: &ClusterView,
-        planned: (&Plan, &[Part]),
+        planned: (&Plan, &[StageTree]),
     ) -> Result<Vec<String>, GitError> {
         let mut lines = lost(self.planner.repository(), reading, view, planned, stack, forged, false)?;
         if stack.and_then(|stack| stack.part(&view.name)).is_none() {
@@ -88,7 +88,7 @@ fn lost(
     repository: &Repository,
     reading: &FleetReading,
     view: &ClusterView,
-    (plan, parts): (&Plan, &[Part]),
+    (plan, parts): (&Plan, &[StageTree]),
     stack: Option<&Stack>,
     forged: Option<&Proposal>,
     withdrawn: bool,
@@ -104,7 +104,7 @@ fn lost(
     let mut taken_up = Vec::new();
     if forged.is_none() {
         let snapshot = repository.deploy_snapshot(&reading.layout, &proposed.commit)?;
-        taken_up = of_directory(&ClusterDirectory::read(&snapshot, &view.name)?);
+        taken_up = of_directory(&crate::controller::directory::read(&snapshot, &view.name)?);
     }
     for (path, (by, after)) in wanted(repository, reading, view, stack, taken_up)? {
         let rendered = part.and_then(|part| part.rendered.get(&path)).filter(|_| withdrawn);

@@ -81,5 +81,5 @@ fn asked(view: &ClusterView) -> impl Iterator<Item = (&Plan, ApprovalScope)> {
 /// # Errors
 /// As [`path`].
 pub fn body_path(cluster: &domain::ClusterName) -> Result<domain::RepoPath, GitError> {
-    path(&format!("{}/{BODY}", super::directory::cluster_folder(cluster)))
+    path(&format!("{}/{BODY}", planning::cluster_folder(cluster)))
 }

@@ -7,10 +7,11 @@ use super::sections::Sections;
 use super::stack::Proposal;
 use super::{body, body_path};
 use crate::controller::Controller;
-use crate::controller::directory::{ClusterDirectory, cluster_folder, flux_folder, path};
-use crate::controller::parts::target_tree;
+use crate::controller::directory::path;
 use crate::controller::planner::{ClusterView, FleetReading};
 use git::{Difference, GitError, Repository};
+use planning::stage_tree::target_tree;
+use planning::{cluster_folder, flux_folder};
 
 /// Whether a commit changes nothing but what its plan says, and records and tells people nothing but that: times and evidence are those of when
 /// it was made.
@@ -30,7 +31,7 @@ pub(super) fn is_ours(
     };
     let Some(part) = parts.iter().find(|part| part.stage == proposal.trailers.stage) else { return Ok(false) };
     let after = repository.deploy_snapshot(&reading.layout, &proposal.commit)?;
-    let directory = ClusterDirectory::read(&after, &view.name)?;
+    let directory = crate::controller::directory::read(&after, &view.name)?;
     let tree = target_tree(&view.directory.files, std::slice::from_ref(part)).digest();
     let Some(ledger) = directory.ledger().filter(|ledger| ledger.tree == tree) else { return Ok(false) };
     if directory.files.digest() != tree {

@@ -7,10 +7,12 @@ use domain::{ClusterName, CommitId};
 use rollout::{ApprovalRecord, ApprovalScope, ApprovalState};
 
 use super::{ANSWERED, REJECTED_BY};
-use crate::controller::directory::{cluster_folder, flux_folder, path};
+use crate::controller::directory::path;
 use crate::controller::people::words::Subject;
 use crate::controller::planner::{ClusterView, FleetReading};
-use git::{BranchName, GitError, GitSnapshot, Limit, ObjectId, Repository, StageTrailers};
+use domain::ObjectId;
+use git::{BranchName, GitError, GitSnapshot, Limit, Repository, StageTrailers};
+use planning::{cluster_folder, flux_folder};
 
 /// How many commits of a branch are looked at; one with more is not read.
 const LONGEST: usize = 2000;
@@ -26,7 +28,7 @@ pub struct Stack {
     /// What it holds.
     pub head: CommitId,
     /// What is proposed on it, in the order of the commits. Empty once everything has landed as it was proposed.
-    pub parts: Vec<Part>,
+    pub parts: Vec<StageTree>,
     /// Commits of people above them, newest first.
     pub words: Vec<Spoken>,
     /// What people changed.
@@ -35,7 +37,7 @@ pub struct Stack {
 
 /// The proposed commit of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct StageTree {
     /// The commit.
     pub commit: CommitId,
     /// What it is.
@@ -129,7 +131,7 @@ impl Stack {
                 });
             }
             match StageTrailers::parse(&message) {
-                Some(trailers) => parts.push(Part { commit, trailers }),
+                Some(trailers) => parts.push(StageTree { commit, trailers }),
                 None if parts.is_empty() => words.push(Spoken { commit, message: message.into() }),
                 None => break,
             }
@@ -169,7 +171,7 @@ impl Stack {
     }
 
     /// The newest commit of a cluster.
-    pub fn part(&self, cluster: &ClusterName) -> Option<&Part> {
+    pub fn part(&self, cluster: &ClusterName) -> Option<&StageTree> {
         self.parts.iter().rev().find(|part| &part.trailers.cluster == cluster)
     }
 

@@ -6,12 +6,12 @@ use domain::ClusterName;
 use rollout::{AcceptedEdit, Plan, StagePlan};
 
 use super::objects::plain;
-use crate::controller::edits::{self, Edit};
-use crate::controller::parts::Part;
 use git::GitError;
+use planning::edits::{self, Edit};
+use planning::stage_tree::StageTree;
 
 /// Of the edits that a proposed commit has, those that the plan may have and does not have yet.
-pub(super) fn keep_proposed(known: &mut Vec<Edit>, plan: &Plan, stage: &StagePlan, part: &Part) {
+pub(super) fn keep_proposed(known: &mut Vec<Edit>, plan: &Plan, stage: &StagePlan, part: &StageTree) {
     known.retain(|(edit, bytes)| {
         let may_be = || edits::objection(&plan.cluster, stage, part, &edit.path, Some(bytes)).is_none();
         edit.stage == stage.stage && !plan.edits.contains(edit) && may_be()
@@ -22,7 +22,7 @@ pub(super) fn keep_proposed(known: &mut Vec<Edit>, plan: &Plan, stage: &StagePla
 pub(super) fn take_up(
     cluster: &ClusterName,
     stage: &StagePlan,
-    part: &Part,
+    part: &StageTree,
     files: &[EditedFile],
     known: &mut Vec<Edit>,
 ) -> Result<Option<String>, GitError> {

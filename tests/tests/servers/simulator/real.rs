@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
-use cluster::{Cluster as _, FluxReference, Freshness, ObserveRequest};
+use cluster::{Cluster as _, Freshness, ObserveRequest};
 use domain::CommitId;
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use rollout::FluxReference;
 use serde_json::{Value, json};
 use simulator::DesiredObject;
 use tests::servers::manifests::{apply, kind_in, kind_of_cluster};

@@ -15,8 +15,9 @@ use super::super::kind::{
 use super::super::request::{Selection, ServedVersions};
 use super::reads::{Reads, lives_in_management};
 use super::{Reading, several};
+use crate::NotedCommit;
 use crate::objects::{self, Contract};
-use crate::{FluxReference, NotedCommit};
+use rollout::FluxReference;
 
 /// The source of a Kustomization and its kind.
 pub(in super::super) fn source_of(kustomization: &DynamicObject) -> Option<(FluxReference, SourceKind)> {

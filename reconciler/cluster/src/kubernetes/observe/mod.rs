@@ -26,7 +26,8 @@ use super::kind::Kind;
 use super::request::ServedVersions;
 use super::watch::Workloads;
 use super::{Applied, KubernetesCluster};
-use crate::{Cluster as _, ClusterError, DeployedObjects, FluxReference, Freshness, ObserveRequest, objects};
+use crate::{Cluster as _, ClusterError, DeployedObjects, Freshness, ObserveRequest, objects};
+use rollout::FluxReference;
 
 /// Requests under way at once to one server.
 const CONCURRENT: usize = 8;

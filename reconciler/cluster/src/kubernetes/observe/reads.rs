@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use rollout::{Expectation, ObjectReference};
 
-use crate::{FluxReference, ObserveRequest};
+use crate::ObserveRequest;
+use rollout::FluxReference;
 
 /// Ends of the API groups whose objects live in the management cluster.
 const MANAGED_GROUPS: [&str; 4] =

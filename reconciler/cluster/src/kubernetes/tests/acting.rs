@@ -7,7 +7,8 @@ use domain::CommitId;
 use super::super::read_backup;
 use super::super::server::{Answer, Asked};
 use super::*;
-use crate::{ApplyRequest, ApplyServer, ApplySet, BackupRequest, FluxReference};
+use crate::{ApplyRequest, ApplyServer, ApplySet, BackupRequest};
+use rollout::FluxReference;
 
 fn taken() -> Expectation {
     Expectation::BackupTaken { maximum_age: std::time::Duration::from_secs(24 * 60 * 60) }

@@ -12,7 +12,7 @@ use rollout::{
 
 use super::super::server::Answer;
 use super::*;
-use crate::FluxReference;
+use rollout::FluxReference;
 
 #[tokio::test]
 async fn a_cluster_at_rest_passes_its_gates_as_read_from_the_api_server() {

@@ -8,7 +8,7 @@ use super::super::kind::KUSTOMIZATION;
 use super::super::observe::kind_of;
 use super::Seen;
 use super::word::{Word, word};
-use crate::FluxReference;
+use rollout::FluxReference;
 
 /// What was told of these Kustomizations and of their sources; none where something of it was not.
 pub(super) fn told(seen: &Seen, kustomizations: &BTreeSet<FluxReference>) -> Option<FluxObservation> {

@@ -31,7 +31,7 @@ use self::interest::{Interests, topic};
 use self::word::Word;
 pub(super) use self::workload::Workloads;
 use super::connection::Connection;
-use crate::FluxReference;
+use rollout::FluxReference;
 
 /// How long one watch lasts before the server is asked anew, in seconds; the next one goes on where it ended.
 const WATCH_SECONDS: u32 = 290;

@@ -6,8 +6,9 @@ use rollout::{DaemonSet, Deployment, FluxKustomization, FluxSource, SourceKind};
 use super::super::kind::{DAEMON_SET, DEPLOYMENT, GIT_REPOSITORY, KUSTOMIZATION, Kind, OCI_REPOSITORY, POD};
 use super::super::observe::source_of;
 use super::{Seen, topic};
+use crate::objects;
 use crate::objects::{OwnedPod, PodSelector};
-use crate::{FluxReference, objects};
+use rollout::FluxReference;
 
 /// The last word of an object.
 #[derive(Debug)]

@@ -9,12 +9,13 @@ use rollout::{ApprovalRequest, Ledger, Plan, StageCommit, StageId, StageName, pl
 use simulator::model::{Parts, part_digest};
 
 use super::scene::{Deployed, Proposed, Scene, branch_of};
-use crate::controller::directory::{ClusterDirectory, LedgerState, path};
-use crate::controller::edits::{self, Edit};
-use crate::controller::parts::Part;
+use crate::controller::directory::path;
 use crate::controller::proposal::edited::Edited;
 use crate::controller::proposal::ours::records;
 use crate::controller::proposal::take_up::{EditedFile, keep_proposed, take_up};
+use planning::edits::{self, Edit};
+use planning::stage_tree::StageTree;
+use planning::{ClusterDirectory, DeployedLedger};
 
 /// A version that nobody may have: the file holds another object.
 pub const BY_HAND: u32 = 99;
@@ -79,12 +80,12 @@ impl Scene {
         Plan { edits: accepted, ..plan(input) }
     }
 
-    fn part(&self, source: usize, state: &Deployed, (name, component): (StageName, ComponentName)) -> Part {
+    fn part(&self, source: usize, state: &Deployed, (name, component): (StageName, ComponentName)) -> StageTree {
         let (before, after) = (state.parts[&name], self.sources[source].1[&name]);
-        Part {
+        StageTree {
             before: tree(&name, before),
             after: tree(&name, after),
-            ..Part::unchanged(StageId::last(name), component, RenderedTree::new())
+            ..StageTree::unchanged(StageId::last(name), component, RenderedTree::new())
         }
     }
 
@@ -183,7 +184,7 @@ impl Scene {
 
 /// The edits of a ledger that are in these files.
 fn edits_of(ledger: Option<&Ledger>, files: RenderedTree) -> Vec<Edit> {
-    let ledger = ledger.cloned().map_or(LedgerState::Absent, |ledger| LedgerState::Read(Arc::new(ledger)));
+    let ledger = ledger.cloned().map_or(DeployedLedger::Absent, |ledger| DeployedLedger::Read(Arc::new(ledger)));
     edits::of_directory(&ClusterDirectory { files, ledger, ..ClusterDirectory::absent() })
 }
 

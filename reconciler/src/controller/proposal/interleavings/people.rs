@@ -10,8 +10,8 @@ use simulator::model::{Parts, part_digest, tree_digest};
 use super::carry::Process;
 use super::edits::{BY_HAND, EDITED, file, text};
 use super::scene::{Deployed, Proposed, Scene, branch_of};
-use crate::controller::edits::file_digest;
 use forge::{Comment, PullRequest, PullRequestState, Review};
+use planning::edits::file_digest;
 
 impl Scene {
     /// One thing happens.

@@ -9,8 +9,8 @@ use rollout::{
     WorkersExpectation,
 };
 
-use super::expectation::cluster_api_namespace;
-use super::kube_vip;
+use crate::expectation::cluster_api_namespace;
+use crate::kube_vip;
 
 /// The API group of EKS Anywhere.
 pub(super) const EKSA: &str = "anywhere.eks.amazonaws.com";

@@ -178,7 +178,7 @@ fn forgotten(_: Field) -> bool {
 }
 
 #[cfg(test)]
-pub(in crate::controller) use seeded::forgetting;
+pub(crate) use seeded::forgetting;
 #[cfg(test)]
 use seeded::forgotten;
 
@@ -198,7 +198,7 @@ mod seeded {
     }
 
     /// What is done in this thread while a field is judged by the newest policy alone.
-    pub(in crate::controller) fn forgetting<T>(field: Option<Field>, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn forgetting<T>(field: Option<Field>, work: impl FnOnce() -> T) -> T {
         let before = FORGOTTEN.replace(field);
         let done = work();
         FORGOTTEN.set(before);

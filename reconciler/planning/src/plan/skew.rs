@@ -6,7 +6,7 @@ use overlays::ClusterSpec;
 use rollout::{GroupVersions, ProviderContracts, SkewFacts, StageName, VersionStep};
 
 use super::Facts;
-use crate::controller::parts::Part;
+use crate::stage_tree::StageTree;
 
 pub(super) fn skew(facts: &Facts<'_>) -> SkewFacts {
     let step = |deployed: Option<&str>, target: &str| {
@@ -57,7 +57,7 @@ pub(super) fn skew(facts: &Facts<'_>) -> SkewFacts {
 }
 
 /// Contracts of the providers, read off the labels of their definitions: Cluster API resolves by these.
-fn providers(parts: &[Part]) -> Vec<ProviderContracts> {
+fn providers(parts: &[StageTree]) -> Vec<ProviderContracts> {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for part in parts.iter().filter(|part| part.stage.name == StageName::Capi) {
         for definition in part.objects.iter().filter_map(|object| object.crd.as_ref()) {

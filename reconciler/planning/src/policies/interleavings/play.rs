@@ -18,7 +18,7 @@ use simulator::{ClusterShape, DeployedCommit, Etcd, Random, SimulatedCluster};
 use super::super::{Before, Befores, Field, Pushed, confirmations};
 use super::draw::{Focus, Knobs};
 use super::oracle::{Landing, apply_directly, is_the_teams, objection};
-use crate::controller::people::roster_since;
+use crate::people::roster_since;
 
 const STAGES: [StageName; 2] = [StageName::CertManager, StageName::Cilium];
 

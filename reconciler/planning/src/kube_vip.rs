@@ -4,7 +4,7 @@ use kustomize_rs::yaml::Node;
 use overlays::{ClusterKind, Provider};
 use rollout::KubeVipExpectation;
 
-use super::machines::{EKSA, Specification};
+use crate::machines::{EKSA, Specification};
 
 /// Where the kubelet finds static pods.
 const MANIFESTS: &str = "/etc/kubernetes/manifests/";

@@ -10,8 +10,8 @@ use domain::{ClusterName, TreeDigest};
 use overlays::{ComponentName, ObjectSummary, RenderedTree};
 use rollout::{AcceptedEdit, StagePlan};
 
-use super::directory::{ClusterDirectory, cluster_folder};
-use super::parts::Part;
+use crate::directory::{ClusterDirectory, cluster_folder};
+use crate::stage_tree::StageTree;
 
 /// An edit with the file as it is wanted.
 pub type Edit = (AcceptedEdit, Arc<[u8]>);
@@ -41,7 +41,7 @@ pub fn of_directory(directory: &ClusterDirectory) -> Vec<Edit> {
 }
 
 /// Puts edits in the place of what is rendered, where that is rendered still. The ones that hold. Of two for one file the later one counts.
-pub fn apply(parts: &mut [Part], edits: &[Edit]) -> Vec<AcceptedEdit> {
+pub fn apply(parts: &mut [StageTree], edits: &[Edit]) -> Vec<AcceptedEdit> {
     let mut accepted = Vec::new();
     for (place, (edit, bytes)) in edits.iter().enumerate() {
         let is_superseded = edits.iter().skip(place + 1).any(|(later, _)| later.path == edit.path);
@@ -68,7 +68,7 @@ pub fn apply(parts: &mut [Part], edits: &[Edit]) -> Vec<AcceptedEdit> {
 pub fn objection(
     cluster: &ClusterName,
     stage: &StagePlan,
-    part: &Part,
+    part: &StageTree,
     path: &str,
     after: Option<&Arc<[u8]>>,
 ) -> Option<String> {
@@ -129,7 +129,7 @@ mod tests {
     use rollout::StageName;
 
     use super::*;
-    use crate::controller::directory::path as repo_path;
+    use crate::directory::path as repo_path;
 
     const FILE: &str = "clusters/a/cert-manager/x.yaml";
 
@@ -147,13 +147,13 @@ mod tests {
         tree
     }
 
-    fn part(file: &str, text: &str) -> Part {
+    fn part(file: &str, text: &str) -> StageTree {
         let objects = overlays::objects_of(text.as_bytes()).iter().filter_map(ObjectSummary::of).collect();
-        Part {
+        StageTree {
             before: RenderedTree::new(),
             after: tree(file, text),
             objects,
-            ..Part::unchanged(StageName::CertManager.into(), ComponentName::CertManager, RenderedTree::new())
+            ..StageTree::unchanged(StageName::CertManager.into(), ComponentName::CertManager, RenderedTree::new())
         }
     }
 
@@ -179,7 +179,7 @@ mod tests {
     fn fields_may_be_edited_and_nothing_that_cannot_be_undone() {
         let (rendered, cluster) = (manifest(1, "v1", "one"), "a".parse().unwrap());
         let bytes = |text: String| Arc::<[u8]>::from(text.into_bytes());
-        let check = |stage: &StagePlan, part: &Part, after: String| {
+        let check = |stage: &StagePlan, part: &StageTree, after: String| {
             objection(&cluster, stage, part, part.after.files.keys().next().unwrap().as_str(), Some(&bytes(after)))
         };
         let (yes, own) = (stage(true, &[]), part(FILE, &rendered));
@@ -204,7 +204,7 @@ mod tests {
         assert!(
             objection(&cluster, &yes, &own, FILE, None).is_some_and(|why| why.contains("neither added nor removed"))
         );
-        let specification = Part { component: None, ..part(FILE, &rendered) };
+        let specification = StageTree { component: None, ..part(FILE, &rendered) };
         assert!(check(&yes, &specification, manifest(3, "v1", "one")).is_some());
     }
 

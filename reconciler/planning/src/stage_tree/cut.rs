@@ -6,9 +6,9 @@ use domain::{ClusterName, GroupName};
 use overlays::{ClusterSpec, ComponentName, RenderError, RenderedCluster, RenderedComponent, RenderedTree, SpecStage};
 use rollout::{RenderFailure, StageId, StageName};
 
-use super::{Part, preflight_file};
-use crate::controller::directory::{cluster_folder, flux_folder, path};
-use git::GitError;
+use super::{StageTree, preflight_file};
+use crate::PathError;
+use crate::directory::{cluster_folder, flux_folder, path};
 
 /// A step of the cluster specification: one cumulative tree of its files.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ fn failure(error: &RenderError) -> RenderFailure {
 /// Cuts the target into parts, in the order of the stages.
 ///
 /// # Errors
-/// [`GitError`] when a rendered path is refused as a path of the repository.
+/// [`PathError`] when a rendered path is refused as a path of the repository.
 pub fn cut(
     cluster: &ClusterName,
     spec: &ClusterSpec,
@@ -43,14 +43,14 @@ pub fn cut(
     rendered: &RenderedCluster,
     worker_order: &[&str],
     steps: &[SpecificationStep],
-) -> Result<Vec<Part>, GitError> {
+) -> Result<Vec<StageTree>, PathError> {
     let home = cluster_folder(cluster);
     let mut parts = Vec::new();
     for (component, stage) in COMPONENTS {
         let before = deployed.below(&format!("{home}/{}", component.directory()));
         let Some(result) = rendered.components.get(&component) else {
             if let Some(reason) = rendered.skipped.get(&component) {
-                let mut part = Part::unchanged(stage.into(), component, before);
+                let mut part = StageTree::unchanged(stage.into(), component, before);
                 part.skipped = Some(reason.clone());
                 parts.push(part);
             }
@@ -58,7 +58,7 @@ pub fn cut(
         };
         match result {
             Err(error) => {
-                let mut part = Part::unchanged(stage.into(), component, before);
+                let mut part = StageTree::unchanged(stage.into(), component, before);
                 part.error = Some(failure(error));
                 parts.push(part);
             }
@@ -80,23 +80,23 @@ fn component_parts(
     stage: &StageName,
     deployed: RenderedTree,
     target: &RenderedComponent,
-) -> Result<Vec<Part>, GitError> {
+) -> Result<Vec<StageTree>, PathError> {
     let mut before = deployed;
     let mut parts = Vec::new();
     for hop in &target.hops {
         let after = absolute(home, &hop.tree)?;
-        parts.push(Part {
+        parts.push(StageTree {
             before: std::mem::replace(&mut before, after.clone()),
             after,
             objects: hop.objects.clone(),
             notes: hop.notes.clone(),
             removed_versions: hop.removed_versions.clone(),
             version: Some(hop.version.clone()),
-            ..Part::unchanged(StageId::hop(stage.clone(), hop.version.clone()), component, RenderedTree::new())
+            ..StageTree::unchanged(StageId::hop(stage.clone(), hop.version.clone()), component, RenderedTree::new())
         });
     }
     let after = absolute(home, &target.tree)?;
-    parts.push(Part {
+    parts.push(StageTree {
         before,
         after,
         objects: target.objects.clone(),
@@ -104,7 +104,7 @@ fn component_parts(
         removed_versions: target.removed_versions.clone(),
         version: target.version.clone(),
         missing_hops: target.missing_hops.clone(),
-        ..Part::unchanged(stage.clone().into(), component, RenderedTree::new())
+        ..StageTree::unchanged(stage.clone().into(), component, RenderedTree::new())
     });
     Ok(parts)
 }
@@ -116,7 +116,7 @@ fn cilium_parts(
     rendered: &RenderedCluster,
     before: RenderedTree,
     target: &RenderedComponent,
-) -> Result<Vec<Part>, GitError> {
+) -> Result<Vec<StageTree>, PathError> {
     let home = cluster_folder(cluster);
     let object = path(&format!("{}/{}", flux_folder(cluster), preflight_file()))?;
     let mut parts = component_parts(&home, ComponentName::Cilium, &StageName::Cilium, before, target)?;
@@ -134,13 +134,13 @@ fn cilium_parts(
                         .map(|bytes| (object, bytes.clone())),
                 );
             }
-            parts.push(Part {
+            parts.push(StageTree {
                 before: std::mem::replace(&mut pulled, after.clone()),
                 after,
                 objects: preflight.objects.clone(),
                 notes: preflight.notes.clone(),
                 version: preflight.version.clone(),
-                ..Part::unchanged(
+                ..StageTree::unchanged(
                     StageName::CiliumPreflight.into(),
                     ComponentName::CiliumPreflight,
                     RenderedTree::new(),
@@ -162,7 +162,7 @@ fn specification_parts(
     cluster: &ClusterSpec,
     worker_order: &[&str],
     steps: &[SpecificationStep],
-) -> Result<Vec<Part>, GitError> {
+) -> Result<Vec<StageTree>, PathError> {
     let mut before = deployed.below(&format!("{home}/{}", ComponentName::Cluster.directory()));
     let mut parts = Vec::new();
     for stage in specification_order(cluster, worker_order, steps) {
@@ -173,11 +173,11 @@ fn specification_parts(
         };
         let step = steps.iter().find(|step| step.stage == stage);
         let after = step.map_or_else(|| Ok(before.clone()), |step| absolute(home, &step.tree))?;
-        parts.push(Part {
+        parts.push(StageTree {
             component: None,
             before: std::mem::replace(&mut before, after.clone()),
             after,
-            ..Part::unchanged(name.into(), ComponentName::Cluster, RenderedTree::new())
+            ..StageTree::unchanged(name.into(), ComponentName::Cluster, RenderedTree::new())
         });
     }
     Ok(parts)
@@ -202,8 +202,8 @@ fn add_flux_objects(
     cluster: &ClusterName,
     deployed: &RenderedTree,
     rendered: &RenderedCluster,
-    parts: &mut [Part],
-) -> Result<(), GitError> {
+    parts: &mut [StageTree],
+) -> Result<(), PathError> {
     let folder = flux_folder(cluster);
     let mut before = deployed.below(&folder);
     before.files.remove(format!("{folder}/{}", preflight_file()).as_str());
@@ -226,16 +226,13 @@ fn add_flux_objects(
 }
 
 /// The tree with all paths below `folder`.
-fn absolute(folder: &str, tree: &RenderedTree) -> Result<RenderedTree, GitError> {
+fn absolute(folder: &str, tree: &RenderedTree) -> Result<RenderedTree, PathError> {
     let place = |(name, bytes): (&domain::RepoPath, &std::sync::Arc<[u8]>)| {
         Ok((path(&format!("{folder}/{name}"))?, bytes.clone()))
     };
-    tree.files.iter().map(place).collect::<Result<BTreeMap<_, _>, GitError>>().map(|files| RenderedTree { files })
+    tree.files.iter().map(place).collect::<Result<BTreeMap<_, _>, PathError>>().map(|files| RenderedTree { files })
 }
 
-fn group_name(group: &str) -> Result<GroupName, GitError> {
-    group.parse().map_err(|error: domain::InvalidIdentifier| GitError::Library {
-        action: "name a worker group".to_owned(),
-        message: error.to_string(),
-    })
+fn group_name(group: &str) -> Result<GroupName, PathError> {
+    group.parse().map_err(PathError::from)
 }

@@ -3,61 +3,31 @@
 use std::collections::BTreeMap;
 
 use bundles::{Bundles, Locks};
-use domain::{ClusterName, CommitId};
+use domain::ClusterName;
 use domain::{Problem, Scope};
 use overlays::{ClusterSpec, ComponentName, Fleet, ObjectSummary, RenderedCluster, RenderedTree};
-use policy::{Apply, Policy};
-use rollout::{Block, ComponentChange, StageName};
+use policy::Apply;
+use rollout::{Block, ComponentChange, FluxReference, StageName};
 
-use super::changes;
-use super::deployed::Deployed;
-use super::directory::ClusterDirectory;
-use super::edits::Edit;
-use super::parts::{Part, SpecificationStep};
-use super::policy::Befores;
-use cluster::FluxReference;
-use git::{DeployLayout, LastSeen};
-
-/// What the plans of one cluster share.
-pub struct Context<'a> {
-    /// The cluster.
-    pub name: &'a ClusterName,
-    /// Its directory on the deploy branch.
-    pub directory: &'a ClusterDirectory,
-    /// The fleet that the deployed state was rendered from.
-    pub base: Option<&'a Fleet>,
-    /// The policies of before that count besides the newest.
-    pub befores: &'a Befores,
-    /// The newest policy.
-    pub newest: &'a Policy,
-    /// All clusters as deployed.
-    pub deployed: &'a Deployed,
-    /// What people have changed of what is proposed.
-    pub proposed: &'a [Edit],
-    /// Where the deploy branch is, and what is known of it where it is not there.
-    pub deploy: DeployBranch<'a>,
-}
-
-/// The deploy branch: its head, or what is known of it.
-#[derive(Clone, Copy)]
-pub struct DeployBranch<'a> {
-    /// Where Stepgate writes.
-    pub layout: &'a DeployLayout,
-    /// Its head; none where there is no such branch.
-    pub head: Option<&'a CommitId>,
-    /// Where it was last seen, where there is none.
-    pub lost: Option<&'a LastSeen>,
-}
+use crate::changes;
+use crate::stage_tree::{SpecificationStep, StageTree};
 
 /// What forbids the rollout of a cluster, as far as the repository and the deploy branch tell.
-pub fn blocks(fleet: &Fleet, context: &Context<'_>, cluster: &ClusterSpec, missing: Option<Block>) -> Vec<Block> {
-    let mut blocks: Vec<Block> = fleet.blocking(context.name.as_str()).into_iter().map(block).collect();
+///
+/// `unreadable` are the clusters whose deployed specification cannot be read, and why; `missing` is what a missing record forbids.
+pub fn blocks(
+    fleet: &Fleet,
+    cluster: &ClusterSpec,
+    unreadable: &BTreeMap<ClusterName, String>,
+    missing: Option<Block>,
+) -> Vec<Block> {
+    let mut blocks: Vec<Block> = fleet.blocking(&cluster.name).into_iter().map(block).collect();
     blocks.extend(missing);
     // Whoever manages others must know what they are at.
     let managed = |name: &&ClusterName| {
-        fleet.managed_by(&cluster.name).any(|other| other.name == name.as_str()) || *name == context.name
+        fleet.managed_by(&cluster.name).any(|other| other.name == name.as_str()) || name.as_str() == cluster.name
     };
-    for (name, message) in context.deployed.unreadable.iter().filter(|(name, _)| managed(name)) {
+    for (name, message) in unreadable.iter().filter(|(name, _)| managed(name)) {
         blocks.push(Block {
             code: "unreadable-deployed".to_owned(),
             stage: None,
@@ -100,13 +70,13 @@ pub fn specification_steps(
 
 /// How the components of the bundle change since what is deployed, by stage.
 pub fn component_changes(
-    context: &Context<'_>,
+    base: Option<&Fleet>,
     fleet: &Fleet,
     cluster: &ClusterSpec,
     target: &Bundles,
     deployed: Option<&ClusterSpec>,
 ) -> BTreeMap<StageName, Vec<ComponentChange>> {
-    let base = context.base.and_then(|base| {
+    let base = base.and_then(|base| {
         let before = base.cluster(&cluster.name)?;
         Some((overlays::bundle_for(base, before).ok()?, &base.lock))
     });
@@ -135,14 +105,14 @@ pub fn warnings(fleet: &Fleet, cluster: &ClusterSpec, rendered: &RenderedCluster
 }
 
 /// Objects that Flux would refuse for want of a namespace.
-pub fn without_namespace(fleet: &Fleet, parts: &[Part]) -> Vec<String> {
+pub fn without_namespace(fleet: &Fleet, parts: &[StageTree]) -> Vec<String> {
     if fleet.policy.apply != Apply::Flux {
         return Vec::new();
     }
     let lacks = |object: &&ObjectSummary| {
         object.namespace.is_none() && overlays::lives_in_a_namespace(&object.api_version, &object.kind)
     };
-    let told = |part: &Part| -> Vec<String> {
+    let told = |part: &StageTree| -> Vec<String> {
         let objects = part.objects.iter().filter(lacks);
         let told = |object: &ObjectSummary| {
             format!("{}: {} {} names no namespace, and Flux refuses it", part.stage, object.kind, object.name)

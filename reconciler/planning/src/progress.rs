@@ -4,26 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::ClusterName;
 use overlays::{ClusterSpec, Fleet, Management};
-use rollout::{LedgerState, Prerequisite};
-
-use super::planner::ClusterView;
+use rollout::{Ledger, LedgerState, Plan, Prerequisite};
 
 /// What other clusters want to know of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct ClusterProgress {
     /// Its next stage with a difference.
     next: Option<String>,
     /// Whether a rollout of it is on the way.
     running: bool,
 }
 
-impl Standing {
-    /// As a view shows it.
-    pub fn of(view: &ClusterView) -> Self {
-        let next = view.plan.has_differences().then(|| view.plan.next_stage());
+impl ClusterProgress {
+    /// By its plan and its ledger.
+    pub fn of(plan: &Plan, ledger: Option<&Ledger>) -> Self {
+        let next = plan.has_differences().then(|| plan.next_stage());
         Self {
             next: next.map(|stage| stage.map(|stage| stage.stage.to_string()).unwrap_or_default()),
-            running: view.directory.ledger().is_some_and(|ledger| ledger.state == LedgerState::Running),
+            running: ledger.is_some_and(|ledger| ledger.state == LedgerState::Running),
         }
     }
 
@@ -49,14 +47,14 @@ impl Standing {
 
 /// Where each cluster stands, as far as it has been worked on.
 #[derive(Debug, Default)]
-pub struct Standings {
-    known: BTreeMap<ClusterName, Standing>,
+pub struct FleetProgress {
+    known: BTreeMap<ClusterName, ClusterProgress>,
     changes: u64,
 }
 
-impl Standings {
+impl FleetProgress {
     /// A cluster stands here now.
-    pub fn note(&mut self, cluster: &ClusterName, standing: Standing) {
+    pub fn note(&mut self, cluster: &ClusterName, standing: ClusterProgress) {
         if self.known.get(cluster) != Some(&standing) {
             self.known.insert(cluster.clone(), standing);
             self.changes += 1;
@@ -93,7 +91,7 @@ pub fn concerning<'a>(fleet: &'a Fleet, cluster: &'a ClusterSpec) -> Vec<&'a str
 pub fn prerequisite(
     fleet: &Fleet,
     cluster: &ClusterSpec,
-    Standings { known: standings, .. }: &Standings,
+    FleetProgress { known: standings, .. }: &FleetProgress,
 ) -> Option<Prerequisite> {
     let policy = &fleet.policy;
     let manager = match &cluster.management {

@@ -11,13 +11,12 @@ use policy::Policy;
 use policy::StagePolicy;
 use rollout::{Block, ClusterRole, ComponentChange, Expectation, PlanInput, StageInput, StageName};
 
-use super::directory::{ClusterDirectory, cluster_folder};
-use super::machines::Specification;
-use super::parts::{Part, target_tree};
-use super::policy::Befores;
-use super::{changes, expectation, people};
-use cluster::FluxReference;
-use git::GitError;
+use crate::directory::{ClusterDirectory, cluster_folder};
+use crate::machines::Specification;
+use crate::policies::Befores;
+use crate::stage_tree::{StageTree, target_tree};
+use crate::{changes, expectation, people};
+use rollout::FluxReference;
 
 /// What is known about one cluster when its plan is made.
 pub struct Facts<'a> {
@@ -38,7 +37,7 @@ pub struct Facts<'a> {
     /// The source commit.
     pub source: &'a CommitId,
     /// The parts of its target.
-    pub parts: &'a [Part],
+    pub parts: &'a [StageTree],
     /// How its components change, by stage.
     pub changes: &'a BTreeMap<StageName, Vec<ComponentChange>>,
     /// The Flux Kustomizations by the directory that they apply.
@@ -52,10 +51,7 @@ pub struct Facts<'a> {
 }
 
 /// Makes the input of the plan.
-///
-/// # Errors
-/// [`GitError`] only where a digest cannot be written down.
-pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
+pub fn input(facts: &Facts<'_>) -> PlanInput {
     let policy = &facts.fleet.policy;
     let mut blocked = facts.blocked.clone();
     blocked.extend(people::unusable_names(policy));
@@ -76,9 +72,9 @@ pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
         if !part.missing_hops.is_empty() {
             blocked.push(missing_hops(part));
         }
-        stages.push(stage_input(facts, part)?);
+        stages.push(stage_input(facts, part));
     }
-    Ok(PlanInput {
+    PlanInput {
         cluster: facts.name.clone(),
         role: if facts.cluster.is_management() { ClusterRole::Management } else { ClusterRole::Workload },
         source: facts.source.clone(),
@@ -90,10 +86,10 @@ pub fn input(facts: &Facts<'_>) -> Result<PlanInput, GitError> {
         blocked,
         warnings: facts.warnings.clone(),
         ledger: facts.directory.ledger().cloned(),
-    })
+    }
 }
 
-fn missing_hops(part: &Part) -> Block {
+fn missing_hops(part: &StageTree) -> Block {
     Block {
         code: "skip-minor".to_owned(),
         stage: Some(part.stage.clone()),
@@ -111,7 +107,7 @@ fn policy_in_force(facts: &Facts<'_>, stage: &str) -> StagePolicy {
     facts.befores.stage_policy(&facts.fleet.policy, facts.newest, &facts.cluster.name, stage)
 }
 
-fn stage_input(facts: &Facts<'_>, part: &Part) -> Result<StageInput, GitError> {
+fn stage_input(facts: &Facts<'_>, part: &StageTree) -> StageInput {
     let texts = |weight: Weight| -> Vec<String> {
         part.notes.iter().filter(|note| note.weight == weight).map(Note::to_string).collect()
     };
@@ -124,7 +120,7 @@ fn stage_input(facts: &Facts<'_>, part: &Part) -> Result<StageInput, GitError> {
             format!("{files} file{} of its directory differ{}", plural(files), if files == 1 { "s" } else { "" }),
         );
     }
-    Ok(StageInput {
+    StageInput {
         stage: part.stage.clone(),
         deployed: part.before.digest(),
         target: part.after.digest(),
@@ -137,7 +133,7 @@ fn stage_input(facts: &Facts<'_>, part: &Part) -> Result<StageInput, GitError> {
         machines: machines(facts, part, &changes),
         changes,
         render_error: part.error.clone(),
-    })
+    }
 }
 
 fn plural(count: usize) -> &'static str {
@@ -150,7 +146,7 @@ fn nodes(tree: &RenderedTree) -> Vec<Node> {
     files.flat_map(|(_, bytes)| overlays::objects_of(bytes)).collect()
 }
 
-fn stage_changes(facts: &Facts<'_>, part: &Part) -> Vec<ComponentChange> {
+fn stage_changes(facts: &Facts<'_>, part: &StageTree) -> Vec<ComponentChange> {
     let versions = || {
         let deployed = facts.deployed?;
         match &part.stage.name {
@@ -183,7 +179,7 @@ enum Side {
     Target,
 }
 
-fn expectations(facts: &Facts<'_>, part: &Part, side: Side) -> Vec<Expectation> {
+fn expectations(facts: &Facts<'_>, part: &StageTree, side: Side) -> Vec<Expectation> {
     let directory = part.component.map_or("cluster", overlays::ComponentName::directory);
     let flux = facts.kustomizations.get(directory).map(|reference| Expectation::Flux {
         namespace: reference.namespace.clone(),
@@ -204,7 +200,7 @@ fn expectations(facts: &Facts<'_>, part: &Part, side: Side) -> Vec<Expectation> 
 }
 
 /// What a step of the specification brings about.
-fn machine_expectations(facts: &Facts<'_>, part: &Part, side: Side) -> Vec<Expectation> {
+fn machine_expectations(facts: &Facts<'_>, part: &StageTree, side: Side) -> Vec<Expectation> {
     let (cluster, tree) = match side {
         Side::Target => (facts.cluster, &part.after),
         Side::Deployed => (facts.deployed.unwrap_or(facts.cluster), &part.before),
@@ -221,7 +217,7 @@ fn machine_expectations(facts: &Facts<'_>, part: &Part, side: Side) -> Vec<Expec
 }
 
 /// How many machines a stage replaces, as far as the specification tells.
-fn machines(facts: &Facts<'_>, part: &Part, changes: &[ComponentChange]) -> u32 {
+fn machines(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) -> u32 {
     if part.before == part.after {
         return 0;
     }

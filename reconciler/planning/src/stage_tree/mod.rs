@@ -11,11 +11,11 @@ use rollout::{RenderFailure, StageId};
 
 pub use cut::{SpecificationStep, cut};
 
-use super::directory::{cluster_folder, flux_folder};
+use crate::directory::{cluster_folder, flux_folder};
 
 /// What one stage changes in git.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct StageTree {
     /// The stage.
     pub stage: StageId,
     /// The component whose directory it changes; none for the cluster specification.
@@ -44,8 +44,9 @@ pub struct Part {
     pub carries_flux_objects: bool,
 }
 
-impl Part {
-    pub(super) fn unchanged(stage: StageId, component: ComponentName, tree: RenderedTree) -> Self {
+impl StageTree {
+    /// A stage that leaves its files as they are.
+    pub fn unchanged(stage: StageId, component: ComponentName, tree: RenderedTree) -> Self {
         Self {
             stage,
             component: Some(component),
@@ -64,7 +65,7 @@ impl Part {
     }
 }
 
-impl Part {
+impl StageTree {
     /// The folders of the deploy tree whose files this part may change.
     pub fn scope(&self, cluster: &ClusterName) -> Vec<String> {
         let home = cluster_folder(cluster);
@@ -87,7 +88,7 @@ fn preflight_file() -> String {
 }
 
 /// The tree that the last part leaves: all parts' files after, over what is deployed.
-pub fn target_tree(deployed: &RenderedTree, parts: &[Part]) -> RenderedTree {
+pub fn target_tree(deployed: &RenderedTree, parts: &[StageTree]) -> RenderedTree {
     let mut tree = deployed.clone();
     for part in parts {
         for path in part.before.files.keys() {
@@ -103,15 +104,19 @@ mod tests {
     use rollout::StageName;
 
     use super::*;
-    use crate::controller::directory::path;
+    use crate::directory::path;
 
     fn tree(files: &[(&str, &str)]) -> RenderedTree {
         let file = |(name, text): &(&str, &str)| (path(name).unwrap(), std::sync::Arc::from(text.as_bytes()));
         RenderedTree { files: files.iter().map(file).collect() }
     }
 
-    fn part(before: RenderedTree, after: RenderedTree) -> Part {
-        Part { before, after, ..Part::unchanged(StageName::Cilium.into(), ComponentName::Cilium, RenderedTree::new()) }
+    fn part(before: RenderedTree, after: RenderedTree) -> StageTree {
+        StageTree {
+            before,
+            after,
+            ..StageTree::unchanged(StageName::Cilium.into(), ComponentName::Cilium, RenderedTree::new())
+        }
     }
 
     #[test]
@@ -129,7 +134,7 @@ mod tests {
     fn a_part_changes_its_own_directory_and_the_flux_objects_that_it_carries() {
         let cluster: ClusterName = "a".parse().unwrap();
         let scope = |component: Option<ComponentName>, carries_flux_objects: bool| {
-            let part = Part { component, carries_flux_objects, ..part(RenderedTree::new(), RenderedTree::new()) };
+            let part = StageTree { component, carries_flux_objects, ..part(RenderedTree::new(), RenderedTree::new()) };
             part.scope(&cluster)
         };
         assert_eq!(scope(Some(ComponentName::CertManager), false), ["clusters/a/cert-manager"]);

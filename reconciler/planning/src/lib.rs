@@ -1,0 +1,22 @@
+//! From a fleet, trees and the deploy branch's records to the input of a cluster's plan: what forbids it, the trees that its stages commit, what
+//! their gates expect, and how far the clusters are that come before it.
+//!
+//! Architecture Invariant: everything here is a value or a pure function of values. What is read of git comes in, and errors are names that are
+//! refused.
+
+mod changes;
+mod directory;
+pub mod edits;
+mod error;
+pub mod expectation;
+pub mod facts;
+pub mod kube_vip;
+pub mod machines;
+pub mod people;
+pub mod plan;
+pub mod policies;
+pub mod progress;
+pub mod stage_tree;
+
+pub use directory::{ClusterDirectory, DeployedLedger, DirectoryIds, cluster_folder, flux_folder, ledger_path, path};
+pub use error::PathError;
