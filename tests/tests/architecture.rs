@@ -189,23 +189,42 @@ fn the_top_level_holds_what_the_design_names_and_nothing_else() {
     }
 }
 
+/// Every document about this repository: those at the top, of the reconciler, and below `.github`.
+fn documents() -> Vec<String> {
+    let output = Command::new("git").args(["ls-files", "--", "*.md"]).current_dir(root()).output().expect("git runs");
+    let files = String::from_utf8(output.stdout).expect("paths are UTF-8");
+    let is_about_us =
+        |file: &&str| !file.contains('/') || file.starts_with(".github/") || file.starts_with("reconciler/");
+    files.lines().filter(is_about_us).map(str::to_owned).collect()
+}
+
 #[test]
 fn paths_named_in_the_documents_exist() {
-    for document in ["README.md", "reconciler/ARCHITECTURE.md"] {
-        let text = std::fs::read_to_string(root().join(document)).expect("the document is there");
-        let mut named = 0;
+    let (mut all, documents) = (0, documents());
+    assert!(documents.len() > 10, "{documents:?}");
+    for document in documents {
+        let text = std::fs::read_to_string(root().join(&document)).expect("the document is there");
         for word in text.split('`').skip(1).step_by(2) {
             let first = word.split('/').next().unwrap_or_default();
-            let rooms = ["reconciler", "bundles", "overlays", "fixtures", "tests"];
+            let rooms = ["reconciler", "bundles", "overlays", "fixtures", "tests", ".ci", ".github"];
             // `bundles/*.yaml` and `overlays/<component>` speak of a fleet repository, not of this one.
-            if !word.contains('/') || word.contains(['*', '<', ' ', '{']) || !rooms.contains(&first) {
+            let is_of_a_fleet = ["overlays/", "bundles/"].contains(&word) || word.starts_with("bundles/bundles-");
+            if !word.contains('/') || word.contains(['*', '<', ' ', '{']) || !rooms.contains(&first) || is_of_a_fleet {
                 continue;
             }
-            named += 1;
-            assert!(root().join(word).exists(), "{document} names {word}, which is not there");
+            all += 1;
+            // `FILE::TEST` names a test of that file.
+            let file = word.split("::").next().unwrap_or_default();
+            assert!(root().join(file).exists(), "{document} names {word}, which is not there");
         }
-        assert!(named > 0 || document == "README.md", "{document} names no path at all");
+        let folder = root().join(&document).parent().expect("it lies in a folder").to_owned();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or_default();
+            let is_elsewhere = link.contains("://") || file.is_empty();
+            assert!(is_elsewhere || folder.join(file).exists(), "{document} links to {link}, which is not there");
+        }
     }
+    assert!(all > 100, "the documents name {all} paths");
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod bad_repository;
 mod checking;
 mod commands;
 mod demo;
+mod documents;
 mod forge;
 mod hostile_repository;
 mod install;

@@ -1,0 +1,171 @@
+//! References: what the program says of itself, and what the documents say of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use clap::{Arg, Command, CommandFactory as _};
+use regex::Regex;
+use stepgate::cli::Cli;
+
+use super::{read, root};
+use crate::support::stepgate;
+
+const HEADING: &str = "# Commands
+
+What `--help` prints. Flags that many verbs take stand at the end, once.
+`UPDATE_FIXTURES=1 cargo test -p stepgate --test it documents` writes this file anew.
+";
+
+/// An argument that as many commands take is described once.
+const MANY: usize = 5;
+
+/// Flags of every command, which need no mention.
+const EVERYWHERE: [&str; 5] = ["help", "version", "log_level", "memory_limit", "log_format"];
+
+/// Arguments by their id, with the commands that take them.
+type Shared = BTreeMap<String, (Arg, Vec<String>)>;
+
+fn collect(command: &Command, path: &str, shared: &mut Shared) {
+    for argument in command.get_arguments().filter(|argument| !argument.is_positional()) {
+        let (_, takers) = shared.entry(argument.get_id().to_string()).or_insert((argument.clone(), Vec::new()));
+        takers.push(path.to_owned());
+    }
+    for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+        collect(inner, &format!("{path} {}", inner.get_name()), shared);
+    }
+}
+
+/// The help of a command and of all below it, without what is described elsewhere.
+fn describe(command: &Command, path: &str, shared: &Shared, text: &mut String) {
+    let is_elsewhere = |argument: &&Arg| shared.contains_key(argument.get_id().as_str());
+    let flags = command.get_arguments().filter(is_elsewhere).filter_map(Arg::get_long);
+    let flags: Vec<String> = flags.map(|flag| format!("`--{flag}`")).collect();
+    let mut own =
+        command.clone().mut_args(|argument| if is_elsewhere(&&argument) { argument.hide(true) } else { argument });
+    if path != "stepgate" {
+        own = own.override_usage(usage(command, path));
+    }
+    let _ = write!(text, "\n## {path}\n\n```text\n{}\n```\n", trimmed(&own.render_long_help().to_string()));
+    if path != "stepgate" && !flags.is_empty() {
+        let _ = write!(text, "\nAlso: {}.\n", flags.join(", "));
+    }
+    for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+        describe(inner, &format!("{path} {}", inner.get_name()), shared, text);
+    }
+}
+
+fn usage(command: &Command, path: &str) -> String {
+    let usage = command.clone().render_usage().to_string();
+    usage.replacen("Usage: ", "", 1).replacen(command.get_bin_name().unwrap_or(path), path, 1)
+}
+
+fn trimmed(help: &str) -> String {
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    lines.join("\n").trim().to_owned()
+}
+
+/// Values of variables are those of whoever runs the tests.
+fn without_values(command: Command) -> Command {
+    command.mut_args(|argument| argument.hide_env_values(true)).mut_subcommands(without_values)
+}
+
+/// The whole document.
+fn document() -> String {
+    let mut command = without_values(Cli::command().term_width(100));
+    command.build();
+    let mut shared = Shared::new();
+    collect(&command, "stepgate", &mut shared);
+    shared.retain(|id, (_, takers)| takers.len() >= MANY && id != "output" && id != "yes");
+    let mut text = HEADING.to_owned();
+    describe(&command, "stepgate", &shared, &mut text);
+    let _ = write!(text, "\n## Flags of many verbs\n\n");
+    let verbs = |id: &str, takers: &[String]| match EVERYWHERE.contains(&id) {
+        true => "every verb".to_owned(),
+        false => takers.iter().map(|taker| taker.replacen("stepgate ", "", 1)).collect::<Vec<_>>().join(", "),
+    };
+    for (id, (argument, takers)) in &shared {
+        let argument = argument.clone().hide(false).help_heading(None::<&str>);
+        let mut only = Command::new("stepgate").disable_help_flag(true).term_width(100).help_template("{options}");
+        only = only.arg(argument.required(false).global(false));
+        let help = trimmed(&only.render_long_help().to_string());
+        let _ = write!(text, "```text\n{help}\n```\n\nTaken by {}.\n\n", verbs(id, takers));
+    }
+    format!("{}\n", text.trim_end())
+}
+
+#[test]
+fn the_commands_in_the_documents_are_those_of_the_program() {
+    let text = document();
+    let file = root().join("reconciler/docs/cli.md");
+    if std::env::var_os("UPDATE_FIXTURES").is_some() {
+        std::fs::write(&file, &text).unwrap();
+    }
+    let committed = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(committed == text, "{} is not what `--help` prints: run with UPDATE_FIXTURES=1", file.display());
+}
+
+/// The first cell of each row of the tables below a heading, without backticks.
+fn cells(text: &str, heading: &str) -> BTreeSet<String> {
+    let from = text.split_once(heading).unwrap_or_else(|| panic!("there is no {heading}")).1;
+    let section = from.split("\n## ").next().unwrap_or_default();
+    let rows = section.lines().filter(|line| line.starts_with("| ")).skip(1);
+    rows.filter_map(|row| row.split('|').nth(1)).map(|cell| cell.trim().replace('`', "")).collect()
+}
+
+#[test]
+fn the_metrics_in_the_documents_are_those_of_the_program() {
+    // Of what has not happened yet, nothing is exposed: what is registered counts.
+    let source = read("reconciler/src/telemetry/metrics.rs");
+    let registered = Regex::new(r#"registry\.register(_with_unit)?\(\s*"([a-z_]+)"[^;]*;"#).unwrap();
+    let mut names = BTreeSet::new();
+    for found in registered.captures_iter(&source) {
+        let unit = if found[0].contains("Unit::Seconds") { "_seconds" } else { "" };
+        names.insert(format!("stepgate_{}{unit}", &found[2]));
+    }
+    assert!(names.len() > 5, "{names:?}");
+    // Samples of counters and of what is said once have an ending that their family has not.
+    let family = |name: &String| name.trim_end_matches("_total").trim_end_matches("_info").to_owned();
+    let documented: BTreeSet<String> =
+        cells(&read("reconciler/docs/metrics.md"), "# Metrics").iter().map(family).collect();
+    assert_eq!(documented, names);
+}
+
+#[test]
+fn every_alert_has_an_entry_and_names_a_metric() {
+    let (metrics, help) = (read("reconciler/docs/metrics.md"), read("reconciler/docs/troubleshooting.md"));
+    let alerts = cells(&metrics, "## Alerts");
+    assert!(alerts.len() > 5, "{alerts:?}");
+    for alert in &alerts {
+        assert!(help.contains(&format!("\n### {alert}\n")), "{alert} has no entry");
+    }
+    for row in metrics.lines().filter(|line| line.starts_with("| Stepgate")) {
+        let name = row.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_');
+        let name = name.filter(|word| word.starts_with("stepgate_")).next().unwrap();
+        assert!(metrics.contains(&format!("| `{name}` |")), "{row}");
+    }
+}
+
+#[test]
+fn every_field_of_the_policy_is_documented() {
+    let (template, document) = (stepgate(&["init", "--stdout"]).stdout, read("reconciler/docs/policy.md"));
+    let mut fields = BTreeSet::new();
+    for line in template.lines() {
+        let line = line.trim_start_matches('#').trim_start().trim_start_matches("- ");
+        let Some((name, rest)) = line.split_once(':') else { continue };
+        let is_field = name.starts_with(|first: char| first.is_ascii_lowercase())
+            && name.chars().all(|sign| sign.is_ascii_alphanumeric())
+            && (rest.is_empty() || rest.starts_with(' '));
+        if is_field {
+            fields.insert(name);
+        }
+    }
+    // Names that a team gives, and a value of Cilium's chart.
+    for example in ["production", "platform", "alice", "hubble", "enabled", "once"] {
+        fields.remove(example);
+    }
+    assert!(fields.len() > 40, "{fields:?}");
+    let documented: BTreeSet<&str> =
+        document.split(|sign: char| !sign.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let missing: Vec<&&str> = fields.iter().filter(|field| !documented.contains(**field)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
