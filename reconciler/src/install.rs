@@ -1,4 +1,7 @@
 //! What Stepgate is installed with in a management cluster: one set of manifests, as files for `kubectl`, a kustomize base and a Helm chart.
+//!
+//! `tests/tests/servers/installation/whole.rs` runs the program under the installed identity
+//! through a whole rollout: no request is refused, and all that is granted is made use of.
 
 use cluster::kubernetes::rollout_definition;
 

@@ -1,4 +1,8 @@
 //! Images: those of the bundle take the place of those of the manifest, pinned by digest.
+//!
+//! Architecture Invariant: nothing rolls nodes by accident. Where the deployed file already names
+//! the same repository and digest, that reference stays, whatever its tag; node templates keep
+//! their bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,6 +4,9 @@
 //! (checked against `bundles.lock`), variables where it is a provider's, kustomize with the team's overlay
 //! `overlays/<component>/` and then the cluster's `clusters/<name>/overlays/<component>/`, images of the bundle pinned by
 //! digest, files.
+//!
+//! Architecture Invariant: same inputs, same bytes. Rendering depends on the source tree, the
+//! mirrored manifests and the deployed tree only.
 
 mod build;
 mod bundle;

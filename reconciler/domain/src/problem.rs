@@ -1,4 +1,7 @@
 //! What is wrong with a fleet repository, said so that a person can repair it.
+//!
+//! Architecture Invariant: one cluster's bad input never stops another. A problem carries a scope;
+//! a cluster's errors stay in its own task.
 
 use std::fmt;
 

@@ -1,4 +1,8 @@
 //! Who may see the token.
+//!
+//! Architecture Invariant: a token goes where its owner sent it. `stepgate.yaml` names the forge,
+//! and everybody who can push writes it; the token is sent to the repository's own host and to
+//! those named beside it by `--forge-host` only.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

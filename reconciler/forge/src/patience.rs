@@ -1,4 +1,6 @@
 //! How long forges may keep a pass waiting. One that does not answer costs a time-out, not one for each question.
+//!
+//! All waiting of a pass that is longer than usual adds up to one time-out.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -2,6 +2,8 @@
 //!
 //! A process has its copy to itself for as long as it lives: git locks each reference that it writes, and two processes that fetch into one copy fall
 //! over each other. So a verb beside a running controller has a second copy, which the next verb finds again.
+//!
+//! So processes share nothing that locks, and what two of them tell of the same is one event.
 
 use std::fs::{self, File, TryLockError};
 use std::path::Path;

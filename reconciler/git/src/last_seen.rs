@@ -1,4 +1,10 @@
 //! A branch that is not there: what the repository still knows of where it was.
+//!
+//! Architecture Invariant: a record that was lost is not made anew. To adopt a cluster in
+//! mid-rollout would put every stage that is left onto the deploy branch at once. So a cluster
+//! without a ledger counts as one that nobody has recorded only where nothing speaks against it:
+//! git's logs, remote-tracking branches, our copy, the branch's history, Flux's revisions and the
+//! `Rollout`.
 
 use std::fmt;
 use std::sync::PoisonError;

@@ -2,6 +2,13 @@
 //!
 //! Ten folders of ten entries in each other are ten billion paths of eleven objects. So each distinct folder is counted once,
 //! and what it comes to is added up wherever it stands; only what is affordable is then walked path by path.
+//!
+//! Architecture Invariant: a repository costs what its useful content costs. Entries, bytes of
+//! paths, links, files and of the bases of their deltas, and depth are compared with limits before
+//! a path is made or an object is inflated; `packs.rs` reads the cost of an object from the headers
+//! of its pack, `units.rs` counts a cluster's folder for that cluster. Above a limit it is not
+//! read, which is that cluster's problem alone. The operator raises limits (`--repo-limit
+//! NAME=NUMBER`).
 
 use git2::Oid;
 

@@ -1,5 +1,8 @@
 //! Runs the `git` program (and `ssh-keygen`, `gpg`) without prompts, without surprises from the environment, and with limits of
 //! time, memory and files of its own.
+//!
+//! The `git` program has limits of memory and files of its own. A list that it prints and that is
+//! cut is an error, never a shorter list.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};

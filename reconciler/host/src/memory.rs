@@ -2,6 +2,33 @@
 //!
 //! Architecture Invariant: whatever is remembered between passes has its part of one limit, and all parts are listed here. What is remembered can be
 //! had again: too small a limit costs time only.
+//!
+//! Everything remembered is named by its content (a git id, a digest), so nothing is out of date
+//! and losing it costs time only. All of it takes a third of one limit (`--memory-limit`, else what
+//! the control group allows); a plan for which there is no room is made anew in each pass. `helm`
+//! may allocate half of the limit, and at most 512 MiB. What is remembered, by what, and where:
+//!
+//! - trees, commits, costs, small files, what folders come to, which names differ between two
+//!   trees: by object ids (git/object.rs)
+//! - what a file of the source branch says: by path and blob id (overlays: fleet/scan.rs)
+//! - a source commit as a fleet, and what each cluster's plan follows from: by commit id
+//!   (controller/inputs.rs)
+//! - a cluster's view, or that it is done: by digest of its inputs, ids of its folders on the
+//!   deploy branch (controller/views.rs)
+//! - the history of a cluster's folder: by the head it was read at; newer commits are added
+//!   (controller/deploy.rs)
+//! - the deploy branch back to its last merge, once for all clusters: by its head; newer commits
+//!   are added (git/chain.rs)
+//! - that a cluster waits, where nobody is asked anything: by both heads, where the other clusters
+//!   stand, until something is told of it or its time has come (controller/resting.rs)
+//! - the last pass, when every cluster was done: by both heads (controller/mod.rs)
+//! - what a definition in a cluster says: by its uid and `resourceVersion`, which each reading asks
+//!   for (cluster: kubernetes/known.rs)
+//! - how a server's kinds are addressed, and which have too many objects to list (this alone may be
+//!   out of date: then nothing is found, and gates wait): for ten minutes (cluster:
+//!   kubernetes/known.rs)
+//!
+//! `tests/tests/controller/remembering.rs` compares with a planner that remembers nothing.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;

@@ -1,4 +1,8 @@
 //! The stages of a rollout and their order.
+//!
+//! Architecture Invariant: what defines a kind is committed before objects of its next form. So
+//! `bundle` follows `eks-a`, as in EKS Anywhere's own upgrade: the definition of before may refuse
+//! the Bundles of the next release, and nothing in between looks at them.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,7 @@
 //! From the clusters of a fleet to connections.
+//!
+//! Handles are kept by name, namespace, management cluster and identity: what is corrected takes
+//! effect with the next pass. Which cluster was read is part of the evidence.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,9 @@
 //! The deploy branch as decisions see it: the commits since the running rollout began, and who else wrote there.
+//!
+//! Architecture Invariant: foreign changes stop us. The ledger records the digest of the cluster's
+//! directory; a different digest found later means that somebody else wrote there. It is reported
+//! and never overwritten. A squashed commit without our trailers is known by the ledgers that it
+//! holds.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

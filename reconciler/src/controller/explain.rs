@@ -1,4 +1,8 @@
 //! What people are told of a cluster that they ask about: what the controller decides, and what is ahead. Nothing is written anywhere.
+//!
+//! Architecture Invariant: what people are told is what is decided. `why` and `status` ask `step`
+//! on two readings of their own, and again as if the soak that has begun were over, so that people,
+//! windows and other clusters behind a gate are seen by whoever asks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

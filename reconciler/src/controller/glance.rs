@@ -4,6 +4,11 @@
 //! after a while in any case, more is read. What was read of everything else a short while before, with what the glance sees, counts
 //! as the first of the reads in which a gate holds. The last one, on which it passes, reads everything anew that this gate looks at; the
 //! stages before it, which have passed, are judged by what was read of them that short while before.
+//!
+//! Where only what Flux says of its work has changed, that alone is looked at: as long as it is not
+//! done, nothing need be read. Where nothing soaks and no machines are concerned, and only what the
+//! running gate looks at has changed besides, that is looked at alone: as long as watches tell that
+//! its workloads are at work, or a reading of it waits, nothing else need be read.
 
 use std::sync::Arc;
 

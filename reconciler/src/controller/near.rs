@@ -1,4 +1,6 @@
 //! The files of a source commit, for renderers that nearly always look at the overlays alone.
+//!
+//! An overlay that reaches beyond `overlays/` makes any file of the commit an input of its cluster.
 
 use std::borrow::Cow;
 use std::cell::Cell;

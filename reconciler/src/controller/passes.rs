@@ -1,5 +1,10 @@
 //! One pass after the other. A pass does not wait for a cluster that takes long to answer: it leaves it behind, and a later one decides on what
 //! was read then.
+//!
+//! Architecture Invariant: one cluster's silence holds up no other. A pass waits a second for a
+//! cluster's answer and then goes on without it. The visit to that cluster goes on beside the next
+//! passes; nothing is decided on it before a pass of its own, and until then nobody visits that
+//! cluster a second time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;

@@ -1,5 +1,5 @@
 //! Flux as EKS Anywhere leaves it behind: one source and one Kustomization `flux-system`, which apply the folder `clusters/<management>` of the
-//! branch that people write, their own manifests included. They go on under Stepgate, as the README says how.
+//! branch that people write, their own manifests included. They go on under Stepgate, as `reconciler/docs/flux-migration.md` says how.
 //!
 //! Fake are Pods and Nodes, machines, and the word of EKS Anywhere's controller. The manifests are the demo's, Flux's definitions those of the
 //! Flux that runs.
@@ -79,7 +79,7 @@ fn flux_that_is_there_already_goes_on_and_applies_what_stepgate_commits() {
         assert_eq!(applied_by(&cluster), Some(FLUX));
         let flux = flux_objects(&scene).await?;
 
-        // As the README says: Flux deletes nothing of what it applies no more; what runs is recorded; then it applies the deploy branch.
+        // As the guide says: Flux deletes nothing of what it applies no more; what runs is recorded; then it applies the deploy branch.
         let head = scene
             .repository
             .push("Keep what is there", &[(SYNC, &documents(&sync(&url, "main", "./clusters/mgmt", false)))])?;

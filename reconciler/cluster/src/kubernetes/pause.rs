@@ -1,6 +1,10 @@
 //! Pauses of Flux as leases: owner, reason, end and what was before stand on the object itself, so that any process can end them.
 //!
 //! Flux knows no pause that ends by itself. Whoever runs next finds the lease, and a person's own suspend is never undone.
+//!
+//! Neither `suspend` nor the annotation `reconcile: disabled` ends by itself. So any process that
+//! runs, leading or not, ends a pause within 10 s of its time, and one that starts within 10 s of
+//! its start; `cli/serve.rs` looks at all pauses at least that often. While none runs, it lasts.
 
 use jiff::Timestamp;
 use kube::core::{ApiResource, DynamicObject};

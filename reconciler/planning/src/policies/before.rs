@@ -3,6 +3,9 @@
 //! Architecture Invariant: what decides whose word counts, how many words, where commits land and under whose name is judged by the policy before
 //! a push and by the one after it, and both have to be met. What of that can be met by both at once is the stricter of both; what cannot (a commit
 //! lands in one place, under one name) waits for whoever runs Stepgate.
+//!
+//! The policies of before are those of the source commit that the cluster was last committed from,
+//! and of the one that its rollout began from.
 
 use std::sync::Arc;
 

@@ -1,4 +1,8 @@
 //! The cluster as a whole: healthy as it is, saved, and verified at the end.
+//!
+//! A backup counts for its own rollout, while it is there and younger than the policy says. Every
+//! workload that was ready when the rollout began (the ledger's `before`) has to be ready again;
+//! what was broken already is remarked on.
 
 use std::time::Duration;
 

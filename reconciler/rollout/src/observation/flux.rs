@@ -1,4 +1,7 @@
 //! Flux objects, as far as gates read them.
+//!
+//! What Flux applied from a registry counts by the commit that the artifact names, never by its
+//! digest.
 
 use std::fmt;
 

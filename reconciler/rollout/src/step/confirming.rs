@@ -1,4 +1,10 @@
 //! Readings of what the running gate expects, where the rest was read a short while before: one that finds that it holds, and one that confirms it.
+//!
+//! Architecture Invariant: what confirms a gate confirms nothing else. The second read looks at
+//! everything that this gate expects; the stages before it, which have passed their own gates and
+//! hold in the reading before, are judged by that one, half a minute old at most and without a
+//! change since. The next stage may be committed or proposed on it. Before anything is held,
+//! reverted or closed on it, and after half a minute of waiting, everything is read.
 
 use jiff::Timestamp;
 

@@ -2,6 +2,8 @@
 //!
 //! Architecture Invariant: a running stage finishes before a newer plan takes over, unless it has failed, or Flux has refused its commit: then it never
 //! finishes, and a plan that changes it (or something before it) takes over at once.
+//!
+//! It goes past preflight too, where that waits for nothing else.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,7 @@
 //! Which earlier policies judge what is pushed, and where Stepgate wrote by them.
+//!
+//! Where a cluster was deployed before is found in the history of the source branch, never at the
+//! place that a push names.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

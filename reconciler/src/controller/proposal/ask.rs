@@ -1,4 +1,12 @@
 //! Asking people once a pass, when every cluster has been decided about: what belongs together goes onto one branch, what is void leaves it.
+//!
+//! Architecture Invariant: what cannot be rendered withdraws nothing. A process without `helm` or a
+//! mirror cannot tell what is void: proposals and rejections of such a cluster stay as they are.
+//!
+//! A cluster joins, its plan moves, its gate fails: the branch is written anew, by
+//! compare-and-swap, and what people said on it of plans that are still asked is put on top again.
+//! A branch on which nothing is asked any more is withdrawn. A branch of that name that somebody
+//! else has made is named and left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,5 +1,9 @@
 //! What is proposed now and what people said of it, read once for all clusters of a pass: a branch, a pull request and the comments below it
 //! are about many of them.
+//!
+//! Architecture Invariant: who waits for a forge waits alone. No lock is held while anything is
+//! asked for: whoever wants the very same answer waits for it, and nobody else. Everything is asked
+//! for once a pass, not once a cluster.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

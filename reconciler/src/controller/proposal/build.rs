@@ -1,4 +1,8 @@
 //! Making what a proposed branch is to hold: commits on top of each other, and the words of people above them.
+//!
+//! The commits lie on the deploy head in the order of names. A commit that is found there for the
+//! same plan and stage on the same directory stays as it is. The next commit of a cluster takes its
+//! `proposal.md` away.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

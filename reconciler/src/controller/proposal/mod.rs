@@ -4,6 +4,14 @@
 //! Merging the branch into the deploy branch is the approval of all of them, whoever does it and by whichever kind of merge: the ledger in each
 //! proposed commit records it, bound to the plan. A rejection is a commit on the proposed branch. So git is all there is to read, and a process
 //! that was killed has lost nothing.
+//!
+//! Architecture Invariant: what was approved is what lands. A proposed commit is the one that would
+//! be pushed, its ledger records the approval for this plan, and merging it is the push. This
+//! folder reads off git what landed, and off the forge, where there is one, whose words count;
+//! `rollout::step` decides.
+//!
+//! `body.rs` writes the proposal, `objects.rs` what changes in it object by object, `notes.rs` its
+//! release notes; `text.rs` makes one text of several, and `room.rs` makes that fit.
 
 mod answer;
 mod ask;

@@ -1,4 +1,8 @@
 //! Whether a proposed commit is the one that Stepgate would make. Its message alone says nothing: whoever may push the branch can write that.
+//!
+//! Architecture Invariant: a proposed commit is ours by what it holds. One that is not the commit
+//! that would be made now is replaced, and merged by nobody's word. So is one whose `proposal.md`
+//! tells people something else.
 
 use domain::{CommitId, TreeDigest};
 use rollout::{ApprovalScope, Ledger, LedgerState, Plan, StageId, StageRecord};

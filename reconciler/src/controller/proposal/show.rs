@@ -1,4 +1,10 @@
 //! Showing a proposed branch on the forge: a pull request, opened or brought up to what is asked now, and a status on its head.
+//!
+//! Pull requests are looked for before each decision, and one is opened where none is open, so that
+//! a process killed between any two calls has opened none twice. A merged one is found by what it
+//! showed, since it stands for several clusters and its branch may have another one by now. Closed
+//! by somebody else it is a rejection of what it shows. Before a void branch goes, its pull request
+//! is closed and says why.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;

@@ -66,7 +66,9 @@ impl Reader {
         command.current_dir(self.path()).env("PATH", path).env("HOME", home).env("XDG_CACHE_HOME", cache);
         command.env("DEMO", &DEMO.folder).env("NEXT", self.path().join("next"));
         // In the place of the network.
-        command.env("STEPGATE_MIRROR", self.path().join("network")).env("KUBECONFIG", "/nonexistent/kubeconfig");
+        command
+            .envs(["STEPGATE_MIRROR", "NETWORK"].map(|name| (name, self.path().join("network"))))
+            .env("KUBECONFIG", "/nonexistent/kubeconfig");
         command.args(["-c", script]).output().unwrap()
     }
 }
@@ -76,7 +78,7 @@ fn script(document: &str, blocks: &[Block], repository: &str) -> String {
     let mut script = CHECK.to_owned();
     for block in blocks {
         if block.comment("setup: ").is_some_and(|what| what.contains("next bundle")) {
-            script.push_str("cp -r \"$NEXT\"/. .\n");
+            script.push_str("cp -r \"$NEXT\"/. . && STEPGATE_MIRROR=$NETWORK:$STEPGATE_MIRROR\n");
         }
         match block.not_run() {
             Some(reason) => {

@@ -19,15 +19,19 @@ What `--help` prints. Flags that many verbs take stand at the end, once.
 /// An argument that as many commands take is described once.
 const MANY: usize = 5;
 
-/// Flags of every command, which need no mention.
+/// Flags of every command.
 const EVERYWHERE: [&str; 5] = ["help", "version", "log_level", "memory_limit", "log_format"];
 
-/// Arguments by their id, with the commands that take them.
-type Shared = BTreeMap<String, (Arg, Vec<String>)>;
+/// Arguments by their name and what is said of them, with the commands that take them.
+type Shared = BTreeMap<(String, String), (Arg, Vec<String>)>;
+
+fn key(argument: &Arg) -> (String, String) {
+    (argument.get_id().to_string(), argument.get_help().map(ToString::to_string).unwrap_or_default())
+}
 
 fn collect(command: &Command, path: &str, shared: &mut Shared) {
     for argument in command.get_arguments().filter(|argument| !argument.is_positional()) {
-        let (_, takers) = shared.entry(argument.get_id().to_string()).or_insert((argument.clone(), Vec::new()));
+        let (_, takers) = shared.entry(key(argument)).or_insert((argument.clone(), Vec::new()));
         takers.push(path.to_owned());
     }
     for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
@@ -37,17 +41,16 @@ fn collect(command: &Command, path: &str, shared: &mut Shared) {
 
 /// The help of a command and of all below it, without what is described elsewhere.
 fn describe(command: &Command, path: &str, shared: &Shared, text: &mut String) {
-    let is_elsewhere = |argument: &&Arg| shared.contains_key(argument.get_id().as_str());
-    let flags = command.get_arguments().filter(is_elsewhere).filter_map(Arg::get_long);
-    let flags: Vec<String> = flags.map(|flag| format!("`--{flag}`")).collect();
-    let mut own =
-        command.clone().mut_args(|argument| if is_elsewhere(&&argument) { argument.hide(true) } else { argument });
+    let is_elsewhere = |argument: &Arg| shared.contains_key(&key(argument));
+    let hidden = |argument: Arg| if is_elsewhere(&argument) { argument.hide(true) } else { argument };
+    let mut own = command.clone().mut_args(hidden);
     if path != "stepgate" {
         own = own.override_usage(usage(command, path));
     }
     let _ = write!(text, "\n## {path}\n\n```text\n{}\n```\n", trimmed(&own.render_long_help().to_string()));
-    if path != "stepgate" && !flags.is_empty() {
-        let _ = write!(text, "\nAlso: {}.\n", flags.join(", "));
+    let has_more = |argument: &Arg| is_elsewhere(argument) && !EVERYWHERE.contains(&argument.get_id().as_str());
+    if command.get_arguments().any(has_more) {
+        text.push_str("\nAnd [flags of many verbs](#flags-of-many-verbs).\n");
     }
     for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
         describe(inner, &format!("{path} {}", inner.get_name()), shared, text);
@@ -61,7 +64,7 @@ fn usage(command: &Command, path: &str) -> String {
 
 fn trimmed(help: &str) -> String {
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-    lines.join("\n").trim().to_owned()
+    lines.join("\n").trim_matches('\n').to_owned()
 }
 
 /// Values of variables are those of whoever runs the tests.
@@ -75,21 +78,19 @@ fn document() -> String {
     command.build();
     let mut shared = Shared::new();
     collect(&command, "stepgate", &mut shared);
-    shared.retain(|id, (_, takers)| takers.len() >= MANY && id != "output" && id != "yes");
+    shared.retain(|(id, _), (_, takers)| takers.len() >= MANY && id != "output" && id != "yes");
     let mut text = HEADING.to_owned();
     describe(&command, "stepgate", &shared, &mut text);
-    let _ = write!(text, "\n## Flags of many verbs\n\n");
-    let verbs = |id: &str, takers: &[String]| match EVERYWHERE.contains(&id) {
-        true => "every verb".to_owned(),
-        false => takers.iter().map(|taker| taker.replacen("stepgate ", "", 1)).collect::<Vec<_>>().join(", "),
-    };
-    for (id, (argument, takers)) in &shared {
-        let argument = argument.clone().hide(false).help_heading(None::<&str>);
-        let mut only = Command::new("stepgate").disable_help_flag(true).term_width(100).help_template("{options}");
-        only = only.arg(argument.required(false).global(false));
-        let help = trimmed(&only.render_long_help().to_string());
-        let _ = write!(text, "```text\n{help}\n```\n\nTaken by {}.\n\n", verbs(id, takers));
+    let mut many = Command::new("stepgate").disable_help_flag(true).term_width(100).help_template("{options}");
+    let mut takers = String::new();
+    for ((id, _), (argument, verbs)) in shared.iter().filter(|((id, _), _)| id != "help" && id != "version") {
+        many = many.arg(argument.clone().hide(false).required(false).global(false));
+        let verbs: Vec<String> = verbs.iter().map(|verb| format!("`{}`", verb.replacen("stepgate ", "", 1))).collect();
+        let verbs = if EVERYWHERE.contains(&id.as_str()) { "every verb".to_owned() } else { verbs.join(", ") };
+        let _ = writeln!(takers, "| `--{}` | {verbs} |", argument.get_long().unwrap_or_default());
     }
+    let help = trimmed(&many.render_long_help().to_string());
+    let _ = write!(text, "\n## Flags of many verbs\n\n```text\n{help}\n```\n\n| flag | verbs |\n|---|---|\n{takers}");
     format!("{}\n", text.trim_end())
 }
 

@@ -1,4 +1,9 @@
 //! Server-side apply of manifests without Flux (`apply: direct`), and deletion of what left git.
+//!
+//! Architecture Invariant: applying never fights and never loses data. Everything is asked for by a
+//! dry run first, and nothing is written while a field belongs to somebody else. What is applied
+//! stands in an inventory in the cluster before it is applied; only that is ever deleted, only as
+//! it was applied (by uid), and data only by consent.
 
 mod addresses;
 mod inventory;

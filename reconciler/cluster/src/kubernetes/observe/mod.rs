@@ -1,4 +1,9 @@
 //! One reading of a cluster: what the expectations look at, and no more.
+//!
+//! Architecture Invariant: causes are read before what they cause: Flux, then EKS Anywhere's
+//! Cluster, then Cluster API's owners, then machines. So a word of "done" is never newer than what
+//! is taken for its effect. A gate of machines asks for that word, since until it comes the objects
+//! look as settled as they did before the commit.
 
 pub(super) mod interests;
 mod managed;

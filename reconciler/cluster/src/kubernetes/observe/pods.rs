@@ -2,6 +2,8 @@
 //!
 //! A list may wait for a tenth of a second until the server's cache has heard of everything that etcd holds, also of other kinds; a single object is
 //! read from etcd at once. What is read is as fresh either way.
+//!
+//! Where a workload counts another number of pods than are told, or one has gone, all are listed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

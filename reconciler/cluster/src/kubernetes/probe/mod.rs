@@ -2,6 +2,10 @@
 //!
 //! An object that exists is the best probe, as it satisfies its schema: it is changed by a dry run. Where there is none, one is made up
 //! and created by a dry run. Nothing is kept of either.
+//!
+//! Architecture Invariant: what proves nothing is no evidence. A webhook counts as called only
+//! where a dry run cannot have been accepted without it, or was denied by it; else the endpoints
+//! behind it are looked at.
 
 mod answer;
 mod endpoints;
