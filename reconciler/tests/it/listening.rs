@@ -12,13 +12,13 @@ use crate::support::Fleet;
 const LONG: Duration = Duration::from_secs(60);
 
 /// A controller that may open few files, and what it logs.
-struct Running {
+pub struct Running {
     process: Child,
     lines: Receiver<String>,
 }
 
 impl Running {
-    fn start(fleet: &Fleet, arguments: &[&str]) -> Self {
+    pub fn start(fleet: &Fleet, arguments: &[&str]) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -n 256; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_stepgate")]);
         command.args(["run", "--interval", "3600", "--repo", &fleet.place(), "--mirror"]);
@@ -32,7 +32,7 @@ impl Running {
     }
 
     /// The next line that holds this.
-    fn says(&self, wanted: &str) -> String {
+    pub fn says(&self, wanted: &str) -> String {
         let end = Instant::now() + LONG;
         let mut said = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -66,7 +66,7 @@ fn send(address: SocketAddr, text: &str) -> TcpStream {
 }
 
 /// The status line and the rest of the answer.
-fn get(address: SocketAddr, path: &str) -> String {
+pub fn get(address: SocketAddr, path: &str) -> String {
     let mut stream = send(address, &format!("GET {path} HTTP/1.1\r\nHost: stepgate\r\n\r\n"));
     stream.set_read_timeout(Some(LONG)).unwrap();
     let mut text = String::new();

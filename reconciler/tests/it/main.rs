@@ -28,4 +28,5 @@ mod measured;
 mod registry;
 mod run;
 mod support;
+mod tls;
 mod verbs;
