@@ -117,6 +117,25 @@ impl Git {
         id
     }
 
+    /// Somebody puts a commit in the place of the proposed one, with its message and its author, in which a file says something else.
+    pub fn forge(&self, branch: &str, path: &str, change: impl Fn(&str) -> String) -> Oid {
+        let reference = format!("refs/heads/{branch}");
+        let ours = self.0.find_reference(&reference).unwrap().peel_to_commit().unwrap();
+        let mut index = git2::Index::new().unwrap();
+        index.read_tree(&ours.tree().unwrap()).unwrap();
+        let entry = index.get_path(std::path::Path::new(path), 0).unwrap();
+        let old = self.0.find_blob(entry.id).unwrap();
+        let text = change(std::str::from_utf8(old.content()).unwrap());
+        assert_ne!(text.as_bytes(), old.content());
+        let blob = self.0.blob(text.as_bytes()).unwrap();
+        index.add(&git2::IndexEntry { id: blob, ..entry }).unwrap();
+        let tree = self.0.find_tree(index.write_tree_to(&self.0).unwrap()).unwrap();
+        let (author, message) = (ours.author(), ours.message().unwrap());
+        let forged = self.0.commit(None, &author, &author, message, &tree, &[&ours.parent(0).unwrap()]).unwrap();
+        self.0.reference(&reference, forged, true, "forged").unwrap();
+        forged
+    }
+
     /// Somebody merges a history of its own into the source branch, which is older than all by its clock and holds this policy alone.
     pub fn unrelated(&self, policy: &str) -> Oid {
         let main = self.0.find_reference("refs/heads/main").unwrap().peel_to_commit().unwrap();

@@ -8,6 +8,7 @@ mod edits;
 mod explained;
 mod fleet;
 mod forge;
+mod forged;
 mod glancing;
 mod hooked;
 mod lost_branch;

@@ -40,8 +40,9 @@ pub(super) fn behind(
     now: Timestamp,
 ) -> Result<Vec<Effect>, Stop> {
     may_be_committed(world, plan, next, opening)?;
-    let commit = commit::stage(world, plan, next, opening, key, now)?;
+    let mut commit = commit::stage(world, plan, next, opening, key, now)?;
     approval::ask(world, plan, next, &commit, now)?;
+    commit::identify_first(&mut commit, world);
     if let Some(opens) = closed_windows(next, now) {
         return Err(vec![wait(next.stage.clone(), Reason::new("outside of the maintenance windows"), opens)]);
     }

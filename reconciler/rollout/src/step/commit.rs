@@ -41,7 +41,9 @@ pub(super) fn stage(
         Some(ledger) => ledger.clone(),
         None => begin(world, plan, now),
     };
-    identify(&mut ledger, opened_by.as_mut(), world);
+    if ledger.identity.is_some() {
+        identify(&mut ledger, opened_by.as_mut(), world);
+    }
     let record = StageRecord {
         stage: next.stage.clone(),
         kind: StageRecordKind::Commit,
@@ -93,6 +95,15 @@ pub(super) fn stage(
         undoes: None,
         ledger,
     })
+}
+
+/// Records which cluster it is with a stage that Stepgate pushes itself, where nothing does so yet: what is proposed can be written by others.
+pub(super) fn identify_first(commit: &mut StageCommit, world: &World) {
+    let mut opened_by = commit.ledger.stages.last_mut().and_then(|record| record.opened_by.take());
+    identify(&mut commit.ledger, opened_by.as_mut(), world);
+    if let Some(record) = commit.ledger.stages.last_mut() {
+        record.opened_by = opened_by;
+    }
 }
 
 /// Records which cluster was read, as the gates have found it to be. Where it was not recorded before, the evidence says so.

@@ -94,25 +94,6 @@ async fn a_person_is_looked_up_once_a_pass() -> anyhow::Result<()> {
 /// What somebody makes of a file.
 type Change<'a> = &'a (dyn Fn(&str) -> String + Sync);
 
-/// Somebody puts a commit in the place of the proposed one, with its message and its author.
-fn forge(git: &Git, branch: &str, path: &str, change: impl Fn(&str) -> String) -> git2::Oid {
-    let reference = format!("refs/heads/{branch}");
-    let ours = git.0.find_reference(&reference).unwrap().peel_to_commit().unwrap();
-    let mut index = git2::Index::new().unwrap();
-    index.read_tree(&ours.tree().unwrap()).unwrap();
-    let entry = index.get_path(Path::new(path), 0).unwrap();
-    let old = git.0.find_blob(entry.id).unwrap();
-    let text = change(std::str::from_utf8(old.content()).unwrap());
-    assert_ne!(text.as_bytes(), old.content());
-    let blob = git.0.blob(text.as_bytes()).unwrap();
-    index.add(&git2::IndexEntry { id: blob, ..entry }).unwrap();
-    let tree = git.0.find_tree(index.write_tree_to(&git.0).unwrap()).unwrap();
-    let (author, message) = (ours.author(), ours.message().unwrap());
-    let forged = git.0.commit(None, &author, &author, message, &tree, &[&ours.parent(0).unwrap()]).unwrap();
-    git.0.reference(&reference, forged, true, "forged").unwrap();
-    forged
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_in_our_name_is_ours_by_what_it_holds() -> anyhow::Result<()> {
     let manifest = "clusters/mgmt/cert-manager/cert-manager.yaml";
@@ -131,7 +112,7 @@ async fn a_commit_in_our_name_is_ours_by_what_it_holds() -> anyhow::Result<()> {
         let scene = Scene::asking("").await?;
         let git = Git::of(&scene.fleet);
         let (branch, ours) = git.of_cluster("mgmt").unwrap();
-        let forged = forge(&git, &branch, path, change);
+        let forged = git.forge(&branch, path, change);
         // Both a process that has seen ours and one that has not.
         for controller in [&scene.controller, &scene.fleet.controller()] {
             scene
