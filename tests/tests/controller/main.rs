@@ -16,6 +16,7 @@ mod lowered;
 mod people;
 mod remembering;
 mod rules;
+mod signed;
 mod slow;
 mod ssh;
 mod stopped;
