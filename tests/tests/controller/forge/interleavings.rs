@@ -1,5 +1,5 @@
 //! Whatever people, processes and the forge do in whatever order: nothing lands that was not approved as it is, nothing that was approved is
-//! lost, and there is at most one open pull request for a stage.
+//! lost, and there is at most one open pull request for a stage. Pushes raise and lower how many people have to approve.
 //!
 //! The whole controller, real git, and a strict server that speaks as GitHub documents it. `STEPGATE_INTERLEAVINGS` says how many are tried,
 //! `STEPGATE_SEED` tries one alone; a failing one prints its seed and everything that was done. The 50,000 are tried on the part that decides:
@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::Method;
+use domain::{CommitId, RepoPath};
 use fastrand::Rng;
 use forge::{ForgeAccess, ForgeCredential};
 use git::{HistoryEntry, Repository, StageTrailers};
@@ -23,6 +24,11 @@ use crate::fleet::{Fleet, is_done, outcome, told};
 const BRANCH: &str = "stepgate/fleet/cert-manager";
 const FILE: &str = "clusters/mgmt/cert-manager/cert-manager.yaml";
 
+const POLICY: &str = "stepgate.yaml";
+
+/// The rules that ask for two people.
+const TWO: &str = "approvers: {minimum: 2, author: true}\n";
+
 /// How many are tried unless somebody says otherwise.
 const FEW: u64 = 12;
 
@@ -35,8 +41,8 @@ struct Scene {
     fleet: Fleet,
     controllers: [Controller; 2],
     random: Rng,
-    /// How many people have to approve.
-    needed: usize,
+    /// How many people have to approve by the policy that the fleet began with.
+    first: usize,
     /// Who approved each plan, as they saw it.
     approved: BTreeMap<String, BTreeSet<&'static str>>,
     /// What the branch has held.
@@ -47,7 +53,7 @@ struct Scene {
 impl Scene {
     async fn start(seed: u64) -> Self {
         let random = Rng::with_seed(seed);
-        let needed = if seed.is_multiple_of(2) { 1 } else { 2 };
+        let first = if seed.is_multiple_of(2) { 1 } else { 2 };
         let folder = tempfile::tempdir().unwrap();
         let bare = folder.path().join("fleet.git");
         let repository = Repository::create(&bare, &"main".parse().unwrap()).unwrap();
@@ -57,7 +63,7 @@ impl Scene {
         let access =
             ForgeAccess { credential: Some(ForgeCredential::Token(token_file)), hosts: vec!["127.0.0.1".to_owned()] };
         let url = server.url.clone();
-        let rules = if needed == 2 { "approvers: {minimum: 2, author: true}\n" } else { "" };
+        let rules = if first == 2 { TWO } else { "" };
         let start: Timestamp = "2026-01-05T09:00:00Z".parse().unwrap();
         let fleet = Fleet::on(folder, repository, start, access, |policy| {
             let policy = policy.replace("timeout: 30m", "timeout: 9000h").replace("timeout: 2h", "timeout: 9000h");
@@ -67,7 +73,7 @@ impl Scene {
         });
         let controllers = [fleet.controller(), fleet.controller()];
         let (approved, heads, told) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { server, fleet, controllers, random, needed, approved, heads, told }
+        Self { server, fleet, controllers, random, first, approved, heads, told }
     }
 
     fn git(&self) -> Git {
@@ -120,10 +126,18 @@ impl Scene {
                 let before = self.fleet.read(&"main".parse().unwrap(), OVERLAY).unwrap();
                 let line = before.lines().last().unwrap().to_owned();
                 let old = line.split_whitespace().last().unwrap();
-                if old != class {
-                    self.fleet.push(&[(OVERLAY.to_owned(), before.replace(old, &class).into_bytes())].into());
+                let mut files = BTreeMap::from([(OVERLAY.to_owned(), before.replace(old, &class).into_bytes())]);
+                let lowers = self.random.u8(..3) == 0;
+                if lowers {
+                    // What it is to let through comes with the policy that is to let it through, or asks for more.
+                    let policy = self.fleet.read(&"main".parse().unwrap(), POLICY).unwrap();
+                    let other = if policy.contains(TWO) { policy.replace(TWO, "") } else { policy + TWO };
+                    files.insert(POLICY.to_owned(), other.into_bytes());
                 }
-                format!("push {class}")
+                if old != class || lowers {
+                    self.fleet.push(&files);
+                }
+                format!("push {class}{}", if lowers { " and another policy" } else { "" })
             }
             2 => match self.branch() {
                 Some(_) => {
@@ -281,15 +295,25 @@ impl Scene {
             let (one, two) = (stage(&pair[0]), stage(&pair[1]));
             assert!(one.is_none() || one != two, "{one:?} was committed twice\n{}", context());
         }
-        // What Stepgate itself ends was approved by as many people as its rules say.
+        // What Stepgate itself ends was approved by as many people as its own policy says, and as the one before it said.
+        let mut before = self.first;
         for entry in self.fleet.history("mgmt") {
             let Some(trailers) = entry.stage.filter(|trailers| trailers.stage.to_string() == "verify") else {
                 continue;
             };
             let plan = short(trailers.plan.as_str());
             let known = self.approved.get(&plan).map_or(0, BTreeSet::len);
-            assert!(known >= self.needed, "plan {plan} was ended, and {known} people approved it\n{}", context());
+            let own = self.asked_for(&trailers.source);
+            let needed = own.max(before);
+            assert!(known >= needed, "plan {plan} was ended, {known} of {needed} people approved it\n{}", context());
+            before = own;
         }
+    }
+
+    /// How many people the policy of a source commit asks for.
+    fn asked_for(&self, source: &CommitId) -> usize {
+        let policy = self.fleet.repository.snapshot_of(source).unwrap().read(&RepoPath::new(POLICY).unwrap()).unwrap();
+        if std::str::from_utf8(&policy).unwrap().contains(TWO) { 2 } else { 1 }
     }
 
     /// Everybody does what is right from now on: what is asked is merged, and everything comes to its end.
@@ -401,7 +425,7 @@ async fn nothing_lands_that_was_not_approved_and_nothing_approved_is_lost() {
         None => 0..setting("STEPGATE_INTERLEAVINGS").unwrap_or(FEW),
     };
     let count = seeds.end - seeds.start;
-    let mut actions = 0;
+    let (mut actions, mut policies) = (0, 0);
     for seed in seeds {
         let mut scene = Scene::start(seed).await;
         for _ in 0..scene.random.usize(10..60) {
@@ -409,7 +433,11 @@ async fn nothing_lands_that_was_not_approved_and_nothing_approved_is_lost() {
             scene.check(seed);
         }
         actions += scene.told.len();
+        policies += scene.told.iter().filter(|told| told.contains("another policy")).count();
         scene.settle(seed).await;
     }
-    println!("{count} interleavings of the whole controller, {actions} actions");
+    println!(
+        "{count} interleavings of the whole controller, {actions} actions, {policies} of them pushes of another policy"
+    );
+    assert!(count < FEW || policies > 0);
 }
