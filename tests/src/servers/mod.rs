@@ -51,7 +51,7 @@ pub use pod::pod;
 pub use process::Process;
 pub use programs::Programs;
 pub use restore::restore;
-pub use service_account::service_account;
+pub use service_account::{service_account, service_account_token};
 pub use ssh_server::SshServer;
 pub use tcp_proxy::{Network, TcpProxy};
 pub use webhook::{Admission, Webhook};

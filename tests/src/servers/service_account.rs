@@ -11,16 +11,24 @@ use serde_json::json;
 
 use super::api_server::ApiServer;
 
+/// A token of a service account, for an hour.
+///
+/// # Errors
+/// When there is no such account.
+pub async fn service_account_token(server: &ApiServer, namespace: &str, name: &str) -> anyhow::Result<String> {
+    let accounts = Api::<ServiceAccount>::namespaced(server.client().await?, namespace);
+    let wanted: TokenRequest =
+        serde_json::from_value(json!({"spec": {"audiences": ["https://kubernetes.default.svc"]}}))?;
+    let token = accounts.create_token_request(name, &PostParams::default(), &wanted).await?;
+    Ok(token.status.context("no token")?.token)
+}
+
 /// Writes the kubeconfig of a service account, with a token for an hour, and returns its path.
 ///
 /// # Errors
 /// When there is no such account.
 pub async fn service_account(server: &ApiServer, namespace: &str, name: &str) -> anyhow::Result<PathBuf> {
-    let accounts = Api::<ServiceAccount>::namespaced(server.client().await?, namespace);
-    let wanted: TokenRequest =
-        serde_json::from_value(json!({"spec": {"audiences": ["https://kubernetes.default.svc"]}}))?;
-    let token = accounts.create_token_request(name, &PostParams::default(), &wanted).await?;
-    let token = token.status.context("no token")?.token;
+    let token = service_account_token(server, namespace, name).await?;
     let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
         "clusters": [{"name": "a", "cluster": {"server": server.url(),
             "certificate-authority": server.folder().join("certificates/authority.crt")}}],

@@ -20,8 +20,8 @@ use stepgate::install::{Settings, helm_chart, kustomize_base, manifests};
 use tests::servers::manifests::{define, kind, objects};
 use tests::servers::{ApiServer, ApiServerOptions, definition, isolated, service_account};
 
-const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
-const SYSTEM: &str = "stepgate-system";
+pub const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
+pub const SYSTEM: &str = "stepgate-system";
 const IDENTITY: &str = "system:serviceaccount:stepgate-system:stepgate";
 
 fn settings() -> Settings {
@@ -56,7 +56,7 @@ fn apply(text: &str, dry_run: bool) -> ApplyRequest {
 }
 
 /// Installs as the administrator, and returns a connection with the installed identity's token.
-async fn install(server: &ApiServer, client: &Client) -> anyhow::Result<Connection> {
+pub async fn install(server: &ApiServer, client: &Client) -> anyhow::Result<Connection> {
     let administrator = KubernetesCluster::management(open(&server.kubeconfig()).await?, server.folder().join("b"));
     let text = manifests(&settings())?;
     // A dry run of what goes into a namespace needs the namespace.
@@ -70,7 +70,7 @@ async fn install(server: &ApiServer, client: &Client) -> anyhow::Result<Connecti
 }
 
 /// What the audit log says of the installed identity's requests, each in its stages.
-fn asked(server: &ApiServer) -> anyhow::Result<Vec<Value>> {
+pub fn asked(server: &ApiServer) -> anyhow::Result<Vec<Value>> {
     Ok(server.audit()?.into_iter().filter(|line| line["user"]["username"] == IDENTITY).collect())
 }
 
@@ -82,7 +82,8 @@ fn writes(server: &ApiServer) -> anyhow::Result<usize> {
     Ok(asked(server)?.iter().filter(is_write).count())
 }
 
-fn refused(server: &ApiServer) -> anyhow::Result<Vec<String>> {
+/// What it was refused.
+pub fn refused(server: &ApiServer) -> anyhow::Result<Vec<String>> {
     let refused = asked(server)?.into_iter().filter(|line| line["responseStatus"]["code"] == 403);
     Ok(refused.map(|line| line["requestURI"].to_string()).collect())
 }

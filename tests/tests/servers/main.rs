@@ -27,6 +27,7 @@ mod registry;
 mod requests;
 mod restoring;
 mod scene;
+mod scraping;
 mod second_writer;
 mod simulator;
 mod verdicts;

@@ -23,7 +23,9 @@ const STAGES: [&str; 10] =
 const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization");
 
 /// What is granted and not needed in this cluster, and why it is granted.
-const NOT_NEEDED_HERE: [(&str, &str); 6] = [
+const NOT_NEEDED_HERE: [(&str, &str); 8] = [
+    ("create subjectaccessreviews.authorization.k8s.io", "metrics are on loopback here; scraping.rs asks for it"),
+    ("create tokenreviews.authentication.k8s.io", "the same"),
     (
         "get leases.coordination.k8s.io plndr-cp-lock",
         "the demo's clusters are on Docker, where no kube-vip is expected",
