@@ -71,6 +71,23 @@ async fn suspended_by(scene: &Scene) -> anyhow::Result<String> {
     seen.flux.kustomizations.into_iter().find_map(|known| known.suspended_by).context("nobody suspended it")
 }
 
+/// `why` and `status` say the same of a pause, with the command that ends it.
+async fn is_told_as_held(scene: &Scene) -> anyhow::Result<()> {
+    let (_, lease) = state(scene).await?;
+    let until = lease.and_then(|lease| lease["until"].as_str().map(str::to_owned)).context("no pause")?;
+    let held = format!("held by Alice until {until}");
+    let words = [held.as_str(), "the auditors are in the house"];
+    let why = scene.why(CLUSTER).await?;
+    let status: Value = serde_json::from_str(&said(scene, &["status", "-o", "json"])?)?;
+    for (told, reasons, advice) in [(&why, "reasons", "help"), (&status["clusters"][0], "reasons", "advice")] {
+        ensure!(told["state"] == "held", "{told}");
+        let (reasons, advice) = (told[reasons].to_string(), told[advice].to_string());
+        ensure!(words.iter().all(|word| reasons.contains(word)), "{words:?}: {told}");
+        ensure!(advice.contains(&format!("`stepgate resume {CLUSTER} --yes`")), "{told}");
+    }
+    Ok(())
+}
+
 async fn until(scene: &Scene, expected: (bool, bool)) -> anyhow::Result<()> {
     let is_so = async || {
         let (suspended, lease) = state(scene).await?;
@@ -133,10 +150,18 @@ fn a_pause_ends_by_itself_after_a_kill_and_a_persons_suspend_stays() {
         until(&scene, (true, false)).await?;
         suspend(&scene, "bob", Some(false)).await?;
 
-        // And one that is not needed any more ends before its time.
+        // And one that is not needed any more ends before its time: who holds it, until when, why, and what ends it is told to whoever asks,
+        // at the end of a rollout and before one.
         hold(&scene, "4h")?;
+        is_told_as_held(&scene).await?;
+        scene.repository.push("Take another version", &[(FILE, &machines::cluster("v1.34.1"))])?;
+        is_told_as_held(&scene).await?;
+        ensure!(said(&scene, &["resume", CLUSTER])?.contains("would go on"), "a dry run");
+        is_told_as_held(&scene).await?;
         ensure!(said(&scene, &["resume", CLUSTER, "--yes"])?.contains("goes on"));
         assert_eq!(state(&scene).await?, (false, None));
+        scene.reasons_are(CLUSTER, |reasons| !reasons.contains("held by")).await?;
+        ensure!(said(&scene, &["resume", CLUSTER, "--yes"])?.contains("nothing was held"), "once more");
         scene.folder.done();
         Ok(())
     });
