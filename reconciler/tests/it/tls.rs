@@ -17,7 +17,8 @@ const NAME: &str = "stepgate.example.com";
 
 const SECRET: &str = "s3cret";
 
-/// A folder with a certificate, as the kubelet mounts a Secret: whoever reads goes through one link, which is exchanged.
+/// A folder with a certificate, as the kubelet mounts a Secret: whoever reads goes through one
+/// link, which is exchanged.
 struct Mounted {
     folder: PathBuf,
     versions: u32,

@@ -117,7 +117,8 @@ impl Git {
         id
     }
 
-    /// Somebody puts a commit in the place of the proposed one, with its message and its author, in which a file says something else.
+    /// Somebody puts a commit in the place of the proposed one, with its message and its author, in
+    /// which a file says something else.
     pub fn forge(&self, branch: &str, path: &str, change: impl Fn(&str) -> String) -> Oid {
         let reference = format!("refs/heads/{branch}");
         let ours = self.0.find_reference(&reference).unwrap().peel_to_commit().unwrap();

@@ -1,4 +1,5 @@
-//! Which cluster it is follows from no text that others can write: an identity that somebody writes into a proposed ledger.
+//! Which cluster it is follows from no text that others can write: an identity that somebody writes
+//! into a proposed ledger.
 
 use stepgate::controller::proposal::{self, AnswerError, Consent};
 use stepgate::controller::{ClusterOutcome, Controller};
@@ -32,7 +33,8 @@ fn approve(fleet: &Fleet) -> Result<proposal::Approval, AnswerError> {
     proposal::answer(&planner, &reading, &view, Some(&alice), &Consent::Word, fleet.clock_now())
 }
 
-/// A stage is asked for, and somebody forges what is asked: nobody's word merges it, and it is replaced by any process.
+/// A stage is asked for, and somebody forges what is asked: nobody's word merges it, and it is
+/// replaced by any process.
 fn forge_and_replace(fleet: &Fleet, controller: &Controller) {
     let git = Git::of(fleet);
     let (head, (branch, ours)) = (fleet.head(), git.of_cluster("mgmt").unwrap());
@@ -58,7 +60,8 @@ fn forge_and_replace(fleet: &Fleet, controller: &Controller) {
 fn a_forged_identity_is_replaced_and_merged_by_nobodys_word() {
     let fleet = Fleet::with_policy(|policy| policy + "approval: stage\n");
     let controller = fleet.controller();
-    // A cluster of which nothing is recorded: a proposal records nothing either, so that there is nothing to believe.
+    // A cluster of which nothing is recorded: a proposal records nothing either, so that there is
+    // nothing to believe.
     assert_eq!(recorded(&fleet.deployed(LEDGER).unwrap()), None);
     fleet.edit(OVERLAY, |text| text.replace("system-cluster-critical", "system-node-critical"));
     fleet.run_until(&controller, waits_for_people);

@@ -1,4 +1,5 @@
-//! Commits are signed by a key of whoever runs Stepgate. A push changes neither that they are signed nor the name on them before that is confirmed.
+//! Commits are signed by a key of whoever runs Stepgate. A push changes neither that they are
+//! signed nor the name on them before that is confirmed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -136,7 +137,7 @@ fn assert_signed(fleet: &Fleet, keys: &Keys, from: usize, name: &str) {
 }
 
 #[test]
-fn neither_signature_nor_name_changes_by_a_push_before_it_is_confirmed() {
+fn a_push_changes_neither_signature_nor_name_unconfirmed() {
     let (fleet, keys) = (Fleet::new(), Keys::new());
     let (ssh, gpg) = (keys.ssh(), keys.gpg());
     let signing = controller(&fleet, &ssh, None);
@@ -147,7 +148,8 @@ fn neither_signature_nor_name_changes_by_a_push_before_it_is_confirmed() {
     fleet.run_to_the_end(&signing);
     assert_signed(&fleet, &keys, 0, "Stepgate");
 
-    // To be asked for none, or for those of another key, waits for whoever runs Stepgate: with this key, another one and none.
+    // To be asked for none, or for those of another key, waits for whoever runs Stepgate: with this
+    // key, another one and none.
     let none = push(&fleet, |policy| policy.replace(SSH, ""));
     for controller in [&signing, &controller(&fleet, &gpg, None), &fleet.controller()] {
         is_blocked(&fleet, controller, "signing is none now and was by an SSH key", &none);

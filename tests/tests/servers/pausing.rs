@@ -150,8 +150,8 @@ fn a_pause_ends_by_itself_after_a_kill_and_a_persons_suspend_stays() {
         until(&scene, (true, false)).await?;
         suspend(&scene, "bob", Some(false)).await?;
 
-        // And one that is not needed any more ends before its time: who holds it, until when, why, and what ends it is told to whoever asks,
-        // at the end of a rollout and before one.
+        // And one that is not needed any more ends before its time: who holds it, until when, why,
+        // and what ends it is told to whoever asks, at the end of a rollout and before one.
         hold(&scene, "4h")?;
         is_told_as_held(&scene).await?;
         scene.repository.push("Take another version", &[(FILE, &machines::cluster("v1.34.1"))])?;

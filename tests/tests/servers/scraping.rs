@@ -1,4 +1,5 @@
-//! Metrics by the word of a real API server: the program asks it about each token, under the installed identity.
+//! Metrics by the word of a real API server: the program asks it about each token, under the
+//! installed identity.
 
 use std::process::Command;
 

@@ -97,7 +97,8 @@ pub(super) fn stage(
     })
 }
 
-/// Records which cluster it is with a stage that Stepgate pushes itself, where nothing does so yet: what is proposed can be written by others.
+/// Records which cluster it is with a stage that Stepgate pushes itself, where nothing does so yet:
+/// what is proposed can be written by others.
 pub(super) fn identify_first(commit: &mut StageCommit, world: &World) {
     let mut opened_by = commit.ledger.stages.last_mut().and_then(|record| record.opened_by.take());
     identify(&mut commit.ledger, opened_by.as_mut(), world);

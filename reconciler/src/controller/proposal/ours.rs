@@ -92,7 +92,8 @@ pub(super) fn records(
         .iter()
         .skip(approvals)
         .all(|approved| approved.by.is_none() && approved.approvers.is_empty() && approved.overridden.is_none());
-    // Which cluster it is follows from no text that others can write: what is proposed goes on with what is recorded, and records nothing new.
+    // Which cluster it is follows from no text that others can write: what is proposed goes on with
+    // what is recorded, and records nothing new.
     let recorded = deployed.and_then(|known| known.identity.as_ref());
     let is_same = match (recorded, &ledger.identity) {
         (Some(known), Some(identity)) => identity.is_of_same_cluster(known),

@@ -1,5 +1,6 @@
 //! Whatever people, processes and the forge do in whatever order: nothing lands that was not approved as it is, nothing that was approved is
-//! lost, and there is at most one open pull request for a stage. Pushes raise and lower how many people have to approve.
+//! lost, and there is at most one open pull request for a stage. Pushes raise and lower how many
+//! people have to approve.
 //!
 //! The whole controller, real git, and a strict server that speaks as GitHub documents it. `STEPGATE_INTERLEAVINGS` says how many are tried,
 //! `STEPGATE_SEED` tries one alone; a failing one prints its seed and everything that was done. The 50,000 are tried on the part that decides:
@@ -129,7 +130,8 @@ impl Scene {
                 let mut files = BTreeMap::from([(OVERLAY.to_owned(), before.replace(old, &class).into_bytes())]);
                 let lowers = self.random.u8(..3) == 0;
                 if lowers {
-                    // What it is to let through comes with the policy that is to let it through, or asks for more.
+                    // What it is to let through comes with the policy that is to let it through, or
+                    // asks for more.
                     let policy = self.fleet.read(&"main".parse().unwrap(), POLICY).unwrap();
                     let other = if policy.contains(TWO) { policy.replace(TWO, "") } else { policy + TWO };
                     files.insert(POLICY.to_owned(), other.into_bytes());
@@ -295,7 +297,8 @@ impl Scene {
             let (one, two) = (stage(&pair[0]), stage(&pair[1]));
             assert!(one.is_none() || one != two, "{one:?} was committed twice\n{}", context());
         }
-        // What Stepgate itself ends was approved by as many people as its own policy says, and as the one before it said.
+        // What Stepgate itself ends was approved by as many people as its own policy says, and as
+        // the one before it said.
         let mut before = self.first;
         for entry in self.fleet.history("mgmt") {
             let Some(trailers) = entry.stage.filter(|trailers| trailers.stage.to_string() == "verify") else {
