@@ -13,7 +13,7 @@ pub mod simulated;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::{ClusterName, CommitId, RolloutId};
 use futures::future::BoxFuture;
@@ -68,7 +68,8 @@ pub struct BackupRequest {
 #[derive(Default)]
 pub struct DeployedObjects {
     files: Vec<Arc<[u8]>>,
-    objects: OnceLock<HashMap<DeployedKey, Value>>,
+    /// Their texts, once one was looked for: a tenth of what they take once they are read.
+    objects: Mutex<Option<Arc<HashMap<DeployedKey, Box<str>>>>>,
 }
 
 /// Group, kind, namespace (empty where none is named) and name.
@@ -77,18 +78,40 @@ type DeployedKey = (String, String, String, String);
 impl DeployedObjects {
     /// The objects of these YAML files.
     pub fn new(files: impl IntoIterator<Item = Arc<[u8]>>) -> Self {
-        Self { files: files.into_iter().collect(), objects: OnceLock::new() }
+        Self { files: files.into_iter().collect(), objects: Mutex::default() }
     }
 
     /// What the deploy branch says of this object; none where it says nothing. Definitions are left out: they are large, and who owns them
     /// tells nothing that their versions do not.
-    fn find(&self, group: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<&Value> {
-        let objects = self.objects.get_or_init(|| self.files.iter().flat_map(|file| keyed(file)).collect());
+    fn find(&self, group: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<Value> {
+        let objects = Arc::clone(
+            self.objects().get_or_insert_with(|| Arc::new(self.files.iter().flat_map(|file| keyed(file)).collect())),
+        );
         let of = |namespace: &str| (group.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned());
-        objects.get(&of(namespace.unwrap_or_default())).or_else(|| {
+        let text = objects.get(&of(namespace.unwrap_or_default())).or_else(|| {
             // Where a manifest names no namespace, the object goes to this one.
             objects.get(&of("")).filter(|_| namespace == Some("default"))
-        })
+        });
+        serde_json::from_str(text?).ok()
+    }
+
+    fn objects(&self) -> MutexGuard<'_, Option<Arc<HashMap<DeployedKey, Box<str>>>>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// About how many bytes of memory the texts of objects take by now.
+    pub fn bytes(&self) -> usize {
+        let entry = |((group, kind, namespace, name), text): (&DeployedKey, &Box<str>)| {
+            let allocations =
+                [group.len(), kind.len(), namespace.len(), name.len(), text.len()].map(|length| length + 16);
+            2 * (size_of::<DeployedKey>() + size_of::<Box<str>>()) + allocations.iter().sum::<usize>()
+        };
+        self.objects().as_ref().map_or(0, |objects| objects.iter().map(entry).sum())
+    }
+
+    /// Lets the texts go: they are read again from the files when an object is looked for.
+    pub fn forget(&self) {
+        *self.objects() = None;
     }
 }
 
@@ -98,14 +121,14 @@ impl fmt::Debug for DeployedObjects {
     }
 }
 
-fn keyed(file: &[u8]) -> Vec<(DeployedKey, Value)> {
+fn keyed(file: &[u8]) -> Vec<(DeployedKey, Box<str>)> {
     let objects = overlays::objects_of(file);
     let object = |node| {
         let object = objects::from_yaml(node);
         let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let group = text("/apiVersion").split_once('/').map(|(group, _)| group.to_owned()).unwrap_or_default();
         let key = (group, text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
-        (key.1 != "CustomResourceDefinition").then_some((key, object))
+        (key.1 != "CustomResourceDefinition").then(|| (key, object.to_string().into()))
     };
     objects.iter().filter_map(object).collect()
 }

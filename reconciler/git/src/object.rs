@@ -52,7 +52,7 @@ impl Default for KnownObjects {
             trees: RefCell::new(Remembered::new(Part::Trees.bytes())),
             commits: RefCell::new(Remembered::new(Part::Commits.bytes())),
             blobs: RefCell::new(Remembered::new(Part::Blobs.bytes())),
-            costs: RefCell::new(Remembered::new(Part::Costs.bytes() / 3 * 2)),
+            costs: RefCell::new(Remembered::new(Part::Costs.bytes() / 3)),
             measured: RefCell::new(Remembered::new(Part::Costs.bytes() / 3)),
             differing: RefCell::new(Remembered::new(Part::Differences.bytes())),
         }

@@ -17,6 +17,7 @@ use git2::Oid;
 use overlays::Remembered;
 
 use host::disk;
+use host::memory::Part;
 
 /// git itself writes no longer chains of deltas (`pack.depth`).
 const LONGEST_CHAIN: u32 = 4095;
@@ -105,7 +106,7 @@ enum Bytes {
 impl Packs {
     /// The packs in these folders, each the `objects` of a store.
     pub(super) fn new(folders: &[PathBuf]) -> Self {
-        let state = State { packs: Vec::new(), listed: None, next: 0, known: Remembered::new(8 << 20) };
+        let state = State { packs: Vec::new(), listed: None, next: 0, known: Remembered::new(Part::Costs.bytes() / 3) };
         Self { folders: folders.iter().map(|folder| folder.join("pack")).collect(), state: RefCell::new(state) }
     }
 

@@ -116,7 +116,11 @@ impl Repository {
     pub fn open_with(location: &RepositoryLocation, settings: &GitSettings) -> Result<Self, GitError> {
         // Once: it is a setting of the whole library. Packs carry checksums, and loose objects are verified by our own code.
         static PACKS_ARE_CHECKED: Once = Once::new();
-        PACKS_ARE_CHECKED.call_once(|| git2::opts::strict_hash_verification(false));
+        // What was read is remembered by our own code, within its part of the limit of memory.
+        PACKS_ARE_CHECKED.call_once(|| {
+            git2::opts::strict_hash_verification(false);
+            git2::opts::enable_caching(false);
+        });
         let (handle, claim) = match location {
             RepositoryLocation::Local(path) => (open_local(path, location)?, None),
             RepositoryLocation::Remote(url) => {

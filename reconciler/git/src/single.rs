@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use domain::CommitId;
 use git2::Oid;
 use jiff::Timestamp;
+use rollout::Lineage;
 
 use super::error::GitError;
 use super::object_id::{commit_id, oid};
@@ -27,9 +28,9 @@ impl Repository {
     ///
     /// # Errors
     /// [`GitError`] when a commit cannot be read.
-    pub fn merged_by(&self, later: &[CommitId], merged: &CommitId) -> Result<Option<(String, Timestamp)>, GitError> {
+    pub fn merged_by(&self, later: &Lineage, merged: &CommitId) -> Result<Option<(String, Timestamp)>, GitError> {
         let mut containing = HashSet::from([oid(merged)?]);
-        for commit in later {
+        for commit in later.iter() {
             let id = oid(commit)?;
             let fields = self.with_objects(|objects| objects.commit(id))?;
             let mut parents = fields.parents.iter().map(|parent| containing.contains(parent));

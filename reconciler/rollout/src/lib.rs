@@ -19,6 +19,7 @@ mod history;
 mod identity;
 mod kubernetes;
 mod ledger;
+mod lineage;
 mod observation;
 mod plan;
 mod stage;
@@ -29,7 +30,7 @@ mod world;
 pub use approval::{ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, Approved, People, Retry};
 pub use before::Before;
 pub use change::{ArtifactChange, ChangeClass, ComponentChange};
-pub use deploy::{DeployCommit, DeployHead, Landing, StageTrailer};
+pub use deploy::{DeployCommit, DeployHead, KnownCommit, Landed, Landing, StageTrailer};
 pub use edit::AcceptedEdit;
 pub use effect::{ApprovalRequest, Effect, LedgerCommit, StageCommit};
 pub use expectation::{
@@ -40,6 +41,7 @@ pub use gate::{Gate, control_plane_gate, flux_health, workers_gate};
 pub use history::{GateHistory, GateKey, Streak};
 pub use identity::{ClusterIdentity, Identification};
 pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
+pub use lineage::Lineage;
 pub use observation::{
     Artifacts, BackupFailure, BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition,
     DaemonSet, Deployment, EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation,

@@ -9,6 +9,8 @@ use crate::deploy::Landing;
 use crate::identity::ClusterIdentity;
 use domain::CommitId;
 
+use crate::lineage::Lineage;
+
 /// What a verdict is about: the stage's commit and the commits that contain it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -16,7 +18,7 @@ pub struct Binding {
     /// The commit that put the stage's tree on the deploy branch.
     pub commit: CommitId,
     /// That commit and its descendants up to the deploy head: an applied revision has to be one of these.
-    pub lineage: Vec<CommitId>,
+    pub lineage: Lineage,
     /// When the commit came onto the branch, as far as git tells.
     pub committed_at: Timestamp,
     /// How it came there: where that is unknown, no timeout is counted.

@@ -144,7 +144,8 @@ mod every_event {
         simulated.commit(&commit(2, Some(stage), &planned.after), committed_at);
         let stage = StageId::last(stage.clone());
         let rollout: RolloutId = "0123456789ab".parse().unwrap();
-        let binding = Binding { commit: id(2), lineage: vec![id(2)], committed_at, landing: rollout::Landing::Pushed };
+        let binding =
+            Binding { commit: id(2), lineage: vec![id(2)].into(), committed_at, landing: rollout::Landing::Pushed };
         let gate = Gate {
             cluster: cluster.shape.name.as_str(),
             identity: None,

@@ -5,14 +5,13 @@
 //! and never overwritten. A squashed commit without our trailers is known by the ledgers that it
 //! holds.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::{ClusterName, CommitId};
 use jiff::Timestamp;
 use overlays::Remembered;
-use rollout::{DeployCommit, DeployHead, ForeignChange, Landing, Ledger, StageTrailer};
+use rollout::{DeployHead, ForeignChange, KnownCommit, Landing, Ledger, Lineage, StageTrailer};
 
 use super::directory::ledger_path;
 use git::{Chain, DeployLayout, GitError, HistoryEntry, Repository, StageTrailers};
@@ -27,6 +26,8 @@ const LONGEST_ROLLOUT: usize = 500;
 pub struct ClusterHistory {
     /// The commits that a decision looks at: from the first one of the ledger's rollout to the head.
     pub head: DeployHead,
+    /// How many of them only this cluster keeps.
+    pub unshared: usize,
     /// The commit that the ledger's rollout started from: the newest older one that changed the cluster's directory.
     pub base: Option<CommitId>,
 }
@@ -36,7 +37,7 @@ pub struct ClusterHistory {
 pub struct Histories {
     read: Mutex<Remembered<ClusterName, ReadHistory>>,
     /// The deploy branch, once for all clusters.
-    chain: Mutex<Arc<Chain>>,
+    chain: Mutex<Chain>,
 }
 
 /// The history of a directory, where it was read and at which head.
@@ -49,18 +50,38 @@ struct ReadHistory {
 
 impl Default for Histories {
     fn default() -> Self {
-        Self { read: Mutex::new(Remembered::new(Part::Histories.bytes())), chain: Mutex::default() }
+        Self {
+            read: Mutex::new(Remembered::new(Part::Histories.bytes())),
+            chain: Mutex::new(Chain::new(Part::Chain.bytes())),
+        }
     }
 }
 
 impl Histories {
-    /// The deploy branch back to its last merge.
-    fn chain(&self, repository: &Repository, head: &CommitId) -> Result<Arc<Chain>, GitError> {
+    /// The commits from `first` to `head`, and where among them each of these is. They are shared, as far as the chain reaches back; how many are not
+    /// is told too.
+    fn lineage<'a>(
+        &self,
+        repository: &Repository,
+        first: &CommitId,
+        head: &CommitId,
+        own: impl Iterator<Item = &'a HistoryEntry>,
+    ) -> Result<(Lineage, BTreeMap<usize, &'a HistoryEntry>, usize), GitError> {
         let mut chain = self.chain.lock().unwrap_or_else(PoisonError::into_inner);
         if chain.head() != Some(head) {
             repository.extend(&mut chain, head)?;
         }
-        Ok(Arc::clone(&chain))
+        if let Some(start) = chain.place(first) {
+            let place = |entry: &'a HistoryEntry| Some((chain.place(&entry.commit)?.checked_sub(start)?, entry));
+            return Ok((chain.since(first).unwrap_or_default(), own.filter_map(place).collect(), 0));
+        }
+        drop(chain);
+        let lineage: Lineage = repository.lineage(first, head)?.into();
+        let known: HashMap<&CommitId, &HistoryEntry> = own.map(|entry| (&entry.commit, entry)).collect();
+        let place = |(place, id)| Some((place, *known.get(id)?));
+        let places = lineage.iter().enumerate().filter_map(place).collect();
+        let unshared = lineage.len();
+        Ok((lineage, places, unshared))
     }
 
     /// The commits that changed the directory of `cluster`, newest first. Only those since the last call are read.
@@ -203,37 +224,29 @@ pub fn history(
     let base = history.iter().skip(own).find(|entry| !entry.is_foreign()).map(|entry| entry.commit.clone());
     let first = own.checked_sub(1).and_then(|last| history.get(last)).or_else(|| history.first());
     let Some(first) = first else { return Ok(ClusterHistory::default()) };
-    let known: BTreeMap<&CommitId, &HistoryEntry> = history.iter().map(|entry| (&entry.commit, entry)).collect();
     let mut committed_at = match repository.parent(&first.commit)? {
         Some(parent) => repository.committed_at(&parent)?.min(first_seen(&first.commit)),
         None => first.committed_at,
     };
-    let mut commits = Vec::new();
-    let chain = histories.chain(repository, head)?;
-    let lineage = match chain.since(&first.commit) {
-        Some(since) => Cow::Borrowed(since),
-        None => Cow::Owned(repository.lineage(&first.commit, head)?),
-    };
-    for (place, id) in lineage.iter().enumerate() {
-        let entry = known.get(id);
-        let (landing, landed_at) = match entry.zip(ledger).filter(|(entry, _)| belongs(entry)) {
-            Some((entry, ledger)) => landing(repository, entry, ledger, lineage.get(place..).unwrap_or_default())?,
+    // Other clusters' commits count for the lineage only; they take the time of the one before.
+    let (lineage, known, unshared) = histories.lineage(repository, &first.commit, head, history.iter())?;
+    let mut told = Vec::new();
+    for (place, entry) in known {
+        let (landing, landed_at) = match ledger.filter(|_| belongs(entry)) {
+            Some(ledger) => landing(repository, entry, ledger, &lineage.since(place))?,
             None => (Landing::Pushed, None),
         };
-        // Other clusters' commits count for the lineage only; they take the time of the one before.
-        if let Some(entry) = entry {
-            // By the clock of whoever made it, which is not earlier than what it follows on, nor later than when it was seen here.
-            let told = landed_at.unwrap_or(entry.committed_at);
-            committed_at = told.max(committed_at).min(first_seen(&entry.commit));
-        }
-        let trailer = entry.and_then(|entry| entry.stage.as_ref()).map(|trailers| {
+        // By the clock of whoever made it, which is not earlier than what it follows on, nor later than when it was seen here.
+        let at = landed_at.unwrap_or(entry.committed_at);
+        committed_at = at.max(committed_at).min(first_seen(&entry.commit));
+        let trailer = entry.stage.as_ref().map(|trailers| {
             let (cluster, rollout, stage) =
                 (trailers.cluster.clone(), trailers.rollout.clone(), trailers.stage.clone());
             Arc::new(StageTrailer { cluster, rollout, stage })
         });
-        commits.push(DeployCommit { id: id.clone(), committed_at, landing, trailer });
+        told.push((place, KnownCommit { committed_at, landing, trailer }));
     }
-    Ok(ClusterHistory { head: DeployHead { commits }, base })
+    Ok(ClusterHistory { head: DeployHead::new(lineage, told), unshared, base })
 }
 
 /// How the commit of a stage came onto the branch, and when, where that was not when it was made. `later` are the commits that contain it.
@@ -241,7 +254,7 @@ fn landing(
     repository: &Repository,
     entry: &HistoryEntry,
     ledger: &Ledger,
-    later: &[CommitId],
+    later: &Lineage,
 ) -> Result<(Landing, Option<Timestamp>), GitError> {
     if entry.squashed {
         return Ok((Landing::Merged(entry.author.clone()), None));

@@ -22,6 +22,14 @@ pub struct Deployed {
 }
 
 impl Deployed {
+    /// About how many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        /// Of a cluster: its entries in two tables, and its name in both.
+        const CLUSTER: usize = 384;
+        self.directories.len() * CLUSTER
+            + self.unreadable.values().map(|message| CLUSTER + message.len()).sum::<usize>()
+    }
+
     /// The ids of a cluster's folders.
     pub fn ids(&self, cluster: &str) -> DirectoryIds {
         self.directories.get(cluster).copied().unwrap_or_default()

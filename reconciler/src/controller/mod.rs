@@ -52,7 +52,7 @@ use planner::{ClusterView, FleetReading, Planner};
 use planning::DirectoryIds;
 use planning::progress::{ClusterProgress, FleetProgress};
 use proposal::{Mergers, OpenOnes, Shown};
-use readings::Readings;
+use readings::{Readings, Weighed};
 use resting::Resting;
 
 use cluster::ClusterReference;
@@ -67,6 +67,8 @@ struct Memory {
     reference: Option<ClusterReference>,
     history: GateHistory,
     readings: Readings,
+    /// What of them was found to take how much memory.
+    weighed: Option<Weighed>,
     /// Until when a reading of Flux alone may show that there is nothing to decide yet.
     glances: Option<Timestamp>,
     /// Whether the last pass has left the cluster held.
@@ -105,6 +107,7 @@ impl Memory {
     /// What was read says nothing any more. Glances may be enough for a while.
     fn forget_reading(&mut self, glances: Option<Timestamp>) {
         (self.readings, self.glances) = (Readings::Nothing, glances);
+        self.weighed = None;
     }
 }
 
@@ -148,8 +151,11 @@ pub struct Controller {
     memory: Mutex<BTreeMap<ClusterName, Memory>>,
     /// What views take.
     views: Arc<Account>,
+    /// What readings take.
+    readings: Arc<Account>,
     standings: Mutex<FleetProgress>,
-    reading: Mutex<Option<FleetReading>>,
+    /// The fleet as it was read last, and the memory that it takes beside what is remembered of commits: of what views may take.
+    reading: Mutex<Option<(FleetReading, Charge)>>,
     settled: Mutex<Option<Settled>>,
     /// What people were last shown on the forge of each proposed branch, or why they could not be.
     shown: Mutex<BTreeMap<BranchName, Shown>>,
@@ -176,6 +182,7 @@ impl Controller {
             concurrency: concurrency.max(1),
             memory: Mutex::default(),
             views: Account::new(Part::Views),
+            readings: Account::new(Part::Readings),
             standings: Mutex::default(),
             reading: Mutex::default(),
             settled: Mutex::default(),
@@ -183,6 +190,17 @@ impl Controller {
             open_pulls: Mutex::default(),
             writing: tokio::sync::Mutex::new(()),
         }
+    }
+
+    /// The same, with room for so many bytes of views and of readings each, instead of their parts of the limit.
+    #[must_use]
+    pub fn with_room_for(self, bytes: usize) -> Self {
+        Self { views: Account::of(bytes), readings: Account::of(bytes), ..self }
+    }
+
+    /// How many bytes views count with, and what was read of clusters.
+    pub fn remembered_bytes(&self) -> [usize; 2] {
+        [self.views.taken(), self.readings.taken()]
     }
 
     /// Returns when a cluster has changed, as far as clusters tell; else never.
@@ -253,7 +271,10 @@ impl Controller {
 
     /// Both branches at these heads. The source commit is parsed only when it moved.
     fn read(&self, heads: Heads) -> Result<FleetReading, GitError> {
-        let last = self.reading.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last = {
+            let last = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+            last.as_ref().map(|(reading, _)| reading.clone())
+        };
         let head = heads.get(self.planner.source_branch()).cloned().flatten();
         let reading = match last {
             Some(last) if head.as_ref() == Some(last.source_commit()) => {
@@ -261,7 +282,8 @@ impl Controller {
             }
             _ => self.planner.read_at(heads)?,
         };
-        *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading.clone());
+        let kept = (reading.clone(), self.views.claim(reading.uncounted_bytes()));
+        *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
         Ok(reading)
     }
 }

@@ -22,7 +22,7 @@ impl Controller {
     /// The branches that the fleet is read from: the source, and the deploy branch once a policy has named it.
     pub fn branches(&self) -> Vec<BranchName> {
         let reading = self.reading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let deploy = reading.iter().flat_map(|reading| reading.branches.iter().cloned());
+        let deploy = reading.iter().flat_map(|(reading, _)| reading.branches.iter().cloned());
         [self.planner.source_branch().clone()].into_iter().chain(deploy).collect()
     }
 
@@ -159,6 +159,7 @@ impl Controller {
                     (memory.view, memory.readings, memory.reachable) = (None, Readings::Nothing, None);
                 }
             });
+            self.keep_readings(&name);
             if pass.outcome == ClusterOutcome::Done {
                 self.clusters.cluster(cluster).rest();
             }

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
+use domain::ClusterName;
+use host::memory::{Charge, bytes_of};
 use rollout::Observation;
+
+use super::{Controller, Memory};
 
 /// What was read of a cluster last. Losing it costs a reading, never correctness.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +36,14 @@ pub(super) enum Readings {
         /// What the stages before are judged by.
         rest: Arc<Observation>,
     },
+}
+
+/// What was read of a cluster, and the memory that it takes together with how long its gates have held.
+#[derive(Clone, Debug)]
+pub(super) struct Weighed {
+    readings: Readings,
+    bytes: usize,
+    _charge: Arc<Charge>,
 }
 
 impl Readings {
@@ -87,11 +99,56 @@ impl Readings {
         }
     }
 
+    /// About how many bytes of memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.kept().map(|read| bytes_of(read.as_ref())).sum()
+    }
+
+    /// Whether the same is kept as there.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let address = |read: &Arc<Observation>| Arc::as_ptr(read);
+        self.kept().map(address).eq(other.kept().map(address))
+    }
+
+    /// What is kept, each once.
+    fn kept(&self) -> impl Iterator<Item = &Arc<Observation>> {
+        let all = match self {
+            Self::Nothing => [None, None, None],
+            Self::Whole(whole) | Self::BeforeFlux(whole) | Self::BeforeGate(whole) => [Some(whole), None, None],
+            Self::First { read, rest, whole } => [Some(read), rest.as_ref(), Some(whole)],
+            Self::Confirming { read, rest } => [Some(read), Some(rest), None],
+        };
+        all.into_iter().flatten()
+    }
+
     /// Whether it is a reading of everything, from before something has changed of which that can be told apart.
     pub(super) fn is_from_before(&self) -> bool {
         match self {
             Self::BeforeFlux(_) | Self::BeforeGate(_) => true,
             Self::Nothing | Self::Whole(_) | Self::First { .. } | Self::Confirming { .. } => false,
         }
+    }
+}
+
+impl Controller {
+    /// Keeps what was read of a cluster, and the texts that it was compared with, if there is room for it; else everything is read again when it is asked for next. How long its gates have held
+    /// is kept in any case, since it could not be had again.
+    pub(super) fn keep_readings(&self, cluster: &ClusterName) {
+        let Memory { readings, weighed, history, view, .. } = self.memory(cluster);
+        let known = weighed.filter(|known| known.readings.is_same(&readings));
+        let read = known.map_or_else(|| readings.bytes(), |known| known.bytes);
+        let (held, texts) = (bytes_of(&history), view.as_ref().map_or(0, |known| known.view.deployed.bytes()));
+        self.remember(cluster, |memory| {
+            // First what was there is let go.
+            memory.weighed = None;
+            let charge = self.readings.take(read + held + texts);
+            if charge.is_none() {
+                memory.forget_reading(memory.glances);
+                view.iter().for_each(|known| known.view.deployed.forget());
+            }
+            let charge = Arc::new(charge.unwrap_or_else(|| self.readings.claim(held)));
+            let readings = memory.readings.clone();
+            memory.weighed = Some(Weighed { readings, bytes: read, _charge: charge });
+        });
     }
 }

@@ -1,5 +1,6 @@
 //! What is remembered saves work and changes nothing.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +8,7 @@ use cluster::Cluster;
 use overlays::ClusterSpec;
 use stepgate::controller::access::Clusters;
 use stepgate::controller::planner::{ClusterView, Planner};
-use stepgate::controller::{ClusterOutcome, ClusterPass, Pass};
+use stepgate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
 
 use crate::fleet::{CLUSTERS, Files, Fleet, is_done, told};
 
@@ -150,4 +151,58 @@ fn a_controller_that_remembers_commits_what_one_that_starts_anew_after_each_comm
     }
     let stages: usize = CLUSTERS.iter().map(|cluster| remembering.stages(cluster).len()).sum();
     assert!(stages > 20, "{stages} stages were committed: the changes change too little");
+}
+
+#[test]
+fn a_controller_without_room_comes_to_the_same_end() {
+    let (roomy, narrow) = (Fleet::new(), Fleet::new());
+    let one = roomy.controller();
+    let two = narrow.controller().with_room_for(0);
+    let most = Cell::new(0);
+    let readings = |controller: &Controller| controller.remembered_bytes()[1];
+    for (fleet, controller) in [(&roomy, &one), (&narrow, &two)] {
+        fleet.bump();
+        fleet.run_until(controller, |pass| {
+            most.set(most.get().max(readings(controller)));
+            is_done(pass)
+        });
+    }
+    for cluster in CLUSTERS {
+        assert_eq!(roomy.stages(cluster), narrow.stages(cluster), "{cluster}");
+    }
+    assert!(roomy.tree() == narrow.tree(), "the trees differ");
+    // While they go on they take memory, and nothing of it stays.
+    assert!(most.get() > 10_000, "{most:?}");
+    assert!(readings(&one) < most.get() / 10, "{}", readings(&one));
+}
+
+#[test]
+fn a_view_counts_with_what_it_keeps() {
+    let fleet = Fleet::new();
+    let bytes = |fleet: &Fleet| {
+        let planner = fleet.planner();
+        planner.view(&planner.read().unwrap(), "team-a").unwrap().bytes()
+    };
+    let before = bytes(&fleet);
+    let text = format!("# {}\n", "x".repeat(1 << 20));
+    fleet.meddle("clusters/team-a/cilium/note.yaml", Some(&text));
+    let after = bytes(&fleet);
+    assert!(before < text.len() / 4, "{before}");
+    assert!(after > text.len() && after < 3 * text.len(), "{before} {after}");
+}
+
+#[test]
+fn clusters_share_the_commits_of_the_deploy_branch() {
+    let fleet = Fleet::new();
+    let planner = fleet.planner();
+    let own = |planner: &Planner| planner.view(&planner.read().unwrap(), "team-a").unwrap().head.bytes();
+    let (before, commits) = (own(&planner), 400);
+    for number in 0..commits {
+        fleet.meddle("clusters/team-b/note.txt", Some(&format!("{number}\n")));
+    }
+    let reading = planner.read().unwrap();
+    let view = planner.view(&reading, "team-a").unwrap();
+    assert!(view.head.lineage().len() > commits);
+    assert_eq!(view.head.commit(), reading.deploy_head());
+    assert!(own(&planner) < before + 2 * commits, "{before} {}", own(&planner));
 }

@@ -32,7 +32,7 @@ impl Judge {
             expectations,
             binding: Binding {
                 commit: commit.clone(),
-                lineage: vec![commit],
+                lineage: vec![commit].into(),
                 committed_at: at,
                 landing: Landing::Pushed,
             },
@@ -49,7 +49,8 @@ impl Judge {
 
     /// A later commit of others on the same branch.
     pub fn follow(&mut self, commit: CommitId) {
-        self.binding.lineage.push(commit);
+        let lineage = &self.binding.lineage;
+        self.binding.lineage = lineage.grown(lineage.len(), [commit]);
     }
 
     /// What the gate says of one more reading.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kube::core::DynamicObject;
@@ -15,6 +15,7 @@ use rollout::CustomResourceDefinition;
 use super::connection::Connection;
 use super::error::RequestError;
 use super::request::{Address, ServedVersions};
+use host::memory::{Account, Charge, SERVERS, bytes_of};
 
 /// After this time it is looked up again: a definition may have been deleted and made anew with another scope.
 const KEPT: Duration = Duration::from_secs(600);
@@ -23,15 +24,26 @@ const KEPT: Duration = Duration::from_secs(600);
 /// looked up, so that no reading waits for that.
 const GROUPS_KEPT: Duration = Duration::from_secs(30);
 
+/// What something that is known takes besides its content, and what a kind's address takes, in bytes.
+const ENTRY: usize = 512;
+const ADDRESS: usize = 512;
+
 /// What is known of one server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Known {
-    kinds: Mutex<BTreeMap<String, (Instant, Vec<Address>)>>,
+    kinds: Mutex<BTreeMap<String, (Instant, Vec<Address>, Charge)>>,
     served: Mutex<Option<(Instant, ServedVersions)>>,
     /// Whether somebody is looking up what is served.
     renewing: AtomicBool,
-    definitions: Mutex<BTreeMap<String, (Version, CustomResourceDefinition)>>,
+    definitions: Mutex<BTreeMap<String, (Version, CustomResourceDefinition, Charge)>>,
     long: Mutex<BTreeMap<(String, String), Instant>>,
+    memory: Arc<Account>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self::within(Arc::clone(&SERVERS))
+    }
 }
 
 /// The uid and the `resourceVersion` of an object: together they name its content.
@@ -42,18 +54,28 @@ fn version(object: &DynamicObject) -> Option<Version> {
 }
 
 impl Known {
+    /// Nothing is known yet, and what will be is charged there.
+    fn within(memory: Arc<Account>) -> Self {
+        let (kinds, served, definitions, long) = Default::default();
+        Self { kinds, served, renewing: AtomicBool::new(false), definitions, long, memory }
+    }
+
     /// What was read of this version of a definition, if it was.
     pub(super) fn definition(&self, object: &DynamicObject) -> Option<CustomResourceDefinition> {
         let (name, version) = (object.metadata.name.as_deref()?, version(object)?);
         let known = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(name).filter(|(known, _)| *known == version).map(|(_, definition)| definition.clone())
+        known.get(name).filter(|(known, ..)| *known == version).map(|(_, definition, _)| definition.clone())
     }
 
-    /// Remembers what was read of a definition.
+    /// Remembers what was read of a definition, if there is room for it.
     pub(super) fn remember_definition(&self, object: &DynamicObject, definition: &CustomResourceDefinition) {
         if let (Some(name), Some(version)) = (object.metadata.name.clone(), version(object)) {
             let mut known = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
-            known.insert(name, (version, definition.clone()));
+            // First what was there is let go.
+            known.remove(&name);
+            if let Some(charge) = self.memory.take(ENTRY + name.len() + bytes_of(definition)) {
+                known.insert(name, (version, definition.clone(), charge));
+            }
         }
     }
 
@@ -93,12 +115,16 @@ impl Connection {
         are_enough: impl Fn(&[Address]) -> bool,
     ) -> Result<Vec<Address>, RequestError> {
         let known = || self.known.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = known().get(api_version).filter(|(at, _)| at.elapsed() < KEPT).map(|(_, kinds)| kinds.clone());
+        let fresh = known().get(api_version).filter(|(at, ..)| at.elapsed() < KEPT).map(|(_, kinds, _)| kinds.clone());
         if let Some(kinds) = fresh.filter(|kinds| are_enough(kinds)) {
             return Ok(kinds);
         }
         let kinds = self.kinds(api_version).await?;
-        known().insert(api_version.to_owned(), (Instant::now(), kinds.clone()));
+        let mut known = known();
+        known.remove(api_version);
+        if let Some(charge) = self.known.memory.take(ENTRY + kinds.len() * ADDRESS) {
+            known.insert(api_version.to_owned(), (Instant::now(), kinds.clone(), charge));
+        }
         Ok(kinds)
     }
 
@@ -133,6 +159,41 @@ mod tests {
     use super::super::server::{ApiServer, Script};
     use super::*;
     use host::waiting::end_of;
+
+    #[test]
+    fn a_definition_is_known_where_there_is_room_for_it() {
+        let (name, uid) = ("clusters.cluster.x-k8s.io", "3f0c");
+        let resource = super::super::kind::CUSTOM_RESOURCE_DEFINITION.resource("v1");
+        let object = |version: &str| {
+            let mut object = DynamicObject::new(name, &resource);
+            (object.metadata.uid, object.metadata.resource_version) = (Some(uid.to_owned()), Some(version.to_owned()));
+            object
+        };
+        let definition = CustomResourceDefinition {
+            name: name.to_owned(),
+            established: true,
+            names_accepted: true,
+            deleting: false,
+            versions: vec!["v1beta1".to_owned(), "v1beta2".to_owned()],
+            served_versions: vec!["v1beta2".to_owned()],
+            storage_version: Some("v1beta2".to_owned()),
+            stored_versions: vec!["v1beta2".to_owned()],
+            conversion_authority_injected: Some(true),
+        };
+        let known = Known::within(Account::of(4096));
+        known.remember_definition(&object("1"), &definition);
+        assert_eq!(known.definition(&object("1")).as_ref(), Some(&definition));
+        let taken = known.memory.taken();
+        assert!(taken > ENTRY, "{taken}");
+        // A newer version of it takes its place.
+        known.remember_definition(&object("2"), &definition);
+        assert_eq!((known.definition(&object("1")), known.memory.taken()), (None, taken));
+        known.forget_definitions(|_| false);
+        assert_eq!(known.memory.taken(), 0);
+        let known = Known::within(Account::of(taken - 1));
+        known.remember_definition(&object("1"), &definition);
+        assert_eq!((known.definition(&object("1")), known.memory.taken()), (None, 0));
+    }
 
     #[tokio::test]
     async fn what_is_served_is_looked_up_again_beside_who_wants_to_know_it() {

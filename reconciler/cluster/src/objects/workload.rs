@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use kube::core::DynamicObject;
 use rollout::{DaemonSet, Deployment, Pod, RunningImage};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::fields::{
     condition, conditions, count, deleting, flag, generation, label, list, name, namespace, number, owner, text,
 };
 use super::selector::selects;
+use host::memory::bytes_of;
 
 /// What gates read of a pod that may belong to a workload.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct OwnedPod {
     namespace: String,
     labels: Option<BTreeMap<String, String>>,
@@ -44,6 +46,11 @@ pub(crate) struct PodSelector {
 }
 
 impl PodSelector {
+    /// About how many bytes of memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + bytes_of(&self.namespace) + bytes_of(&self.name) + bytes_of(&self.selector)
+    }
+
     /// Those of a Deployment.
     pub(crate) fn of_deployment(object: &DynamicObject) -> Self {
         // A ReplicaSet is named after its Deployment and the hash of its template, which holds no dash.

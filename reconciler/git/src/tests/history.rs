@@ -1,7 +1,8 @@
 //! Stage commits, foreign changes and lineages.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+
+use rollout::Lineage;
 
 use super::*;
 use crate::{Chain, DeployLayout, HistoryEntry};
@@ -133,10 +134,10 @@ fn a_chain_tells_the_lineages_back_to_the_last_merge_and_grows_with_its_branch()
     let number = |number: i32| number.to_string();
     let stage = |text: &str| stage(&repository, "a", "cilium", &[("clusters/a/x", Some(text))]);
     let first: Vec<CommitId> = (0..3).map(|at| stage(&number(at))).collect();
-    let mut chain = Arc::<Chain>::default();
+    let mut chain = Chain::new(1 << 20);
     assert_eq!((chain.head(), chain.since(&first[0])), (None, None));
     repository.extend(&mut chain, &first[2]).unwrap();
-    assert_eq!(chain.since(&first[0]), Some(first.as_slice()));
+    assert_eq!(chain.since(&first[0]), Some(Lineage::from(first.clone())));
 
     let side = sandbox.import("side", Some(first[1].as_str()), &[("y", "1")], "Beside");
     let mut merge = draft(Some(&first[2]), &[("y", Some("1"))]);
@@ -145,7 +146,7 @@ fn a_chain_tells_the_lineages_back_to_the_last_merge_and_grows_with_its_branch()
     assert_eq!(repository.push(&branch("deploy"), &merge, Some(&first[2])).unwrap(), PushOutcome::Pushed);
     let later: Vec<CommitId> = [merge].into_iter().chain((3..6).map(|at| stage(&number(at)))).collect();
     // At once, and by one commit after the other.
-    let mut fresh = Arc::<Chain>::default();
+    let mut fresh = Chain::new(1 << 20);
     repository.extend(&mut fresh, &later[3]).unwrap();
     for head in &later {
         repository.extend(&mut chain, head).unwrap();
@@ -153,7 +154,7 @@ fn a_chain_tells_the_lineages_back_to_the_last_merge_and_grows_with_its_branch()
     }
     for chain in [&chain, &fresh] {
         for commit in &later {
-            assert_eq!(chain.since(commit).unwrap(), repository.lineage(commit, &later[3]).unwrap());
+            assert_eq!(chain.since(commit).unwrap(), repository.lineage(commit, &later[3]).unwrap().into());
         }
         // What is before the merge may be contained in what came from its other side.
         assert!([&first[0], &first[2], &side].into_iter().all(|commit| chain.since(commit).is_none()));
@@ -162,13 +163,35 @@ fn a_chain_tells_the_lineages_back_to_the_last_merge_and_grows_with_its_branch()
     // Of a branch that was rewritten it holds what is there still.
     let other = sandbox.import("deploy", Some(later[1].as_str()), &[("z", "1")], "Instead");
     repository.extend(&mut chain, &other).unwrap();
-    assert_eq!(chain.since(&later[1]), Some([later[1].clone(), other.clone()].as_slice()));
+    assert_eq!(chain.since(&later[1]), Some(vec![later[1].clone(), other.clone()].into()));
     assert_eq!((chain.since(&later[2]), chain.head()), (None, Some(&other)));
     repository.extend(&mut chain, &later[0]).unwrap();
-    assert_eq!(chain.since(&later[0]), Some(std::slice::from_ref(&later[0])));
+    assert_eq!(chain.since(&later[0]), Some(vec![later[0].clone()].into()));
     let unknown: CommitId = "1".repeat(40).parse().unwrap();
     assert!(repository.extend(&mut chain, &unknown).is_err());
     assert_eq!(chain.head(), Some(&later[0]));
+}
+
+#[test]
+fn a_chain_keeps_the_newest_commits_that_there_is_memory_for() {
+    let sandbox = Sandbox::empty();
+    let repository = sandbox.open();
+    let stage = |number: i32| stage(&repository, "a", "cilium", &[("clusters/a/x", Some(&number.to_string()))]);
+    let mut chain = Chain::new(2000);
+    let commits: Vec<CommitId> = (0..40).map(stage).collect();
+    for (place, head) in commits.iter().enumerate() {
+        repository.extend(&mut chain, head).unwrap();
+        assert!(chain.bytes() <= 2000, "{}", chain.bytes());
+        let known: Vec<bool> = commits.iter().take(place + 1).map(|commit| chain.since(commit).is_some()).collect();
+        assert!(known.is_sorted() && known[place], "{known:?}");
+        for commit in &commits[place.saturating_sub(3)..=place] {
+            assert_eq!(chain.since(commit).unwrap(), repository.lineage(commit, head).unwrap().into());
+        }
+    }
+    // At once as well.
+    let mut fresh = Chain::new(2000);
+    repository.extend(&mut fresh, &commits[39]).unwrap();
+    assert!(fresh.bytes() <= 2000 && fresh.since(&commits[36]).is_some() && fresh.since(&commits[0]).is_none());
 }
 
 /// What git itself says of a directory's history, newest first.

@@ -102,8 +102,8 @@ pub(super) fn name(ledger: &mut Ledger, world: &World) {
         let is_of = |trailer: &StageTrailer| {
             &trailer.cluster == cluster && &trailer.rollout == rollout && Some(&trailer.stage) == stage.as_ref()
         };
-        let landed = world.deploy.commits.iter().rev().find(|commit| commit.trailer.as_deref().is_some_and(is_of));
-        if let Some((Landing::Merged(by), at)) = landed.map(|commit| (&commit.landing, commit.committed_at))
+        let landed = world.deploy.newest(is_of);
+        if let Some((Landing::Merged(by), at)) = landed.map(|landed| (landed.landing, landed.committed_at))
             && approved.by.is_none()
         {
             (approved.by, approved.at) = (Some(by.clone()), Some(at));

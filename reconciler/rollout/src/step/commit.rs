@@ -201,5 +201,5 @@ pub(super) fn revert(
 }
 
 fn parent(world: &World) -> Option<CommitId> {
-    world.deploy.commit().map(|commit| commit.id.clone())
+    world.deploy.commit().cloned()
 }

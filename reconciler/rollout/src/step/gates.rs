@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::deploy::DeployHead;
+use crate::deploy::{DeployHead, Landed, StageTrailer};
 use crate::expectation::Expectation;
 use crate::gate::Gate;
 use crate::history::GateHistory;
@@ -121,30 +121,23 @@ fn expectations(plan: &Plan, record: &StageRecord) -> (Vec<Expectation>, StagePo
 }
 
 fn binding(deploy: &DeployHead, cluster: &ClusterName, rollout: &RolloutId, stage: &StageId) -> Option<Binding> {
-    let position = deploy.commits.iter().rposition(|commit| {
-        commit.trailer.as_ref().is_some_and(|trailer| {
-            &trailer.cluster == cluster && &trailer.rollout == rollout && &trailer.stage == stage
-        })
-    })?;
-    let lineage = deploy.commits.get(position..)?;
-    let commit = lineage.first()?;
-    Some(Binding {
-        commit: commit.id.clone(),
-        lineage: lineage.iter().map(|commit| commit.id.clone()).collect(),
-        committed_at: commit.committed_at,
-        landing: commit.landing.clone(),
-    })
+    let of_stage =
+        |trailer: &StageTrailer| &trailer.cluster == cluster && &trailer.rollout == rollout && &trailer.stage == stage;
+    deploy.newest(of_stage).map(|landed| bound(deploy, landed))
 }
 
 /// Any commit that is known: for stages that this rollout did not have to commit.
 fn any_commit(deploy: &DeployHead) -> Option<Binding> {
-    let oldest = deploy.commits.first()?;
-    Some(Binding {
-        commit: oldest.id.clone(),
-        lineage: deploy.commits.iter().map(|commit| commit.id.clone()).collect(),
-        committed_at: oldest.committed_at,
-        landing: oldest.landing.clone(),
-    })
+    deploy.oldest().map(|landed| bound(deploy, landed))
+}
+
+fn bound(deploy: &DeployHead, landed: Landed<'_>) -> Binding {
+    Binding {
+        commit: landed.id.clone(),
+        lineage: deploy.lineage().since(landed.place),
+        committed_at: landed.committed_at,
+        landing: landed.landing.clone(),
+    }
 }
 
 /// The gates of the stages before `next` (of all where there is none) that passed before or have no difference, and have to hold now; without the

@@ -168,7 +168,7 @@ mod tests {
         let (stage, reason, until) = waits_for_flux(&world, &behind(now), now).unwrap();
         assert_eq!(stage.to_string(), "cert-manager");
         assert!(reason.to_string().contains("does not contain the stage's commit"), "{reason}");
-        let deadline = laboratory.deploy.commits[0].committed_at + SignedDuration::from_secs(600);
+        let deadline = laboratory.deploy.commits()[0].committed_at + SignedDuration::from_secs(600);
         assert_eq!(until, Some(deadline));
         assert_eq!(waits_for_flux(&world, &behind(deadline), deadline), None);
     }
@@ -225,7 +225,7 @@ mod tests {
 
         // What the gate waits for besides Flux, and what is from before the commit, makes no first read.
         let broken = Observation { deployments: Vec::new(), ..whole.clone() };
-        let early = Observation { read_at: laboratory.deploy.commits[0].committed_at, ..whole.clone() };
+        let early = Observation { read_at: laboratory.deploy.commits()[0].committed_at, ..whole.clone() };
         let world = laboratory.world();
         assert_eq!([broken, early].map(|whole| first_read(&world, &whole, &flux, now)), [None, None]);
         // Where there is a soak, it would begin too early.

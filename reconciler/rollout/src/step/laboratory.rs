@@ -219,7 +219,7 @@ impl Laboratory {
         let mut observation = Observation::empty(self.now);
         observation.identity = self.identity.clone();
         observation.survey = Some(Survey::default());
-        let head = self.deploy.commit().map(|commit| commit.id.clone());
+        let head = self.deploy.commit().cloned();
         for (name, deployed, _) in &self.stages {
             let healthy = !self.broken.contains(&(*name, *deployed));
             observation.flux.kustomizations.push(FluxKustomization {
@@ -297,7 +297,7 @@ impl Laboratory {
     pub(super) fn carry_out(&mut self, effect: &Effect) {
         match effect {
             Effect::Commit(commit) | Effect::Revert(commit) => {
-                assert_eq!(commit.parent, self.deploy.commit().map(|commit| commit.id.clone()));
+                assert_eq!(commit.parent, self.deploy.commit().cloned());
                 let name = commit.stage.to_string();
                 let stage = self.stages.iter_mut().find(|(stage, _, _)| *stage == name).unwrap();
                 assert_eq!(commit.before, digest_of(stage.0, stage.1));
@@ -361,7 +361,8 @@ impl Laboratory {
     pub(super) fn merge_by(&mut self, who: &str) {
         let proposed = self.proposed.clone().unwrap();
         self.merge();
-        self.deploy.commits.last_mut().unwrap().landing = Landing::Merged(who.to_owned());
+        let last = self.deploy.commits().len() - 1;
+        self.deploy.tell(last, Landing::Merged(who.to_owned()), None);
         let approved = proposed.ledger.approvals.last().unwrap();
         let plan = proposed.plan.clone();
         let given = GivenApproval { who: who.parse().unwrap(), plan: plan.clone(), at: None, means: Means::Merge };
@@ -383,8 +384,8 @@ impl Laboratory {
     }
 
     pub(super) fn append(&mut self, trailer: Option<StageTrailer>) {
-        let id = format!("{:040x}", 0xc0ffee + self.deploy.commits.len()).parse().unwrap();
-        self.deploy.commits.push(DeployCommit {
+        let id = format!("{:040x}", 0xc0ffee + self.deploy.commits().len()).parse().unwrap();
+        self.deploy.push(DeployCommit {
             id,
             committed_at: self.now,
             landing: Landing::Pushed,

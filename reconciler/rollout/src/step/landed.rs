@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 
 use crate::approval::{ApprovalFacts, Approved};
-use crate::deploy::{DeployCommit, Landing};
+use crate::deploy::{Landed, Landing, StageTrailer};
 use crate::effect::Effect;
 use crate::ledger::{Ledger, LedgerState, StageRecordKind};
 use crate::plan::Plan;
@@ -67,11 +67,11 @@ fn taken_back(world: &World, reasons: &[Reason], now: Timestamp) -> Option<Effec
     let record = ledger.stages.last()?;
     let plan = approval::plan_of(world, ledger)?;
     let stage = plan.stage(&record.stage)?;
-    let landed = world.deploy.commits.iter().rev().find(|commit| is_of(commit, ledger, &record.stage))?;
+    let landed = world.deploy.newest(is_of(ledger, &record.stage))?;
     let is_wanted = stage.policy.on_stale_merge == OnFailure::Revert && stage.one_way.is_empty();
     // What somebody else changed as well is not ours to take back.
     let is_ours = world.foreign_change.is_none() && ledger.tree == world.plan.deployed;
-    let revert = || commit::revert(world, plan, ledger, stage, record, &landed.id, reasons.to_vec(), now);
+    let revert = || commit::revert(world, plan, ledger, stage, record, landed.id, reasons.to_vec(), now);
     (is_wanted && is_ours).then(revert)
 }
 
@@ -82,8 +82,8 @@ fn objection(world: &World) -> Option<Objection> {
     let brought =
         |approved: &&Approved| ledger.brought(approved) == Some(&record.stage) && approved.plan == ledger.plan;
     let approved = ledger.approvals.iter().rev().find(brought)?;
-    let landed = world.deploy.commits.iter().rev().find(|commit| is_of(commit, ledger, &record.stage))?;
-    if landed.landing == Landing::Pushed || approved.overridden.is_some() {
+    let landed = world.deploy.newest(is_of(ledger, &record.stage))?;
+    if *landed.landing == Landing::Pushed || approved.overridden.is_some() {
         return None;
     }
     let known = world.people.landed.iter().find(|known| known.scope == approved.scope && known.plan == approved.plan);
@@ -119,14 +119,12 @@ fn objection(world: &World) -> Option<Objection> {
     Some(Objection { stage: stage.clone(), reasons, help, is_stale })
 }
 
-fn is_of(commit: &DeployCommit, ledger: &Ledger, stage: &StageId) -> bool {
-    commit.trailer.as_ref().is_some_and(|trailer| {
-        trailer.cluster == ledger.cluster && trailer.rollout == ledger.rollout && &trailer.stage == stage
-    })
+fn is_of<'a>(ledger: &'a Ledger, stage: &'a StageId) -> impl Fn(&StageTrailer) -> bool + 'a {
+    move |trailer| trailer.cluster == ledger.cluster && trailer.rollout == ledger.rollout && &trailer.stage == stage
 }
 
 /// When the source branch moved on, where that was before the merge. Of a fast-forward git tells no time, so nothing is said of it.
-fn stale(world: &World, ledger: &Ledger, landed: &DeployCommit) -> Option<Timestamp> {
+fn stale(world: &World, ledger: &Ledger, landed: Landed<'_>) -> Option<Timestamp> {
     let moved_at = world.people.source_moved_at.filter(|_| world.plan.digest != ledger.plan)?;
     let merged = matches!(landed.landing, Landing::Merged(_));
     (merged && moved_at <= landed.committed_at).then_some(moved_at)

@@ -245,7 +245,7 @@ fn close(world: &World, ledger: &Ledger, state: LedgerState, mut evidence: Evide
     commit::identify(&mut ledger, Some(&mut evidence), world);
     ledger.verified = Some(evidence);
     approval::name(&mut ledger, world);
-    let parent = world.deploy.commit().map(|commit| commit.id.clone());
+    let parent = world.deploy.commit().cloned();
     Effect::Close(LedgerCommit { cluster: world.plan.cluster.clone(), parent, ledger })
 }
 

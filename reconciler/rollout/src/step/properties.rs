@@ -100,8 +100,8 @@ fn disturb(laboratory: &mut Laboratory, disturbance: &Disturbance) {
         Disturbance::ForgetObservation => laboratory.observation = None,
         Disturbance::ForgetLedger => laboratory.ledger = None,
         Disturbance::ForgetCommits(count) => {
-            let commits = &mut laboratory.deploy.commits;
-            *commits = commits.split_off((*count).min(commits.len()));
+            let commits = laboratory.deploy.commits();
+            laboratory.deploy = commits.into_iter().skip(*count).collect();
         }
         Disturbance::ForgetStages => laboratory.ledger.iter_mut().for_each(|ledger| ledger.stages.clear()),
         Disturbance::RepeatRecord => laboratory.ledger.iter_mut().for_each(|ledger| {

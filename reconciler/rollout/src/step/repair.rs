@@ -218,7 +218,7 @@ mod tests {
             let mut laboratory = committed(reason, message);
             laboratory.push(&[("capi", 3)]);
             let said = reasons(&laboratory.turns(3));
-            let takes_over = laboratory.deploy.commits.last().unwrap().committed_at + SignedDuration::from_secs(600);
+            let takes_over = laboratory.deploy.commits().last().unwrap().committed_at + SignedDuration::from_secs(600);
             assert!(said.contains(&format!("a repair is pushed, it takes over at {takes_over}")), "{said}");
             assert_eq!(laboratory.log().last(), Some(&"commit capi 2"));
         }
@@ -286,7 +286,7 @@ mod tests {
         for stage in &mut Arc::make_mut(&mut world.plan).stages {
             stage.policy.timeout = Duration::from_secs(20);
         }
-        let earlier = laboratory.deploy.commits.last().unwrap().committed_at + SignedDuration::from_secs(20);
+        let earlier = laboratory.deploy.commits().last().unwrap().committed_at + SignedDuration::from_secs(20);
         let said_now = reasons(&step(&world, laboratory.now));
         assert!(said != said_now && said_now.contains(&format!("takes over at {earlier}")), "{said_now}");
         laboratory.now = earlier;

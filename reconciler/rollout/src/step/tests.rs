@@ -42,10 +42,10 @@ fn a_bump_travels_stage_by_stage_and_is_closed() {
     assert_eq!(ledger.components["cert-manager"], "2");
     // The evidence that opened the second stage is bound to the first one's commit, held for the soak and over two reads.
     let evidence = ledger.stages[1].opened_by.clone().unwrap();
-    assert_eq!(evidence.commit.as_ref(), Some(&laboratory.deploy.commits[0].id));
+    assert_eq!(evidence.commit.as_ref(), Some(&laboratory.deploy.commits()[0].id));
     assert!(evidence.reads >= 2);
     assert!(evidence.observed_at.duration_since(evidence.held_since) >= SignedDuration::from_secs(10));
-    assert!(evidence.held_since > laboratory.deploy.commits[0].committed_at);
+    assert!(evidence.held_since > laboratory.deploy.commits()[0].committed_at);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_new_target_lets_the_running_stage_finish_and_replans_components() {
     let ledger = laboratory.ledger.unwrap();
     assert_ne!(ledger.rollout, first);
     // The new rollout's first stage is opened by the evidence of the old one's last.
-    assert_eq!(ledger.stages[0].opened_by.as_ref().unwrap().commit.as_ref(), Some(&laboratory.deploy.commits[0].id));
+    assert_eq!(ledger.stages[0].opened_by.as_ref().unwrap().commit.as_ref(), Some(&laboratory.deploy.commits()[0].id));
 }
 
 #[test]
@@ -406,7 +406,9 @@ fn another_cluster_comes_first_and_windows_are_kept() {
 fn a_missing_stage_commit_waits_for_the_whole_history() {
     let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.until("commit cert-manager 2");
-    laboratory.deploy.commits[0].trailer = None;
+    let mut commits = laboratory.deploy.commits();
+    commits[0].trailer = None;
+    laboratory.deploy = commits.into();
     assert!(waits_for(&laboratory.turns(20)).contains("not in the known part of the deploy branch"));
 }
 

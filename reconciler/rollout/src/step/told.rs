@@ -105,7 +105,7 @@ mod tests {
             let told = told_of_gate(&world, &rest, &told(&laboratory, change), laboratory.now);
             let Some(Told::Waits(stage, reason, until)) = told else { panic!("{told:?}") };
             assert!(reason.to_string().contains(expected), "{reason}");
-            let committed = laboratory.deploy.commits.last().unwrap().committed_at;
+            let committed = laboratory.deploy.commits().last().unwrap().committed_at;
             assert_eq!((stage.to_string().as_str(), until), ("capi", Some(committed + SignedDuration::from_secs(600))));
         }
     }

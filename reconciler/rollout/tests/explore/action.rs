@@ -82,8 +82,7 @@ impl Model {
     fn content(&self, cluster: usize, applied: usize, actual: Versions) -> Observation {
         let mut seen = Observation::empty(time(self.now));
         seen.identity = Identification::without_server(NAMES[cluster]);
-        let revision =
-            applied.checked_sub(1).and_then(|index| self.deploy.commits.get(index)).map(|commit| commit.id.clone());
+        let revision = applied.checked_sub(1).and_then(|index| self.deploy.lineage().get(index)).cloned();
         let declared = applied.checked_sub(1).map_or([1; 3], |index| self.trees[index][cluster]);
         seen.flux.kustomizations.push(FluxKustomization {
             namespace: "flux-system".into(),
@@ -172,7 +171,7 @@ impl Model {
 
     fn settle(&mut self, cluster: usize) {
         let own = &self.clusters[cluster];
-        let complete = own.applied >= self.last_stage_commit(cluster).map_or(0, |(index, _)| index + 1)
+        let complete = own.applied >= self.last_stage_commit(cluster).map_or(0, |commit| commit.place + 1)
             && own.actual == own.deployed;
         let now = self.now;
         let own = self.own(cluster);
@@ -185,7 +184,7 @@ impl Model {
             return None;
         }
         let own = &self.clusters[cluster];
-        let commits = self.deploy.commits.len();
+        let commits = self.deploy.lineage().len();
         let is_possible = match action {
             Action::FluxApplies => own.applied < commits,
             Action::RollsOut => !own.broken,
@@ -218,7 +217,7 @@ impl Model {
         match action {
             Action::FluxApplies => {
                 next.own(cluster).lagging = (own.applied, own.actual);
-                next.own(cluster).applied = self.deploy.commits.len();
+                next.own(cluster).applied = self.deploy.lineage().len();
             }
             Action::RollsOut => {
                 let declared = own.applied.checked_sub(1).map_or([1; 3], |index| self.trees[index][cluster]);

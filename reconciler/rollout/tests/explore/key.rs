@@ -13,14 +13,14 @@ impl Model {
         for cluster in 0..2 {
             let own = &self.clusters[cluster];
             let last = self.last_stage_commit(cluster);
-            let contains_last = |applied: usize| last.is_none_or(|(index, _)| applied > index);
+            let contains_last = |applied: usize| last.is_none_or(|commit| applied > commit.place);
             let declared = |applied: usize| applied.checked_sub(1).map_or([1; 3], |index| self.trees[index][cluster]);
             let flags = [
                 own.broken,
                 own.paused,
                 own.foreign,
                 contains_last(own.applied),
-                own.applied == self.deploy.commits.len(),
+                own.applied == self.deploy.lineage().len(),
             ];
             write!(key, "|{:?}{}{:?}{:?}{flags:?}", own.deployed, own.target, own.actual, declared(own.applied))
                 .unwrap();
@@ -30,7 +30,7 @@ impl Model {
                     ledger.stages.iter().map(|record| (record.stage.to_string(), record.kind)).collect();
                 write!(key, "{}{:?}{records:?}", ledger.rollout, ledger.state).unwrap();
             }
-            if let Some((_, commit)) = last {
+            if let Some(commit) = last {
                 let late = self.now - Self::seconds(commit.committed_at) >= i64::try_from(TIMEOUT).unwrap();
                 write!(key, "late{late}").unwrap();
             }
@@ -42,7 +42,7 @@ impl Model {
             for (name, streak) in own.history.streaks() {
                 let current = own.observation.as_ref().is_some_and(|seen| seen.read_at == streak.last);
                 let proven = own.settled_at.is_some_and(|settled| Self::seconds(streak.since) >= settled);
-                let bound = name.commit.as_ref() == last.map(|(_, commit)| &commit.id);
+                let bound = name.commit.as_ref() == last.map(|commit| commit.id);
                 write!(key, "[{}{bound}{}{current}{proven}{}]", name.stage, streak.reads.min(2), streak.settled)
                     .unwrap();
             }
@@ -73,10 +73,10 @@ impl Model {
         } else {
             "old"
         };
-        let after = last.is_none_or(|(_, commit)| seen.read_at > commit.committed_at);
+        let after = last.is_none_or(|commit| seen.read_at > commit.committed_at);
         let revision = seen.flux.kustomizations.first().and_then(|known| known.last_applied_revision.as_ref());
-        let position = self.deploy.commits.iter().position(|commit| Some(&commit.id) == revision);
-        let contains_last = |applied: usize| last.is_none_or(|(index, _)| applied > index);
+        let position = self.deploy.lineage().iter().position(|commit| Some(commit) == revision);
+        let contains_last = |applied: usize| last.is_none_or(|commit| applied > commit.place);
         let position = position.map(|index| (contains_last(index + 1), self.trees[index][cluster]));
         let mut generations: Vec<_> =
             seen.deployments.iter().map(|known| (&known.name, known.generation, known.observed_generation)).collect();

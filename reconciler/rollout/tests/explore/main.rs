@@ -52,8 +52,8 @@ fn check_commit(model: &Model, cluster: usize) {
     match model.about_to_commit(cluster) {
         Some((Effect::Commit(commit), settled_at)) => check_stage(model, cluster, commit, settled_at),
         Some((Effect::Revert(commit), _)) => {
-            let (_, last) = model.last_stage_commit(cluster).expect("only what was committed is reverted");
-            assert_eq!(commit.undoes.as_ref(), Some(&last.id));
+            let last = model.last_stage_commit(cluster).expect("only what was committed is reverted");
+            assert_eq!(commit.undoes.as_ref(), Some(last.id));
             assert!(!commit.ledger.stages.last().unwrap().reasons.is_empty());
         }
         Some((Effect::Close(close), settled_at)) => {
@@ -81,7 +81,7 @@ fn check_stage(model: &Model, cluster: usize, commit: &StageCommit, settled_at: 
         None => assert!(!record.reasons.is_empty(), "a repair names what it repairs"),
     }
     // One commit for a stage and a plan, unless it was reverted in between.
-    let trailers = model.deploy.commits.iter().filter_map(|commit| commit.trailer.as_ref());
+    let trailers = model.deploy.trailers();
     let same = trailers.filter(|trailer| trailer.rollout == commit.rollout && trailer.stage == commit.stage).count();
     let reverts = commit
         .ledger
@@ -103,8 +103,8 @@ fn check_stage(model: &Model, cluster: usize, commit: &StageCommit, settled_at: 
 fn check_evidence(model: &Model, cluster: usize, evidence: &rollout::Evidence, settled_at: Option<i64>) {
     let running = model.clusters[cluster].ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running);
     if running.is_some() {
-        let (_, last) = model.last_stage_commit(cluster).expect("a running rollout has a commit");
-        assert_eq!(evidence.commit.as_ref(), Some(&last.id), "evidence is bound to another commit");
+        let last = model.last_stage_commit(cluster).expect("a running rollout has a commit");
+        assert_eq!(evidence.commit.as_ref(), Some(last.id), "evidence is bound to another commit");
         assert!(evidence.observed_at > last.committed_at);
     }
     assert!(evidence.reads >= 2);

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use policy::{OnFailure, PlanPolicy, StagePolicy};
 use rollout::{
     BackupReport, ClusterRole, DeployCommit, DeployHead, Effect, Expectation, ForeignChange, GateHistory,
-    KubeletVersions, Landing, Ledger, LedgerState, Observation, Pause, Plan, PlanInput, Prerequisite, SkewFacts,
-    StageId, StageInput, StageRecordKind, StageTrailer, VerifiedExpectation, VersionStep, World, plan, step,
+    KubeletVersions, Landed, Landing, Ledger, LedgerState, Observation, Pause, Plan, PlanInput, Prerequisite,
+    SkewFacts, StageId, StageInput, StageRecordKind, StageTrailer, VerifiedExpectation, VersionStep, World, plan, step,
 };
 
 use super::pictures::expectations;
@@ -119,8 +119,8 @@ impl Model {
     }
 
     pub fn append(&mut self, trailer: Option<StageTrailer>) {
-        let id: CommitId = format!("{:040x}", self.deploy.commits.len() + 1).parse().unwrap();
-        Arc::make_mut(&mut self.deploy).commits.push(DeployCommit {
+        let id: CommitId = format!("{:040x}", self.deploy.lineage().len() + 1).parse().unwrap();
+        Arc::make_mut(&mut self.deploy).push(DeployCommit {
             id,
             committed_at: time(self.now),
             landing: Landing::Pushed,
@@ -130,15 +130,13 @@ impl Model {
     }
 
     pub fn head(&self) -> Option<CommitId> {
-        self.deploy.commit().map(|commit| commit.id.clone())
+        self.deploy.commit().cloned()
     }
 
     /// The newest stage commit of a cluster's running rollout.
-    pub fn last_stage_commit(&self, cluster: usize) -> Option<(usize, &DeployCommit)> {
+    pub fn last_stage_commit(&self, cluster: usize) -> Option<Landed<'_>> {
         let rollout = &self.clusters[cluster].ledger.as_ref()?.rollout;
-        let own = |commit: &&DeployCommit| commit.trailer.as_ref().is_some_and(|trailer| &trailer.rollout == rollout);
-        let commit = self.deploy.commits.iter().rev().find(own)?;
-        Some((self.deploy.commits.iter().position(|known| known.id == commit.id)?, commit))
+        self.deploy.newest(|trailer| &trailer.rollout == rollout)
     }
 
     /// The plan for a target, remembered: it depends on what is deployed and on the ledger alone.

@@ -27,7 +27,7 @@ fn policy() -> StagePolicy {
 fn binding() -> Binding {
     Binding {
         commit: commit('b'),
-        lineage: vec![commit('b'), commit('c')],
+        lineage: vec![commit('b'), commit('c')].into(),
         committed_at: second(-60),
         landing: Landing::Pushed,
     }

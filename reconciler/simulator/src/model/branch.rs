@@ -140,7 +140,7 @@ impl DeployBranch {
             landing: Landing::Pushed,
             trailer: commit.trailer.clone().map(Arc::new),
         });
-        DeployHead { commits: commits.collect() }
+        commits.collect()
     }
 }
 

@@ -157,7 +157,7 @@ fn trust_machine_objects(world: &mut World) {
 }
 
 fn take_any_revision(world: &mut World) {
-    let head = world.deploy.commit().map(|commit| commit.id.clone());
+    let head = world.deploy.commit().cloned();
     let Some(observation) = world.observation.as_mut().map(Arc::make_mut) else { return };
     for source in &mut observation.flux.sources {
         source.artifact_revision.clone_from(&head);
@@ -174,7 +174,7 @@ fn one_read_is_enough(world: &mut World, cluster: &ModelCluster, now: Timestamp,
     // The gates before the first commit have the usual soak, whatever the cluster's policy says.
     let longest = cluster.policy.soak.max(StagePolicy::default().soak);
     let soak = SignedDuration::try_from(longest).unwrap_or(SignedDuration::ZERO);
-    let committed_at = world.deploy.commit().map_or(now, |commit| commit.committed_at);
+    let committed_at = world.deploy.commits().last().map_or(now, |commit| commit.committed_at);
     let earlier = (observation.read_at - soak).max(committed_at + SignedDuration::from_millis(1));
     let mut past = observation.as_ref().clone();
     past.read_at = earlier;

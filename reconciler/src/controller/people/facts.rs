@@ -2,8 +2,8 @@
 
 use policy::{ApprovalRules, GivenApproval, Means, Override, Person};
 use rollout::{
-    ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, Approved, DeployCommit, Landing, Ledger, LedgerState,
-    Plan, approval_rules,
+    ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, Approved, Landing, Ledger, LedgerState, Plan,
+    StageTrailer, approval_rules,
 };
 
 use super::words::{Subject, Word, words};
@@ -34,7 +34,7 @@ pub fn asked(
     let paths = || owners::proposed_paths(view, plan, parts, scope);
     about(planner, reading, view, plan, &rules, &mut facts)?;
     if rules.code_owners {
-        let last = view.head.commits.iter().rev().find(|commit| commit.trailer.is_some()).map(|commit| &commit.id);
+        let last = view.head.newest(|_| true).map(|landed| landed.id);
         facts.owners = owners::owners(planner, reading, view, last, &paths()?)?;
     }
     if let Some(stack) = stack.filter(|_| !view.has_forge(reading)) {
@@ -51,7 +51,7 @@ pub struct Landed<'a> {
     /// The approval that the ledger records for it.
     pub approved: &'a Approved,
     /// The commit that brought it.
-    pub commit: &'a DeployCommit,
+    pub commit: rollout::Landed<'a>,
     /// The plan that it was proposed for, where that can be made again.
     pub plan: Option<&'a Plan>,
     /// Whose approval is enough.
@@ -67,11 +67,8 @@ impl<'a> Landed<'a> {
         let record = ledger.stages.last()?;
         let brought = |it: &&Approved| ledger.brought(it) == Some(&record.stage) && it.plan == ledger.plan;
         let approved = ledger.approvals.iter().rev().find(brought)?;
-        let is_of = |commit: &&DeployCommit| {
-            let trailer = commit.trailer.as_ref();
-            trailer.is_some_and(|trailer| trailer.rollout == ledger.rollout && trailer.stage == record.stage)
-        };
-        let commit = view.head.commits.iter().rev().find(is_of)?;
+        let is_of = |trailer: &StageTrailer| trailer.rollout == ledger.rollout && trailer.stage == record.stage;
+        let commit = view.head.newest(is_of)?;
         let plan = own_plan(view, ledger);
         let rules = approval_rules(plan.unwrap_or(&view.plan), &approved.scope);
         Some(Self { approved, commit, plan, rules, is_old: view.plan.digest != ledger.plan })
@@ -80,7 +77,7 @@ impl<'a> Landed<'a> {
     /// Whether anybody's word about it may matter still.
     pub fn matters(&self) -> bool {
         let settled = !self.approved.approvers.is_empty() || self.approved.overridden.is_some();
-        !settled && self.commit.landing != Landing::Pushed && (self.is_old || !self.rules.take_anybody())
+        !settled && *self.commit.landing != Landing::Pushed && (self.is_old || !self.rules.take_anybody())
     }
 
     /// What is answered about it.
@@ -102,19 +99,19 @@ impl<'a> Landed<'a> {
         if !self.rules.take_anybody() {
             about(planner, reading, view, self.plan.unwrap_or(&view.plan), &self.rules, &mut facts)?;
             if self.rules.code_owners {
-                let paths = owners::landed_paths(planner, reading, view, &self.commit.id)?;
-                let before = planner.repository().parent(&self.commit.id)?;
+                let paths = owners::landed_paths(planner, reading, view, self.commit.id)?;
+                let before = planner.repository().parent(self.commit.id)?;
                 facts.owners = owners::owners(planner, reading, view, before.as_ref(), &paths)?;
             }
         }
         let subject = self.subject(view);
-        for commit in view.head.commits.iter().skip_while(|commit| commit.id != self.commit.id) {
-            hear(&mut facts, words(planner, &commit.id, &subject)?);
+        for commit in view.head.lineage().since(self.commit.place).iter() {
+            hear(&mut facts, words(planner, commit, &subject)?);
         }
         if view.has_forge(reading) {
             // The forge knows who people are.
             facts.given.clear();
-        } else if let Landing::Merged(by) = &self.commit.landing
+        } else if let Landing::Merged(by) = self.commit.landing
             && let Ok(who) = by.parse::<Person>()
             && !facts.given.iter().any(|known| known.who == who)
         {

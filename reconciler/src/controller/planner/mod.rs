@@ -74,8 +74,8 @@ impl Default for Known {
             sources: Mutex::new(Remembered::new(Part::Sources.bytes())),
             deployed: DeployedVersions::default(),
             histories: Histories::default(),
-            recorded: Mutex::new(Remembered::new(4 << 20)),
-            seen: Mutex::new(Remembered::new(4 << 20)),
+            recorded: Mutex::new(Remembered::new(Part::Policies.bytes() / 10 * 2)),
+            seen: Mutex::new(Remembered::new(Part::Policies.bytes() / 10)),
         }
     }
 }
@@ -344,13 +344,15 @@ impl Planner {
         let running = self.running_plan(&context, &plan)?;
         let roster = Arc::new(planning::people::roster_since(&reading.fleet.policy, &befores));
         let deployed = Arc::new(DeployedObjects::new(directory.files.files.values().cloned()));
-        Ok(ClusterView {
+        let view = ClusterView {
             name: cluster_name.clone(),
             cluster: Arc::new(cluster.clone()),
             plan,
             parts,
             running,
             head: Arc::new(history.head),
+            unshared: history.unshared,
+            weight: 0,
             base: history.base,
             reaches_far,
             foreign,
@@ -361,7 +363,8 @@ impl Planner {
             deployed,
             roster,
             befores: Arc::new(befores),
-        })
+        };
+        Ok(view.weighed())
     }
 
     /// The view after the deploy branch has moved on without touching the cluster's folders; none where that is not all
@@ -373,7 +376,10 @@ impl Planner {
         let history = self.history(reading, &view.name, &view.directory)?;
         let missing = self.missing_record(reading.deploy_branch(), &view.name, &view.directory)?;
         let same = history.base == view.base && view.foreign.is_none() && missing == view.missing;
-        Ok(same.then(|| ClusterView { head: Arc::new(history.head), ..view.clone() }))
+        Ok(same.then(|| {
+            let (head, unshared) = (Arc::new(history.head), history.unshared);
+            ClusterView { head, unshared, ..view.clone() }
+        }))
     }
 
     /// The commits that changed a cluster's directory, newest first, at most `limit`: stages, those of squashed proposals included, and what

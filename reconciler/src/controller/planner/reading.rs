@@ -1,13 +1,13 @@
 //! What was read of a fleet, and what follows from it for each cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use domain::{ClusterName, CommitId, Problem};
-use overlays::{ClusterSpec, Fleet};
+use overlays::{ClusterSpec, Fleet, RenderedTree};
 use policy::Deploy;
 use policy::Roster;
-use rollout::{Block, DeployHead, ForeignChange, Plan, approval_scope};
+use rollout::{Block, DeployHead, ForeignChange, Lineage, Plan, approval_scope};
 
 use super::context::{Context, DeployBranch};
 use crate::controller::deployed::Deployed;
@@ -15,6 +15,7 @@ use crate::controller::inputs::SourceReading;
 use crate::controller::missing::MissingRecord;
 use cluster::DeployedObjects;
 use git::{BranchName, DeployLayout, GitError, GitSnapshot, LastSeen};
+use host::memory::{self, bytes_of};
 use planning::ClusterDirectory;
 use planning::policies::{Befores, Change, Field, Pushed, changes, confirmations};
 use planning::stage_tree::StageTree;
@@ -50,6 +51,12 @@ impl FleetReading {
     /// The head of the deploy branch.
     pub fn deploy_head(&self) -> Option<&CommitId> {
         self.deploy.as_ref().map(GitSnapshot::commit)
+    }
+
+    /// About how many bytes of memory it takes that nobody else counts: a source commit that is too large to be remembered, and what is deployed.
+    pub(in crate::controller) fn uncounted_bytes(&self) -> usize {
+        let source = Some(self.source.bytes()).filter(|bytes| *bytes > memory::Part::Sources.bytes() / 2);
+        source.unwrap_or_default() + self.deployed.bytes()
     }
 
     pub(super) fn deploy_branch(&self) -> DeployBranch<'_> {
@@ -95,6 +102,10 @@ pub struct ClusterView {
     pub running: Option<PlannedParts>,
     /// The deploy branch as decisions see it.
     pub head: Arc<DeployHead>,
+    /// How many of those commits only this view keeps.
+    pub(super) unshared: usize,
+    /// About how many bytes of memory all of it takes but the deploy branch.
+    pub(super) weight: usize,
     /// The commit that the ledger's rollout started from.
     pub(super) base: Option<CommitId>,
     /// Whether an overlay reached beyond the overlays: then any file of the source branch may matter.
@@ -123,35 +134,36 @@ impl ClusterView {
         Self { plan: Arc::new(plan), ..self.clone() }
     }
 
-    /// About how many bytes of memory it takes, with what is read of the cluster.
+    /// About how many bytes of memory it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        /// For each: a file's entry, a stage, what a gate looks at, a commit, the specification, what is read of the cluster.
-        const SIZES: [usize; 6] = [96, 512, 256, 72, 8 << 10, 24 << 10];
-        let [entry, stage, expectation, commit, specification, observation] = SIZES;
+        self.weight + self.head.bytes() + self.unshared * Lineage::COMMIT
+    }
+
+    /// The same view, once it is known how much memory it takes without the deploy branch.
+    pub(super) fn weighed(self) -> Self {
+        /// For each: a file's entry in a tree, what is said of a part, the rest of the view with the specification.
+        const SIZES: [usize; 3] = [96, 512, 12 << 10];
+        let [entry, said, rest] = SIZES;
+        let entries = |tree: &RenderedTree| tree.files.keys().map(|path| entry + path.as_str().len()).sum::<usize>();
+        // Most files of a part are those of the directory, or of another part: bytes count once.
+        let mut counted: HashSet<*const u8> = HashSet::new();
+        let mut contents = |tree: &RenderedTree| {
+            let new = tree.files.values().filter(|bytes| counted.insert(bytes.as_ptr()));
+            new.map(|bytes| bytes.len()).sum::<usize>()
+        };
+        let mut weight = rest + entries(&self.directory.files) + contents(&self.directory.files);
         let plans = [Some((&self.plan, &self.parts)), self.running.as_ref().map(|(plan, parts)| (plan, parts))];
-        let plans: usize = plans
-            .into_iter()
-            .flatten()
-            .map(|(plan, parts)| {
-                let stages = plan
-                    .stages
-                    .iter()
-                    .map(|it| stage + expectation * (it.expectations.len() + it.deployed_expectations.len()));
-                let files = parts.iter().flat_map(|part| {
-                    let is_new =
-                        |path, bytes| part.before.files.get(path).is_none_or(|before| !Arc::ptr_eq(before, bytes));
-                    part.after.files.iter().map(move |(path, bytes)| {
-                        2 * (entry + path.as_str().len()) + if is_new(path, bytes) { bytes.len() } else { 0 }
-                    })
-                });
-                stages.sum::<usize>() + files.sum::<usize>()
-            })
-            .sum();
-        let directory =
-            self.directory.files.files.iter().map(|(path, bytes)| entry + path.as_str().len() + bytes.len());
-        let commits = commit * self.head.commits.len();
-        plans + directory.sum::<usize>() + commits + specification + observation
+        for (plan, parts) in plans.into_iter().flatten() {
+            weight += bytes_of(plan.as_ref());
+            for part in parts.iter() {
+                let trees = [&part.before, &part.after, &part.rendered];
+                weight += trees.into_iter().map(|tree| entries(tree) + contents(tree)).sum::<usize>();
+                weight += said * (1 + part.objects.len() + part.notes.len() + part.removed_versions.len());
+            }
+        }
+        weight += self.directory.ledger().map_or(0, bytes_of);
+        Self { weight, ..self }
     }
 
     /// The newest plan, and the one that is being carried out where that is another one.

@@ -30,25 +30,19 @@ pub async fn name_mergers(
     let Some(ledger) = view.directory.ledger() else { return };
     for approved in ledger.approvals.iter().filter(|approved| approved.by.is_none()) {
         let stage = ledger.brought(approved);
-        let landed = deploy.commits.iter().rposition(|commit| {
-            let trailer = commit.trailer.as_ref();
-            trailer.is_some_and(|trailer| trailer.rollout == ledger.rollout && Some(&trailer.stage) == stage)
-        });
-        let landed = landed.and_then(|place| Some((place, deploy.commits.get(place)?)));
-        let Some((place, commit)) = landed.filter(|(_, commit)| commit.landing != Landing::Pushed) else { continue };
+        let landed = deploy.newest(|trailer| trailer.rollout == ledger.rollout && Some(&trailer.stage) == stage);
+        let Some(commit) = landed.filter(|commit| *commit.landing != Landing::Pushed) else { continue };
+        let place = commit.place;
         let about = Landed { cluster: &view.name, plan: &approved.plan, scope: &approved.scope };
-        if !mergers.contains_key(&commit.id)
+        if !mergers.contains_key(commit.id)
             && let Ok(branch) = branch_of(reading, view, &about)
             && let Ok(Some(thread)) = board.merged(planner, reading, &branch, &about).await
             && let Some(merger) = merger(&thread, &about)
         {
             mergers.insert(commit.id.clone(), merger);
         }
-        if let Some((by, at)) = mergers.get(&commit.id)
-            && let Some(commit) = Arc::make_mut(deploy).commits.get_mut(place)
-        {
-            commit.landing = Landing::Merged(by.clone());
-            commit.committed_at = at.unwrap_or(commit.committed_at);
+        if let Some((by, at)) = mergers.get(commit.id) {
+            Arc::make_mut(deploy).tell(place, Landing::Merged(by.clone()), *at);
         }
     }
 }

@@ -75,9 +75,10 @@ pub(super) fn retries(planner: &Planner, view: &ClusterView) -> Result<Vec<Retry
     let Some((_, plan, _, stage, attempt)) = waiting(view) else { return Ok(Vec::new()) };
     let subject = subject(view, plan, &stage);
     let mut retries = Vec::new();
-    let since = view.head.commits.iter().rev().take_while(|commit| commit.trailer.is_none());
-    for commit in since {
-        for word in words(planner, &commit.id, &subject)? {
+    let stage = view.head.newest(|_| true).map_or(0, |stage| stage.place + 1);
+    let since = view.head.lineage().since(stage);
+    for commit in Vec::from(since).iter().rev() {
+        for word in words(planner, commit, &subject)? {
             if let Word::Retried(retry) = word
                 && retry.attempt == attempt
             {

@@ -190,7 +190,7 @@ impl<'a> Reading<'a> {
         let metadata = &object.metadata;
         let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default());
         let Some(deployed) = self.deployed.find(group, kind, namespace, name) else { return };
-        self.observation.taken.extend(objects::taken(deployed, object).into_iter().map(|taken| TakenField {
+        self.observation.taken.extend(objects::taken(&deployed, object).into_iter().map(|taken| TakenField {
             object: ObjectReference {
                 api_version: api_version.to_owned(),
                 kind: kind.to_owned(),

@@ -31,6 +31,7 @@ use self::interest::{Interests, topic};
 use self::word::Word;
 pub(super) use self::workload::Workloads;
 use super::connection::Connection;
+use host::memory::{Account, Charge, SERVERS};
 use rollout::FluxReference;
 
 /// How long one watch lasts before the server is asked anew, in seconds; the next one goes on where it ended.
@@ -98,28 +99,40 @@ pub(super) struct Watches {
 }
 
 /// What is watched for whom, and what was seen.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     interests: Interests,
     seen: Seen,
     /// Resources of which this server's events cannot be read: trying again would not help.
     unreadable: HashSet<String>,
+    memory: Arc<Account>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let (interests, seen, unreadable) = (Interests::default(), Seen::default(), HashSet::new());
+        Self { interests, seen, unreadable, memory: Arc::clone(&SERVERS) }
+    }
 }
 
 /// By resource, then by namespace and name.
 type Seen = HashMap<String, HashMap<ObjectKey, SeenObject>>;
 
-/// What is kept of an object.
+/// What is kept of an object, and the memory that it takes.
 #[derive(Debug)]
 struct SeenObject {
     /// Of what gates read.
     digest: u64,
     /// Of an object of Flux, of a workload or of a pod that somebody looks at.
     word: Option<Box<Word>>,
+    _charge: Charge,
 }
 
 /// Namespace and name.
 type ObjectKey = (Box<str>, Box<str>);
+
+/// What an object takes in the table of those that were seen, besides its key and its word, in bytes.
+const OBJECT: usize = 2 * (size_of::<ObjectKey>() + size_of::<SeenObject>()) + 32;
 
 impl Watches {
     pub(super) fn new(changes: Arc<Changes>) -> Self {
@@ -296,8 +309,13 @@ impl State {
         let digest = digest::of(resource, object);
         let clusters = self.interests.in_object(topic, object);
         let word = Word::of(resource, object).filter(|_| !clusters.is_empty()).map(Box::new);
-        let seen = SeenObject { digest, word };
-        let known = self.seen.entry(topic.to_owned()).or_default().insert(key(object), seen);
+        let (known, key) = (self.seen.entry(topic.to_owned()).or_default(), key(object));
+        // Without its last word an object is asked for; without its digest nobody would be told that it has changed.
+        let bytes = OBJECT + key.0.len() + key.1.len();
+        let charge = word.as_ref().and_then(|word| self.memory.take(bytes + word.bytes()));
+        let word = word.filter(|_| charge.is_some());
+        let _charge = charge.unwrap_or_else(|| self.memory.claim(bytes));
+        let known = known.insert(key, SeenObject { digest, word, _charge });
         if known.is_none_or(|known| known.digest != digest) {
             clusters.into_iter().for_each(|(cluster, extent)| changes.note(cluster, extent));
         }

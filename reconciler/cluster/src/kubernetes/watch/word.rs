@@ -8,6 +8,7 @@ use super::super::observe::source_of;
 use super::{Seen, topic};
 use crate::objects;
 use crate::objects::{OwnedPod, PodSelector};
+use host::memory::bytes_of;
 use rollout::FluxReference;
 
 /// The last word of an object.
@@ -26,6 +27,21 @@ pub(super) enum Word {
 }
 
 impl Word {
+    /// About how many bytes of memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let held = match self {
+            Self::Kustomization(kustomization, source) => {
+                let source = source.as_ref().map_or(0, |(source, _)| source.namespace.len() + source.name.len() + 64);
+                bytes_of(kustomization) + source
+            }
+            Self::Source(source) => bytes_of(source),
+            Self::Deployment(deployment, pods) => bytes_of(deployment) + pods.bytes(),
+            Self::DaemonSet(daemon_set, pods) => bytes_of(daemon_set) + pods.bytes(),
+            Self::Pod(pod) => bytes_of(pod),
+        };
+        size_of::<Self>() + held
+    }
+
     /// What this object says; none where it is of a kind whose words nobody asks for.
     pub(super) fn of(resource: &ApiResource, object: &DynamicObject) -> Option<Self> {
         let is = |kind: &Kind| (resource.group.as_str(), resource.kind.as_str()) == (kind.group, kind.kind);

@@ -137,6 +137,38 @@ mod tests {
     }
 
     #[test]
+    fn where_there_is_no_room_nothing_is_told_but_that_something_has_changed() {
+        let mut watched = Watched::new();
+        watched.state.memory = host::memory::Account::of(0);
+        let changed = |watched: &Watched| watched.changes.take().contains_key("prod");
+        for available in [1, 2] {
+            watched.applied(&DEPLOYMENT, "capi-system", "manager", deployment(available));
+            assert!(changed(&watched));
+        }
+        watched.applied(&DEPLOYMENT, "capi-system", "manager", deployment(2));
+        assert!(!changed(&watched));
+        watched.applied(&POD, "capi-system", "manager-a", pod());
+        assert_eq!(watched.told("manager"), None);
+        // It counts even so, for as long as it is kept.
+        assert!(watched.state.memory.taken() > 0);
+        watched.state.seen.clear();
+        assert_eq!(watched.state.memory.taken(), 0);
+    }
+
+    #[test]
+    fn what_is_told_counts_with_its_size() {
+        let mut watched = Watched::new();
+        watched.state.memory = host::memory::Account::of(1 << 20);
+        watched.applied(&POD, "capi-system", "manager-a", pod());
+        let small = watched.state.memory.taken();
+        let containers: Vec<Value> =
+            (0..50).map(|number| json!({"name": format!("container-{number}"), "ready": true})).collect();
+        watched.applied(&POD, "capi-system", "manager-a", json!({"status": {"containerStatuses": containers}}));
+        let large = watched.state.memory.taken();
+        assert!(small > 100 && large > small + 50 * 100, "{small} {large}");
+    }
+
+    #[test]
     fn where_nobody_looks_at_a_pod_any_more_nothing_is_told() {
         let mut watched = Watched::new();
         watched.applied(&DEPLOYMENT, "capi-system", "manager", deployment(1));

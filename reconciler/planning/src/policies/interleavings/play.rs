@@ -155,7 +155,7 @@ impl Play {
             knobs,
             now: now + SignedDuration::from_secs(10),
             sources,
-            head: DeployHead { commits: vec![commit] },
+            head: vec![commit].into(),
             states: vec![Deployed { parts, ledger, owner: "alice", is_own: true }],
             simulated,
             processes: [Process::default(), Process::default()],
@@ -189,7 +189,7 @@ impl Play {
                 let id = self.id();
                 let state = Deployed { owner, is_own: false, ..self.states.last().unwrap().clone() };
                 let landing = rollout::Landing::Pushed;
-                self.head.commits.push(DeployCommit { id, committed_at: self.now, landing, trailer: None });
+                self.head.push(DeployCommit { id, committed_at: self.now, landing, trailer: None });
                 self.states.push(state);
                 self.told.push(format!("CODEOWNERS names {owner}"));
             }
@@ -393,8 +393,7 @@ impl Play {
             let moved = self.sources[own..=seen.source].iter().find(|source| source.wanted != self.sources[own].wanted);
             people.source_moved_at = moved.map(|source| source.at);
         }
-        let mut deploy = self.head.clone();
-        deploy.commits.truncate(seen.length);
+        let deploy: DeployHead = self.head.commits().into_iter().take(seen.length).collect();
         let policies = std::iter::once(&newest.policy).chain(befores.known.iter().map(|before| &before.policy));
         let policies = policies.cloned().collect();
         let world = World {
@@ -496,7 +495,7 @@ impl Play {
                     self.judge(&seen, &policies, &newest, None, false);
                     let id = self.id();
                     let landing = rollout::Landing::Pushed;
-                    self.head.commits.push(DeployCommit { id, committed_at: self.now, landing, trailer: None });
+                    self.head.push(DeployCommit { id, committed_at: self.now, landing, trailer: None });
                     let state = self.states.last().unwrap().clone();
                     self.states.push(Deployed { ledger: close.ledger, is_own: true, ..state });
                     self.told.push("closes the rollout".to_owned());
@@ -565,7 +564,7 @@ impl Play {
         let desired = self.cluster.desired(&parts);
         self.simulated.commit(&DeployedCommit { id: id.clone(), stage: Some(stage.name.clone()), desired }, self.now);
         let trailer = StageTrailer { cluster: self.cluster.name().clone(), rollout, stage };
-        self.head.commits.push(DeployCommit { id, committed_at: self.now, landing, trailer: Some(trailer.into()) });
+        self.head.push(DeployCommit { id, committed_at: self.now, landing, trailer: Some(trailer.into()) });
         let ledger = ledger.with_tree(tree_digest(&parts));
         let owner = self.states.last().unwrap().owner;
         self.states.push(Deployed { parts, ledger, owner, is_own: true });

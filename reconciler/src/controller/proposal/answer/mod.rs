@@ -162,7 +162,7 @@ fn late(
         Consent::Word if view.has_forge(reading) => return Err(AnswerError::OnForge(view.name.clone())),
         Consent::Word => None,
     };
-    let stage = landed.commit.trailer.as_ref().map(|trailer| trailer.stage.clone());
+    let stage = landed.commit.trailer.map(|trailer| trailer.stage.clone());
     let stage = stage.ok_or_else(|| AnswerError::NothingProposed(view.name.clone()))?;
     facts.given.extend(by.and_then(|by| own_word(by, &subject, now)));
     let plan = Plan { digest: subject.plan.clone(), ..landed.plan.unwrap_or(&view.plan).clone() };

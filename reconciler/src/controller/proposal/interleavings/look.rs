@@ -6,8 +6,8 @@ use std::sync::Arc;
 use domain::CommitId;
 use jiff::SignedDuration;
 use rollout::{
-    ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, Effect, GateHistory, LedgerState, Observation, People,
-    Plan, World, record, step,
+    ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, DeployHead, Effect, GateHistory, LedgerState,
+    Observation, People, Plan, World, record, step,
 };
 
 use super::carry::{Call, Process, ROBOT};
@@ -73,8 +73,7 @@ impl Scene {
         };
         let answered = [(Some(&plan), refused), (running.as_ref(), None)];
         let approvals = answered.into_iter().filter_map(|(plan, refused)| self.answer(seen, plan?, refused)).collect();
-        let mut deploy = self.head.clone();
-        deploy.commits.truncate(seen.length);
+        let deploy: DeployHead = self.head.commits().into_iter().take(seen.length).collect();
         let people = self.landed(seen, &plan, state);
         World {
             plan: Arc::new(plan),

@@ -108,7 +108,7 @@ impl Scene {
             cluster,
             now: now + SignedDuration::from_secs(60),
             sources: Vec::new(),
-            head: DeployHead { commits: vec![commit] },
+            head: vec![commit].into(),
             states: vec![Deployed { parts: parts.clone(), ledger: None }],
             simulated,
             branches: BTreeMap::new(),
@@ -163,7 +163,7 @@ impl Scene {
         let stage = trailer.as_ref().map(|trailer| trailer.stage.name.clone());
         let desired = self.cluster.desired(&state.parts);
         self.simulated.commit(&DeployedCommit { id: id.clone(), stage, desired }, self.now);
-        self.head.commits.push(DeployCommit {
+        self.head.push(DeployCommit {
             id: id.clone(),
             committed_at: self.now,
             landing,

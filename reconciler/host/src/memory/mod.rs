@@ -30,10 +30,14 @@
 //!
 //! `tests/tests/controller/remembering.rs` compares with a planner that remembers nothing.
 
+mod weight;
+
+pub use weight::bytes_of;
+
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The limit where neither anybody nor the system sets one, in bytes.
 const USUAL: u64 = 768 << 20;
@@ -68,8 +72,16 @@ pub enum Part {
     Deployed,
     /// Histories of clusters' folders.
     Histories,
+    /// The newest commits of the deploy branch.
+    Chain,
+    /// What earlier policies say, and where ledgers say that clusters are.
+    Policies,
     /// Plans of clusters with what they were made from.
     Views,
+    /// What was read of clusters last, and how long their gates have held.
+    Readings,
+    /// What watches of API servers have told, what these serve and what their definitions say.
+    Servers,
     /// Manifests that were fetched.
     Manifests,
     /// Charts that were rendered.
@@ -82,13 +94,15 @@ impl Part {
     /// Its part, in thousandths of what is remembered.
     const fn share(self) -> u64 {
         match self {
-            Self::Trees | Self::Blobs | Self::Manifests => 75,
-            Self::Files => 200,
-            Self::Sources => 130,
-            Self::Views => 260,
-            Self::Commits | Self::Costs | Self::Deployed | Self::Histories | Self::Charts => 30,
-            Self::Differences => 15,
-            Self::Answers => 20,
+            Self::Trees | Self::Blobs | Self::Manifests => 70,
+            Self::Files => 160,
+            Self::Sources => 95,
+            Self::Views => 210,
+            Self::Readings => 70,
+            Self::Chain | Self::Histories | Self::Policies | Self::Servers => 30,
+            Self::Costs => 40,
+            Self::Commits | Self::Deployed | Self::Charts => 25,
+            Self::Differences | Self::Answers => 10,
         }
     }
 
@@ -110,8 +124,12 @@ pub struct Account {
     taken: AtomicUsize,
 }
 
+/// What is remembered of all API servers together.
+pub static SERVERS: LazyLock<Arc<Account>> = LazyLock::new(|| Account::new(Part::Servers));
+
 /// Bytes of an account, until it is dropped.
 #[derive(Debug)]
+#[must_use]
 pub struct Charge {
     account: Arc<Account>,
     bytes: usize,
@@ -120,7 +138,23 @@ pub struct Charge {
 impl Account {
     /// Nothing is taken of a part yet.
     pub fn new(part: Part) -> Arc<Self> {
-        Arc::new(Self { most: part.bytes(), taken: AtomicUsize::new(0) })
+        Self::of(part.bytes())
+    }
+
+    /// An account of so many bytes.
+    pub fn of(bytes: usize) -> Arc<Self> {
+        Arc::new(Self { most: bytes, taken: AtomicUsize::new(0) })
+    }
+
+    /// How many bytes are taken.
+    pub fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Takes so many bytes, whether there are as many left or not: of what cannot be had again. What can be had again has as much less.
+    pub fn claim(self: &Arc<Self>, bytes: usize) -> Charge {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        Charge { account: Arc::clone(self), bytes }
     }
 
     /// Takes so many bytes, where there are as many left.
@@ -205,7 +239,7 @@ fn allowed(root: &Path, own: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const PARTS: [Part; 13] = [
+    const PARTS: [Part; 17] = [
         Part::Trees,
         Part::Commits,
         Part::Blobs,
@@ -215,7 +249,11 @@ mod tests {
         Part::Sources,
         Part::Deployed,
         Part::Histories,
+        Part::Chain,
+        Part::Policies,
         Part::Views,
+        Part::Readings,
+        Part::Servers,
         Part::Manifests,
         Part::Charts,
         Part::Answers,
@@ -256,13 +294,17 @@ mod tests {
 
     #[test]
     fn an_account_gives_no_more_than_it_has_and_takes_back_what_is_dropped() {
-        let account = Arc::new(Account { most: 10, taken: AtomicUsize::new(0) });
+        let account = Account::of(10);
         let first = account.take(6).unwrap();
         assert!(account.take(5).is_none() && account.take(usize::MAX).is_none());
         let second = account.take(4).unwrap();
         drop(first);
         assert!(account.take(6).is_some() && account.take(7).is_none());
         drop(second);
+        assert!(account.take(10).is_some());
+        let claimed = account.claim(11);
+        assert!(account.take(0).is_none());
+        drop(claimed);
         assert!(account.take(10).is_some());
     }
 
