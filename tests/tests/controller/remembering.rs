@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cluster::Cluster;
+use git::{GitSettings, Limit, Limits, Repository};
 use overlays::ClusterSpec;
 use stepgate::controller::access::Clusters;
 use stepgate::controller::planner::{ClusterView, Planner};
@@ -174,6 +175,24 @@ fn a_controller_without_room_comes_to_the_same_end() {
     // While they go on they take memory, and nothing of it stays.
     assert!(most.get() > 10_000, "{most:?}");
     assert!(readings(&one) < most.get() / 10, "{}", readings(&one));
+}
+
+#[test]
+fn a_history_without_a_base_is_looked_through_as_far_as_the_limit_allows() {
+    let fleet = Fleet::new();
+    for number in 0..4 {
+        fleet.edit("stepgate.yaml", |text| format!("{text}\n# remark {number}\n"));
+    }
+    let read = |commits: u64| {
+        let limits = Limits::default().with(Limit::Commits, commits);
+        let settings = GitSettings { limits, ..GitSettings::default() };
+        let repository = Repository::open_with(fleet.repository.location(), &settings).unwrap();
+        fleet.planner_of(&repository).read().map(drop)
+    };
+    let error = read(3).unwrap_err();
+    assert!(error.to_string().contains("more than 3 commits"), "{error}");
+    assert!(error.to_string().contains("--repo-limit commits=NUMBER"), "{error}");
+    assert!(read(100).is_ok());
 }
 
 #[test]

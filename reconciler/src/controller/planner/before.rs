@@ -15,15 +15,13 @@ use super::Planner;
 use crate::controller::directory::path;
 use crate::controller::inputs::SourceReading;
 use domain::ObjectId;
-use git::{BranchName, DeployLayout, GitError, GitSnapshot, WrittenCommit};
+use git::{BranchName, DeployLayout, GitError, GitSnapshot, Limit, WrittenCommit};
+use host::memory::Part;
 use planning::ClusterDirectory;
 use planning::policies::{Before, Befores};
 
 /// The file that is the policy.
 const POLICY: &str = "stepgate.yaml";
-
-/// How many commits of the source branch are looked through for what the policy has said.
-const LONGEST: usize = 100_000;
 
 /// Policies that were read before, and where they let Stepgate write.
 pub(super) struct KnownPolicies {
@@ -40,9 +38,9 @@ type KnownPlaces = (CommitId, Arc<[Deploy]>, Places);
 impl Default for KnownPolicies {
     fn default() -> Self {
         Self {
-            policies: Mutex::new(Remembered::new(16 << 20)),
+            policies: Mutex::new(Remembered::new(Part::Policies.bytes() / 10 * 6)),
             places: Mutex::default(),
-            later: Mutex::new(Remembered::new(1 << 20)),
+            later: Mutex::new(Remembered::new(Part::Policies.bytes() / 10)),
         }
     }
 }
@@ -133,7 +131,8 @@ impl Planner {
     fn said(&self, base: Option<&CommitId>, head: &CommitId) -> Result<Vec<(WrittenCommit, Option<Deploy>)>, GitError> {
         let mut read: HashMap<Option<ObjectId>, Option<Deploy>> = HashMap::new();
         let mut said = Vec::new();
-        for commit in self.repository.between(base, head, LONGEST)? {
+        let longest = usize::try_from(self.repository.limits().get(Limit::Commits)).unwrap_or(usize::MAX);
+        for commit in self.repository.between(base, head, longest)? {
             let place = self.place_in(&commit.id, &mut read)?;
             said.push((commit, place));
         }
