@@ -97,6 +97,9 @@ fn try_main() -> anyhow::Result<bool> {
         peers: std::env::var_os("STEPGATE_SERVERS").map_or_else(|| PathBuf::from("target/servers"), PathBuf::from),
         rounds: std::env::var("STEPGATE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(7),
     };
+    if let Ok(limit) = std::env::var("STEPGATE_MEMORY_LIMIT") {
+        host::memory::set(limit.parse().map_err(anyhow::Error::msg)?);
+    }
     report::machine();
     let mut equal = true;
     for (name, run) in BENCHMARKS {
