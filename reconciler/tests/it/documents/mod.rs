@@ -62,7 +62,7 @@ fn blocks(text: &str) -> Vec<Block> {
     for (line, number) in text.lines().zip(1..) {
         match (&mut open, line.strip_prefix("```")) {
             (Some(_), Some(_)) => found.extend(open.take()),
-            (Some(block), None) => block.text.push_str(&format!("{line}\n")),
+            (Some(block), None) => block.text.extend([line, "\n"]),
             (None, Some(language)) => {
                 let (language, comments) = (language.trim().to_owned(), std::mem::take(&mut comments));
                 open = Some(Block { language, line: number + 1, comments, text: String::new() });

@@ -140,8 +140,8 @@ fn every_alert_has_an_entry_and_names_a_metric() {
         assert!(help.contains(&format!("\n### {alert}\n")), "{alert} has no entry");
     }
     for row in metrics.lines().filter(|line| line.starts_with("| Stepgate")) {
-        let name = row.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_');
-        let name = name.filter(|word| word.starts_with("stepgate_")).next().unwrap();
+        let mut words = row.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_');
+        let name = words.find(|word| word.starts_with("stepgate_")).unwrap();
         assert!(metrics.contains(&format!("| `{name}` |")), "{row}");
     }
 }
