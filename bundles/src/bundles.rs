@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kustomize_rs::yaml::{Node, Value};
+use yaml::{Node, Value};
 
 use crate::component::{Artifact, ArtifactKind, Component};
 use crate::eks_d::{EksDVersion, release_number};

@@ -1,7 +1,7 @@
 //! Components of a versionsBundle and the artifacts they are made of.
 
-use kustomize_rs::yaml::{Mapping, Node, Value};
 use serde::Serialize;
+use yaml::{Mapping, Node, Value};
 
 use crate::digest::Digest;
 use crate::field::text;

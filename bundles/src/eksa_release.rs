@@ -1,6 +1,6 @@
 //! The `EKSARelease` object: which Bundles belong to a version of EKS Anywhere.
 
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use crate::error::BundleError;
 use crate::field::{name, position, text};

@@ -1,6 +1,6 @@
 //! The EKS-D Release object: what one release of the Kubernetes distribution is made of.
 
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use crate::digest::Digest;
 use crate::eks_d::EksDVersion;

@@ -6,9 +6,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kustomize_rs::json;
-use kustomize_rs::yaml::{Mapping, Node, Value};
 use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
+use yaml::json;
+use yaml::{Mapping, Node, Value};
 
 use crate::bundles::{Bundles, EksDReference};
 use crate::eksd_release::EksdRelease;

@@ -1,6 +1,6 @@
 //! What is wrong with a manifest, and where.
 
-use kustomize_rs::yaml::{YamlError, YamlErrorKind};
+use yaml::{YamlError, YamlErrorKind};
 
 /// A manifest that cannot be read.
 ///

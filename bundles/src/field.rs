@@ -1,6 +1,6 @@
 //! Fields that several kinds of manifests have.
 
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use crate::error::BundleError;
 

@@ -1,6 +1,6 @@
 //! Manifest files: which objects they hold.
 
-use kustomize_rs::yaml::{self, Limits, Node, Rules};
+use yaml::{Limits, Node, Rules};
 
 use crate::bundles::Bundles;
 use crate::eksa_release::EksaRelease;

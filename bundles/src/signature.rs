@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kustomize_rs::json;
-use kustomize_rs::yaml::Node;
 use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
+use yaml::Node;
+use yaml::json;
 
 use crate::bundles::Bundles;
 

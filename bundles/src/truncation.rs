@@ -4,7 +4,7 @@
 //! dropped components. Published files end with a line end; one that does not, and whose last versionsBundle lacks what
 //! every other one has, was cut.
 
-use kustomize_rs::yaml::{Mapping, Node};
+use yaml::{Mapping, Node};
 
 /// What the end of the text lacks: the dotted path of a key that every versionsBundle but the last one has. `None` when
 /// the text ends with a line end or a closing bracket, or nothing is missing.

@@ -17,7 +17,7 @@ use bundles::{
     Manifest, SignatureEra, SignatureVerdict, compare, parse, parse_bundles, recompute_build_metadata,
     verify_eksd_reference, verify_signature,
 };
-use kustomize_rs::yaml::{Mapping, Node, Value, emit};
+use yaml::{Mapping, Node, Value, emit};
 
 const BUNDLE_17: &str = "bundles-17-signed-v0.25.0-dev.build.17.yaml";
 const BUNDLE_17_KUBERNETES: [&str; 7] = ["1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34"];

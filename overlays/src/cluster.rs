@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use kustomize_rs::yaml::Node;
 use serde::Serialize;
+use yaml::Node;
 
 use domain::RepoPath;
 

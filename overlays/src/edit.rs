@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use kustomize_rs::yaml::{self, Limits, Node, Span, Value};
+use yaml::{Limits, Node, Span, Value};
 
 use crate::document;
 

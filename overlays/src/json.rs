@@ -1,6 +1,6 @@
 //! Compact JSON of a node.
 
-use kustomize_rs::yaml::{Node, Value};
+use yaml::{Node, Value};
 
 /// `node` as JSON without spaces, keys sorted: equal values give equal text.
 pub(crate) fn compact(node: &Node) -> String {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use kustomize_rs::yaml::{self, Limits, Node};
 use serde::Serialize;
+use yaml::{Limits, Node};
 
 /// Identity of a Kubernetes object: group and kind, namespace, name. The version of its API is no part of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -224,7 +224,7 @@ fn crd_summary(node: &Node) -> CrdSummary {
             .collect(),
         contract_labels,
         conversion: if conversion.is_empty() { "None".to_owned() } else { conversion },
-        json_bytes: kustomize_rs::json::to_json(node).len(),
+        json_bytes: yaml::json::to_json(node).len(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::CommitId;
 use git::{ChangedFile, Difference, Repository};
-use kustomize_rs::yaml::{Limits, Node, parse};
+use yaml::{Limits, Node, parse};
 
 use crate::measure::{go_peer, ours, peer, quoted};
 use crate::report::{Report, median};
@@ -89,7 +89,7 @@ fn detect(repository: &Repository, old: &CommitId, new: &CommitId) -> anyhow::Re
 
 /// What a file says about versions: the tags of a kustomization, or the versions of a cluster.
 fn versions(bytes: &[u8]) -> anyhow::Result<Vec<(String, String)>> {
-    let text = kustomize_rs::yaml::decode(bytes)?;
+    let text = yaml::decode(bytes)?;
     let mut versions = Vec::new();
     for document in parse(&text, &Limits::default())? {
         let root = &document.root;

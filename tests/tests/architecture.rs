@@ -55,7 +55,7 @@ fn graph(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     graph
 }
 
-const OURS: [&str; 15] = [
+const OURS: [&str; 16] = [
     "bundles",
     "cluster",
     "domain",
@@ -64,6 +64,7 @@ const OURS: [&str; 15] = [
     "git",
     "host",
     "kustomize-rs",
+    "kustomize-rs-yaml",
     "overlays",
     "planning",
     "policy",
@@ -77,21 +78,25 @@ const OURS: [&str; 15] = [
 fn arrows_between_our_packages_are_the_ones_of_the_design() {
     let graph = graph(&metadata());
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
-        ("kustomize-rs", &[][..]),
-        ("bundles", &["kustomize-rs"]),
-        ("domain", &["kustomize-rs"]),
-        ("policy", &["domain", "kustomize-rs"]),
-        ("overlays", &["bundles", "domain", "kustomize-rs", "policy"]),
+        ("kustomize-rs-yaml", &[][..]),
+        ("kustomize-rs", &["kustomize-rs-yaml"]),
+        ("bundles", &["kustomize-rs-yaml"]),
+        ("domain", &["kustomize-rs-yaml"]),
+        ("policy", &["domain", "kustomize-rs-yaml"]),
+        ("overlays", &["bundles", "domain", "kustomize-rs", "kustomize-rs-yaml", "policy"]),
         ("rollout", &["bundles", "domain", "policy"]),
         ("simulator", &["domain", "policy", "rollout"]),
-        ("planning", &["bundles", "domain", "kustomize-rs", "overlays", "policy", "rollout"]),
+        ("planning", &["bundles", "domain", "kustomize-rs", "kustomize-rs-yaml", "overlays", "policy", "rollout"]),
         ("host", &[]),
         ("git", &["domain", "host", "kustomize-rs", "overlays", "policy", "rollout"]),
-        ("cluster", &["domain", "host", "kustomize-rs", "overlays", "policy", "rollout", "simulator"]),
+        (
+            "cluster",
+            &["domain", "host", "kustomize-rs", "kustomize-rs-yaml", "overlays", "policy", "rollout", "simulator"],
+        ),
         ("fetch", &["bundles", "domain", "host", "kustomize-rs", "overlays"]),
         ("forge", &["git", "host", "policy"]),
-        ("stepgate", &OURS[..13]),
-        ("tests", &OURS[..14]),
+        ("stepgate", &OURS[..14]),
+        ("tests", &OURS[..15]),
     ]);
     for package in OURS {
         for dependency in graph.get(package).into_iter().flatten().filter(|name| OURS.contains(&name.as_str())) {
@@ -125,7 +130,17 @@ fn pure_packages_cannot_reach_a_runtime_a_network_or_a_repository() {
     let graph = graph(&metadata());
     let forbidden =
         ["tokio", "kube", "kube-client", "git2", "libgit2-sys", "reqwest", "hyper", "notify", "axum", "mio"];
-    for package in ["bundles", "domain", "kustomize-rs", "overlays", "planning", "policy", "rollout", "simulator"] {
+    for package in [
+        "bundles",
+        "domain",
+        "kustomize-rs",
+        "kustomize-rs-yaml",
+        "overlays",
+        "planning",
+        "policy",
+        "rollout",
+        "simulator",
+    ] {
         let mut reached = BTreeSet::new();
         let mut queue = vec![package.to_owned()];
         while let Some(name) = queue.pop() {
@@ -145,6 +160,7 @@ fn pure_packages_cannot_reach_a_runtime_a_network_or_a_repository() {
 fn every_pure_package_forbids_file_clock_and_environment_access_by_lint() {
     for package in [
         "bundles",
+        "bundles/yaml",
         "overlays",
         "overlays/kustomize-rs",
         "reconciler/domain",

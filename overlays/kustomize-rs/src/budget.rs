@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use yaml::Node;
+
 use crate::error::{BuildError, BuildErrorKind};
-use crate::yaml::Node;
 
 /// Shared by all parts of one build.
 #[derive(Debug, Clone)]

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use yaml::{Mapping, Node};
+
 use crate::error::{BuildError, BuildErrorKind};
 use crate::generate::Kind;
 use crate::generate::chart::{self, Chart};
@@ -14,7 +16,6 @@ use crate::transform::images::Image;
 use crate::transform::names::End;
 use crate::transform::namespace::{NamespaceTransformer, Subjects};
 use crate::transform::value_add::ValueAddTarget;
-use crate::yaml::{Mapping, Node};
 
 /// One step of a build, before its files are read.
 #[derive(Debug, Clone)]

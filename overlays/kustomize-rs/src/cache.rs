@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::HashMap;
 use sha2::{Digest, Sha256};
+use yaml::Limits;
 
 use crate::bases::Base;
 use crate::kustomization::Kustomization;
 use crate::resource::Resource;
 use crate::transform::patches::Content;
-use crate::yaml::Limits;
 
 /// Files that were read and bases that were built, by their content.
 ///

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use yaml::{Document, Limits, Node, Rules, Text, decode, parse_with};
+
 use crate::error::BuildError;
 use crate::id::Gvk;
 use crate::kustomization::{fields::Fields, parts};
 use crate::schema::{Configuration, FieldSpec, NameReference};
-use crate::yaml::{Document, Limits, Node, Rules, Text, decode, parse_with};
 
 /// Reads the first document. Of a repeated key the last counts.
 fn parse(bytes: &[u8], file: &str, limits: &Limits) -> Result<Option<Document>, BuildError> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::yaml::{Span, YamlError, YamlErrorKind};
+use yaml::{Span, YamlError, YamlErrorKind};
 
 /// Class of a [`BuildError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -27,7 +27,6 @@ pub mod flux;
 pub mod fs;
 mod generate;
 mod id;
-pub mod json;
 mod kustomization;
 mod loader;
 mod merge;
@@ -43,12 +42,13 @@ mod resource;
 mod resources;
 mod schema;
 mod selector;
-mod shared;
 mod steps;
 mod transform;
-pub mod yaml;
 
 use std::sync::Arc;
+
+/// The reader and writer whose types the API of this crate uses.
+pub use yaml;
 
 pub use cache::Cache;
 pub use error::{BuildError, BuildErrorKind};
@@ -68,6 +68,7 @@ use accumulate::{Accumulator, Build, BuiltinSchema};
 use budget::Budget;
 use kustomization::{Kustomization, SortOptions};
 use loader::{Files, Loader};
+use object::{round_trip, type_mismatch};
 use transform::{names, order, variables};
 
 /// Whether a kind of Kubernetes itself lives outside of namespaces; none where it is not one of Kubernetes' own.
@@ -283,8 +284,8 @@ fn finish_one(resource: &mut Resource, origins: bool, transformations: bool) -> 
 
 /// Makes a tree printable in which something is out of the ordinary, and returns its size.
 fn printable_size(resource: &mut Resource) -> Result<usize, BuildError> {
-    yaml::write_and_read(&mut resource.node).map_err(|error| error.in_file(&resource.origin.file))?;
-    resource.node.refuse_misfits().map_err(|error| error.in_file(&resource.origin.file))?;
+    round_trip::write_and_read(&mut resource.node).map_err(|error| error.in_file(&resource.origin.file))?;
+    type_mismatch::refuse(&resource.node).map_err(|error| error.in_file(&resource.origin.file))?;
     if let Some(span) = resource.node.find_infinite() {
         let message = "a number that is infinite or none at all; JSON has no word for it";
         return Err(BuildError::transform(message).at(&resource.origin.file, span));

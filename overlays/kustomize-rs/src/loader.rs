@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use yaml::Limits;
+
 use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::{FileError, FileSystem, is_within, join};
 use crate::outside::{Outside, OutsideError, SharedFileSystem};
 use crate::remote::RemoteRepository;
-use crate::yaml::Limits;
 
 /// What files a kustomization may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use yaml::{Limits, Mapping, Node, Rules, Sequence, Value, decode, parse_with};
+
 use crate::error::BuildError;
+use crate::object::type_mismatch;
 use crate::resource::{Origin, Resource};
-use crate::yaml::{Limits, Mapping, Node, Rules, Sequence, Value, decode, parse_with};
 
 /// Reads all objects of a file. Lists are unpacked, empty documents dropped.
 pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Vec<Resource>, BuildError> {
@@ -50,7 +52,7 @@ impl<'f> Found<'f> {
         let kind = check(&node, self.file)?;
         if kind.ends_with("List") {
             // kustomize reads what looks like a list as a whole, to see whether it is one.
-            node.refuse_repeated_keys().map_err(|error| error.in_file(self.file))?;
+            type_mismatch::refuse_repeated_keys(&node).map_err(|error| error.in_file(self.file))?;
             if let Some(items) = node.get("items") {
                 if !items.is_null() && items.as_sequence().is_none() {
                     let error = BuildError::syntax(format!("`items` of a {kind} must be a list"));
@@ -70,7 +72,7 @@ impl<'f> Found<'f> {
     fn unpack(mut self) -> Result<Vec<Resource>, BuildError> {
         while let Some(list) = self.lists.pop_front() {
             for mut item in items_of(list).unwrap_or_default() {
-                item.refuse_misfits().map_err(|error| error.in_file(self.file))?;
+                type_mismatch::refuse(&item).map_err(|error| error.in_file(self.file))?;
                 item.as_from_json();
                 self.take(item)?;
             }

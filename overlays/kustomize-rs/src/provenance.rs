@@ -1,8 +1,9 @@
 //! `buildMetadata`: where objects came from and what changed them, as annotations.
 
+use yaml::{Node, Text, emit};
+
 use crate::error::BuildError;
 use crate::resource::Resource;
-use crate::yaml::{Node, Text, emit};
 
 pub(crate) const ORIGIN: &str = "config.kubernetes.io/origin";
 pub(crate) const TRANSFORMATIONS: &str = "alpha.config.kubernetes.io/transformations";

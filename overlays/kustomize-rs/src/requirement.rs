@@ -1,7 +1,8 @@
 //! Kubernetes label selectors: `a=b, c in (d, e), !f`.
 
+use yaml::Text;
+
 use crate::error::BuildError;
-use crate::yaml::Text;
 
 /// One condition of a Kubernetes label selector.
 #[derive(Debug, Clone, PartialEq, Eq)]

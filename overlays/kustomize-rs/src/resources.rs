@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldhash::HashSet;
+use yaml::{Mapping, Node, emit_all_into};
 
 use crate::budget::Budget;
 use crate::error::BuildError;
@@ -11,7 +12,6 @@ use crate::generate::data_value;
 use crate::id::{ResourceId, SameObject};
 use crate::resource::{Behavior, Resource};
 use crate::schema::Schema;
-use crate::yaml::{Mapping, Node, emit_all_into};
 
 /// Objects in order; no two have the same name.
 #[derive(Debug, Clone, Default)]

@@ -20,11 +20,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kustomize_rs::yaml::{Limits, Node, Value, decode, emit, parse};
 use kustomize_rs::{MemoryFileSystem, Options, build};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use yaml::{Limits, Node, Value, decode, emit, parse};
 
 /// No small input takes longer, on a busy machine and without optimisation.
 const SLOW: Duration = Duration::from_secs(20);

@@ -8,9 +8,9 @@
     clippy::cast_precision_loss
 )]
 
-use kustomize_rs::yaml::{Limits, Mapping, Node, Value, emit, parse};
 use kustomize_rs::{Cache, MemoryFileSystem, Options, Outside, build, build_cached};
 use proptest::prelude::*;
+use yaml::{Limits, Mapping, Node, Value, emit, parse};
 
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use super::index::{Index, index};
 use super::webhooks::webhooks;

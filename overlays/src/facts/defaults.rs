@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use crate::note::{Note, NoteKind, Weight};
 use crate::object::{containers, object_id, objects_of};

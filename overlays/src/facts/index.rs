@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use crate::object::{ObjectId, ObjectSummary};
 

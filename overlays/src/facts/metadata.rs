@@ -1,6 +1,6 @@
 //! clusterctl's `metadata.yaml`.
 
-use kustomize_rs::yaml::{self, Limits, Node};
+use yaml::{Limits, Node};
 
 /// The contract that a `metadata.yaml` declares for `version`: that of its series `major.minor`. Some have no `kind`; it
 /// is clusterctl Metadata all the same.

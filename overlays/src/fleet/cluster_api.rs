@@ -1,6 +1,6 @@
 //! Cluster API's `Cluster`, plain or with a topology.
 
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use super::objects::{FoundObject, Objects, count, field, files_of};
 use crate::{ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup};

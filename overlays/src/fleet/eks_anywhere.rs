@@ -1,6 +1,6 @@
 //! EKS Anywhere's `Cluster` and what it refers to.
 
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use super::objects::{FoundObject, Objects, count, field, files_of};
 use crate::{BundleReference, ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use super::objects::{FoundObject, field};
 use crate::ClusterSpec;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use kustomize_rs::yaml::{Node, Span};
+use yaml::{Node, Span};
 
 use super::FluxVersionInUse;
 use crate::{Place, SpecFile};
@@ -131,7 +131,7 @@ pub(super) fn files_of(cluster: &FoundObject, members: &[&FoundObject], objects:
 }
 
 fn cut(member: &FoundObject, members: &[&FoundObject]) -> Arc<[u8]> {
-    let Ok(text) = kustomize_rs::yaml::decode(&member.bytes) else { return Arc::clone(&member.bytes) };
+    let Ok(text) = yaml::decode(&member.bytes) else { return Arc::clone(&member.bytes) };
     let mut kept = String::new();
     for document in crate::document::split(&text) {
         let wanted = members

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bundles::Manifest;
-use kustomize_rs::yaml::{self, Limits};
+use yaml::Limits;
 
 use super::objects::FoundObject;
 use super::{BundleFile, EksaReleaseFile, EksdReleaseFile};

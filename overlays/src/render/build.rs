@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use kustomize_rs::yaml::{self, Limits, Mapping, Node, Rules, Value, emit};
 use kustomize_rs::{BuildErrorKind, FILE_NAMES, MemoryFileSystem, Options, Resources};
+use yaml::{Limits, Mapping, Node, Rules, Value, emit};
 
 use super::upstream::Upstream;
 use super::{ComponentName, RenderError, RenderRequest};

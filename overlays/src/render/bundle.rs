@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bundles::{ArtifactKind, EksdSignatureVerdict, ImageReference, Manifest, SignatureVerdict};
-use kustomize_rs::yaml::{Mapping, Node, emit};
+use yaml::{Mapping, Node, emit};
 
 use super::images::DeployedImages;
 use super::output::Directory;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kustomize_rs::yaml::{Node, Value};
+use yaml::{Node, Value};
 
 use super::images::SectionImages;
 use super::inventory::{self, ProviderName};

@@ -1,10 +1,11 @@
 //! cert-manager.
 
+use yaml::Node;
+
 use super::images::SectionImages;
 use super::output::Directory;
 use super::{ComponentName, Hop, RenderError, RenderRequest, RenderedComponent, build, hops, inventory, upstream};
 use crate::{BundleFile, ClusterKind};
-use kustomize_rs::yaml::Node;
 
 const NAME: ComponentName = ComponentName::CertManager;
 const SECTION: &str = "certManager";

@@ -1,8 +1,8 @@
 //! Cilium: its chart with the values that EKS Anywhere computes and those of the team.
 
 use bundles::{Component, ImageReference};
-use kustomize_rs::yaml::{self, Limits, Node};
 use serde_json::{Map, Value, json};
+use yaml::{Limits, Node};
 
 use super::images::SectionImages;
 use super::output::Directory;

@@ -1,6 +1,6 @@
 //! EKS Anywhere's definitions, then its controller.
 
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use super::images::SectionImages;
 use super::output::Directory;

@@ -4,7 +4,7 @@
 //! would finish waiting for what cannot become healthy (up to `timeout`) before it applies the commit that repairs it, and with `dependsOn` each
 //! Kustomization would come to a new revision half a minute (`--requeue-dependency`) after the one before it.
 
-use kustomize_rs::yaml::{Mapping, Node, Value, emit};
+use yaml::{Mapping, Node, Value, emit};
 
 use super::{ComponentName, RenderError, RenderRequest, RenderedComponent};
 use crate::RenderedTree;

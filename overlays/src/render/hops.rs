@@ -1,7 +1,7 @@
 //! Components that go minor by minor: which versions lie between.
 
 use bundles::{Version, VersionForm};
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use super::{RenderRequest, upstream};
 use crate::BundleFile;

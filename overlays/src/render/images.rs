@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bundles::{Artifact, ArtifactKind, Component, Digest, ImageReference};
-use kustomize_rs::yaml::{Node, Value};
+use yaml::{Node, Value};
 
 use crate::RenderedTree;
 use crate::note::{Note, NoteKind, Weight};

@@ -8,7 +8,7 @@
 //! Upstream: `cmd/clusterctl/client/repository/components.go` (labels, inventory object), `.../client/cluster/cert_manager.go`,
 //! and `pkg/executables/config/clusterctl.yaml` of EKS Anywhere (names of its providers).
 
-use kustomize_rs::yaml::{self, Limits, Mapping, Node};
+use yaml::{Limits, Mapping, Node};
 
 const CLUSTERCTL: &str = "clusterctl.cluster.x-k8s.io";
 const CORE: &str = "clusterctl.cluster.x-k8s.io/core";

@@ -26,7 +26,7 @@ mod output;
 mod types;
 mod upstream;
 
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use crate::facts;
 use crate::object::objects_of;

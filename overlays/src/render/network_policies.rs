@@ -1,6 +1,6 @@
 //! The `NetworkPolicy` objects that EKS Anywhere adds to Cilium in policy mode `always`, so that its own parts can still talk.
 
-use kustomize_rs::yaml::{Mapping, Node};
+use yaml::{Mapping, Node};
 
 use super::RenderRequest;
 use crate::Provider;

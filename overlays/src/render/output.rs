@@ -1,6 +1,6 @@
 //! From objects to the files of a directory.
 
-use kustomize_rs::yaml::{Mapping, Node, emit, emit_all};
+use yaml::{Mapping, Node, emit, emit_all};
 
 use super::{ComponentName, RenderError};
 use crate::RenderedTree;

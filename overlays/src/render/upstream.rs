@@ -1,7 +1,6 @@
 //! Upstream manifests: fetched by address, checked against the lock, decoded.
 
 use bundles::{Component, Digest};
-use kustomize_rs::yaml;
 
 use super::{RenderError, RenderRequest};
 use crate::BundleFile;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kustomize_rs::yaml::{Node, Value};
 use serde::Serialize;
+use yaml::{Node, Value};
 
 use crate::RenderedTree;
 use crate::object::{ObjectId, object_id, objects_of};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kustomize_rs::yaml::{Mapping, Node, Value};
+use yaml::{Mapping, Node, Value};
 
 use super::SpecStage;
 use super::side::Side;

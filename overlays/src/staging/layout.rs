@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use kustomize_rs::yaml::{Node, emit};
+use yaml::{Node, emit};
 
 use super::composite::Move;
 use super::side::{PRINTED, Side};

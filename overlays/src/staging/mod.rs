@@ -128,7 +128,7 @@ fn whole(before: &RenderedTree, target: RenderedTree) -> ClusterStage {
 
 /// Worker groups that share a machine configuration with something that goes earlier: a change of it rolls them then.
 pub fn shared_machine_configs(spec: &ClusterSpec) -> Vec<Note> {
-    use kustomize_rs::yaml::Node;
+    use yaml::Node;
     let mut users: Vec<(String, &str)> = Vec::new();
     for (path, what) in
         [("externalEtcdConfiguration", "external etcd"), ("controlPlaneConfiguration", "the control plane")]

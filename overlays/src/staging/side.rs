@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use kustomize_rs::yaml::{self, Node};
+use yaml::Node;
 
 use crate::edit;
 use crate::object::{ObjectId, object_id};

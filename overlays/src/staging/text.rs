@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use kustomize_rs::yaml::{Node, Span, Value};
+use yaml::{Node, Span, Value};
 
 use super::SpecStage;
 use super::composite::{DEFER, Move, group_name, merged};

@@ -1,6 +1,6 @@
 //! From errors of the YAML reader to problems of the fleet.
 
-use kustomize_rs::yaml::{YamlError, YamlErrorKind};
+use yaml::{YamlError, YamlErrorKind};
 
 use crate::{Problem, ProblemCode, RepoPath};
 

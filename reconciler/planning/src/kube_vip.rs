@@ -1,8 +1,8 @@
 //! Whether a control plane's address is carried by kube-vip, and by which image.
 
-use kustomize_rs::yaml::Node;
 use overlays::{ClusterKind, Provider};
 use rollout::KubeVipExpectation;
+use yaml::Node;
 
 use crate::machines::{EKSA, Specification};
 

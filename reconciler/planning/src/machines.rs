@@ -2,12 +2,12 @@
 //! specification has carried it out.
 
 use domain::GroupName;
-use kustomize_rs::yaml::Node;
 use overlays::{ClusterKind, ClusterSpec};
 use rollout::{
     ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, KubeletVersions, ObjectReference,
     WorkersExpectation,
 };
+use yaml::Node;
 
 use crate::expectation::cluster_api_namespace;
 use crate::kube_vip;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use domain::{ClusterName, TreeDigest};
-use kustomize_rs::yaml::Node;
 use overlays::{ClusterSpec, ComponentName, ObjectSummary, RenderedTree};
 use simulator::{
     ClusterShape, DesiredDefinition, DesiredKustomization, DesiredMachines, DesiredObject, DesiredPlainObject,
     DesiredState, DesiredVersion, DesiredWebhook, DesiredWorkload, Etcd, WorkerGroup,
 };
+use yaml::Node;
 
 use planning::expectation::cluster_api_namespace;
 use planning::facts::deployed_cluster;
@@ -106,7 +106,7 @@ fn services(nodes: &[Node]) -> BTreeMap<String, (String, String)> {
 fn object(node: &Node, services: &BTreeMap<String, (String, String)>) -> Option<DesiredObject> {
     let summary = ObjectSummary::of(node)?;
     let namespace = || summary.namespace.clone().unwrap_or_else(|| "default".to_owned());
-    let content = || kustomize_rs::yaml::emit(node);
+    let content = || yaml::emit(node);
     Some(match summary.kind.as_str() {
         "Deployment" | "DaemonSet" => {
             let workload = DesiredWorkload {
@@ -114,7 +114,7 @@ fn object(node: &Node, services: &BTreeMap<String, (String, String)>) -> Option<
                 name: summary.name.clone(),
                 replicas: summary.replicas.unwrap_or(1),
                 images: summary.images.clone(),
-                template: node.at(&["spec", "template"]).map(kustomize_rs::yaml::emit).unwrap_or_default(),
+                template: node.at(&["spec", "template"]).map(yaml::emit).unwrap_or_default(),
             };
             if summary.kind == "Deployment" {
                 DesiredObject::Deployment(workload)
@@ -210,7 +210,7 @@ fn template_of(deployed: &RenderedTree, config: &str) -> String {
         .flat_map(|bytes| overlays::objects_of(bytes))
         .filter(|node| text(node, &["kind"]).is_some_and(|kind| kind.ends_with("MachineConfig")))
         .filter(|node| text(node, &["metadata", "name"]) == Some(config))
-        .map(|node| kustomize_rs::yaml::emit(&node))
+        .map(|node| yaml::emit(&node))
         .collect();
     let digest = TreeDigest::of([content.as_bytes()]).to_string();
     format!("{config}-{}", digest.trim_start_matches("sha256:").get(..8).unwrap_or_default())

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kustomize_rs::yaml::{Mapping, Node, Text, Value, emit};
 use kustomize_rs::{Gvk, Resource, Resources};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
+use yaml::{Mapping, Node, Text, Value, emit};
 
 /// What happened to an object or a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The objects of rendered files.
 
-use kustomize_rs::yaml::{Mapping, Node, emit};
 use kustomize_rs::{BuildError, MemoryFileSystem, Options, Resources, build};
+use yaml::{Mapping, Node, emit};
 
 /// Where the files lie while they are read.
 const BELOW: &str = "objects";

@@ -3,7 +3,7 @@
 //! Architecture Invariant: a secret may stand in any field, whatever that is called, so values are told by a list of fields that hold none,
 //! never by a list of those that do.
 
-use kustomize_rs::yaml::{Node, Value};
+use yaml::{Node, Value};
 
 use super::compare::FieldDifference;
 

@@ -10,9 +10,9 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
 use kube::{Api, Client, ResourceExt as _};
-use kustomize_rs::yaml::{Limits, parse};
 use kustomize_rs::{DiskFileSystem, Options, build};
 use serde_json::Value;
+use yaml::{Limits, parse};
 
 use crate::waiting::{PATIENCE, end_of};
 
@@ -40,8 +40,8 @@ pub fn objects(text: &str) -> anyhow::Result<Vec<Value>> {
     Ok(objects.into_iter().filter(|object| !object.is_null()).collect())
 }
 
-fn json(node: &kustomize_rs::yaml::Node) -> anyhow::Result<Value> {
-    Ok(serde_json::from_str(&kustomize_rs::json::to_json(node))?)
+fn json(node: &yaml::Node) -> anyhow::Result<Value> {
+    Ok(serde_json::from_str(&yaml::json::to_json(node))?)
 }
 
 /// A kind of an object as a text.

@@ -188,9 +188,8 @@ impl Build {
                 return Err(BuildError::syntax("`openapi` has both a path and a version"));
             }
             let file = loader.display(path);
-            let text = crate::yaml::decode(&content).map_err(|error| BuildError::from_yaml(error, &file))?;
-            let documents =
-                crate::yaml::parse(&text, &loader.limits).map_err(|error| BuildError::from_yaml(error, &file))?;
+            let text = yaml::decode(&content).map_err(|error| BuildError::from_yaml(error, &file))?;
+            let documents = yaml::parse(&text, &loader.limits).map_err(|error| BuildError::from_yaml(error, &file))?;
             if let Some(document) = documents.first() {
                 let schema =
                     Schema::from_openapi(&document.root, self.builtin).map_err(|error| error.in_file(&file))?;

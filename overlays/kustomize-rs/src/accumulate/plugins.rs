@@ -8,11 +8,12 @@ use crate::error::BuildError;
 use crate::generate::{self, Kind, chart};
 use crate::kustomization::Kustomization;
 use crate::loader::Loader;
+use crate::object::round_trip::write_and_read;
+use crate::object::type_mismatch;
 use crate::objects;
 use crate::provenance::{self, Configured};
 use crate::resource::{Origin, Resource};
 use crate::steps::{self, Context};
-use crate::yaml::write_and_read;
 
 impl Build {
     pub(super) fn generate(
@@ -97,7 +98,7 @@ impl Build {
         self.read_resources(loader, &paths, &mut inline, origin)?;
         // kustomize hands a plugin its configuration as text.
         for object in &mut inline.resources.items {
-            object.node.refuse_misfits().map_err(|error| error.in_file(&object.origin.file))?;
+            type_mismatch::refuse(&object.node).map_err(|error| error.in_file(&object.origin.file))?;
             write_and_read(&mut object.node).map_err(|error| error.in_file(&object.origin.file))?;
         }
         Ok(inline.resources.items)

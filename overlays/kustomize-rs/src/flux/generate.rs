@@ -1,6 +1,8 @@
 //! The kustomization that Flux builds: the one in the directory, or one over all manifests below it, with what the Flux
 //! object adds.
 
+use yaml::{Limits, Mapping, Node, Rules, decode, emit, parse_with};
+
 use super::kustomization::Kustomization;
 use super::{merge, shape};
 use crate::budget::Budget;
@@ -8,7 +10,6 @@ use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::{self, FileError, FileSystem};
 use crate::kustomization::FILE_NAMES;
 use crate::objects;
-use crate::yaml::{Limits, Mapping, Node, Rules, decode, emit, parse_with};
 
 /// A kustomization as Flux writes it before it builds. Nothing is written here.
 #[derive(Debug, Clone)]
@@ -140,7 +141,7 @@ impl Source<'_> {
                 warnings.push(format!("# Warning: {place}: `{key}` is given again below, this one is lost."));
             }
             let span = document.map(|document| document.root.span).unwrap_or_default();
-            let root = Node::with_span(crate::yaml::Value::Mapping(mapping), span);
+            let root = Node::with_span(yaml::Value::Mapping(mapping), span);
             return Ok(Some(Generated { file, is_new: false, warnings, directory: directory.to_owned(), root }));
         }
         Ok(None)

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use yaml::Node;
+
 use crate::error::BuildError;
 use crate::kustomization::fields::Fields;
-use crate::yaml::Node;
 
 /// A `Kustomization` of `kustomize.toolkit.fluxcd.io/v1`: the fields that decide what is built. Empty texts and lists
 /// mean that the field is not set.

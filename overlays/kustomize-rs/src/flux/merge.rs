@@ -1,8 +1,9 @@
 //! What a Flux object adds to a kustomization.
 
+use yaml::{Mapping, Node, Value};
+
 use super::kustomization::{Image, Kustomization, Patch, Target};
 use crate::error::BuildError;
-use crate::yaml::{Mapping, Node, Value};
 
 /// Adds the fields of `object`; `exists` says whether a component is there.
 pub(super) fn merge(

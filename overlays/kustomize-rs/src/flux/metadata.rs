@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use yaml::{Mapping, Node, Text, Value};
+
 use super::kustomization::CommonMetadata;
 use crate::error::BuildError;
 use crate::resource::Resource;
 use crate::resources::Resources;
-use crate::yaml::{Mapping, Node, Text, Value};
 
 /// Flux refuses what has no name, kind or API version.
 pub(super) fn check_identity(resource: &Resource) -> Result<(), BuildError> {

@@ -17,7 +17,7 @@
 //! ```
 //! use kustomize_rs::MemoryFileSystem;
 //! use kustomize_rs::flux::{Kustomization, Options, build};
-//! use kustomize_rs::yaml::{Limits, parse};
+//! use yaml::{Limits, parse};
 //!
 //! let mut files = MemoryFileSystem::new();
 //! files.insert("apps/web.yaml", *b"apiVersion: v1\nkind: Service\nmetadata: {name: '${name:=web}'}\n");

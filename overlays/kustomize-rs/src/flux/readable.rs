@@ -1,8 +1,9 @@
 //! What Flux cannot read of what it has printed itself. kustomize-rs prints all of it well, but Flux would stop there.
 
+use yaml::{Entry, Node, Scalar, Style, Value, resolve_v3};
+
 use crate::error::BuildError;
 use crate::resource::Resource;
-use crate::yaml::{Entry, Node, Scalar, Style, Value, resolve_v3};
 
 /// Refuses an object that Flux could not read again.
 pub(super) fn check(resource: &Resource) -> Result<(), BuildError> {

@@ -1,6 +1,7 @@
+use yaml::{Limits, parse};
+
 use super::*;
 use crate::fs::MemoryFileSystem;
-use crate::yaml::{Limits, parse};
 
 fn object(spec: &str) -> Result<Kustomization, BuildError> {
     let text = format!(

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use yaml::{Mapping, Node, Rules, Span, Value, decode, emit, parse_with};
+
 use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::{FileError, FileSystem, join};
 use crate::kustomization::fields::Fields;
 use crate::loader::Loader;
 use crate::merge::strategic;
+use crate::object::type_mismatch;
 use crate::objects;
 use crate::outside::{ChartPull, ChartRenderer, ChartTemplate};
 use crate::resource::Resource;
 use crate::schema::Schema;
-use crate::yaml::{Mapping, Node, Rules, Span, Value, decode, emit, parse_with};
 
 const HOME: &str = "charts";
 
@@ -242,10 +244,10 @@ fn merge_values(mut below: Node, above: Node, schema: &Schema) -> Result<Option<
 
 /// Refuses values that no map can hold. Keys of the first level may be numbers and booleans.
 fn refuse_unfit(values: &Node) -> Result<(), BuildError> {
-    values.refuse_repeated_keys()?;
+    type_mismatch::refuse_repeated_keys(&values)?;
     match values.as_mapping() {
-        Some(mapping) => mapping.iter().try_for_each(|entry| entry.value.refuse_misfits()),
-        None => values.refuse_misfits(),
+        Some(mapping) => mapping.iter().try_for_each(|entry| type_mismatch::refuse(&entry.value)),
+        None => type_mismatch::refuse(&values),
     }
 }
 

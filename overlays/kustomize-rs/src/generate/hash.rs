@@ -1,10 +1,11 @@
 //! The hash in the names of generated objects.
 
 use sha2::{Digest, Sha256};
+use yaml::json::to_json;
+use yaml::{Mapping, Node, Value};
 
 use crate::error::BuildError;
-use crate::json::to_json;
-use crate::yaml::{Mapping, Node, Value, write_and_read};
+use crate::object::round_trip::write_and_read;
 
 /// Returns the hash of a ConfigMap or Secret.
 pub(crate) fn of(object: &Node) -> Result<String, BuildError> {

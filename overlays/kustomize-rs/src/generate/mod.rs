@@ -4,11 +4,11 @@ pub(crate) mod chart;
 pub(crate) mod hash;
 
 use base64::Engine;
+use yaml::{Mapping, Node, Style, Text, Value};
 
 use crate::error::BuildError;
 use crate::kustomization::Generator;
 use crate::resource::Resource;
-use crate::yaml::{Mapping, Node, Style, Text, Value};
 
 /// Which object a generator makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 
+use yaml::{Mapping, Node, Span, Value};
+
 use crate::error::BuildError;
-use crate::yaml::{Mapping, Node, Span, Value};
 
 /// The fields of one object of a kustomization. Names are compared without case, as Go does.
 pub(crate) struct Fields<'n> {

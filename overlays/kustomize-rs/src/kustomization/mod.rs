@@ -11,7 +11,7 @@ use crate::generate::chart::{self, Chart};
 use crate::transform::images::Image;
 use crate::transform::order::LegacyOrder;
 use crate::transform::variables::Variable;
-use crate::yaml::{Limits, Node, Rules, decode, parse_with};
+use yaml::{Limits, Node, Rules, decode, parse_with};
 
 /// Names a kustomization file can have.
 pub const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -192,8 +192,8 @@ impl Kustomization {
 /// Says whether Go would read the value as the zero value of its field.
 fn is_empty(node: &Node) -> bool {
     match &node.value {
-        crate::yaml::Value::Null => true,
-        crate::yaml::Value::String(text) => text.is_empty(),
+        yaml::Value::Null => true,
+        yaml::Value::String(text) => text.is_empty(),
         _ => false,
     }
 }

@@ -1,5 +1,7 @@
 //! The objects inside of a kustomization. Builtin transformers are configured with the same ones.
 
+use yaml::{Span, Text};
+
 use super::SortOptions;
 use super::fields::Fields;
 use crate::error::BuildError;
@@ -11,7 +13,6 @@ use crate::transform::images::Image;
 use crate::transform::order::LegacyOrder;
 use crate::transform::replacements::{FieldOptions, Replacement, Source, Target};
 use crate::transform::variables::Variable;
-use crate::yaml::{Span, Text};
 
 /// An entry of `labels`.
 #[derive(Debug, Clone, Default)]

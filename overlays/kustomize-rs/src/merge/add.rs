@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use yaml::{Entry, Mapping, Node, Style, Value};
+
 use super::directive::{Directive, take_list_directive, take_map_directive};
 use super::merge_keys::Index;
 use super::odd::{Lists, merge_odd};
@@ -9,7 +11,6 @@ use super::remarks::remark;
 use super::strategic::{Merger, is_null, refuse_longest, refuse_nameless, written_anew};
 use crate::error::BuildError;
 use crate::schema::Place;
-use crate::yaml::{Entry, Mapping, Node, Style, Value};
 
 impl<'s> Merger<'s> {
     /// Walks what a patch adds: it is on both sides.
@@ -37,11 +38,11 @@ impl<'s> Merger<'s> {
     }
 
     pub(super) fn add_fields(&self, mut node: Node, place: Option<Place<'s>>) -> Result<Node, BuildError> {
-        let is_misfit = node.style() == Style::Misfit;
+        let is_type_mismatch = node.style() == Style::TypeMismatch;
         let Value::Mapping(mapping) = &mut node.value else {
             return Ok(node);
         };
-        let repeats_keys = is_misfit && mapping.find_odd_key().is_some_and(|(_, earlier)| earlier.is_some());
+        let repeats_keys = is_type_mismatch && mapping.find_odd_key().is_some_and(|(_, earlier)| earlier.is_some());
         let mut added: Vec<Entry> = Vec::with_capacity(mapping.len());
         let mut walked = BTreeSet::new();
         for entry in std::mem::take(mapping) {

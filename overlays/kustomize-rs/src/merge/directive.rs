@@ -1,9 +1,10 @@
 //! `$patch`: what a patch asks for.
 
+use yaml::{Mapping, Node};
+
 use super::graph::{Graph, Id};
 use super::strategic::is_nothing;
 use crate::error::BuildError;
-use crate::yaml::{Mapping, Node};
 
 /// What `$patch` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

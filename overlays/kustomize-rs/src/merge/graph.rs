@@ -3,10 +3,10 @@
 use std::cell::Cell;
 
 use foldhash::HashMap;
+use yaml::{Entry, Mapping, Node, Value};
 
 use crate::error::BuildError;
 use crate::resource::REWRITTEN;
-use crate::yaml::{Entry, Mapping, Node, Value};
 
 /// The number of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Graph {
     }
 
     pub(super) fn load(&mut self, mut node: Node) -> Id {
-        let number = if node.is_scalar() || node.shared == REWRITTEN { 0 } else { node.shared };
+        let number = if node.is_scalar() || node.shared() == REWRITTEN { 0 } else { node.shared() };
         if let Some(known) = self.known.get(&number) {
             return *known;
         }
@@ -85,9 +85,9 @@ impl Graph {
             };
             match &vertex.content {
                 Content::List(_) | Content::Map(_) if *met => {
-                    if vertex.head.shared == 0 {
+                    if vertex.head.shared() == 0 {
                         numbers.set(numbers.get() + 1);
-                        vertex.head.shared = numbers.get();
+                        vertex.head.set_shared(numbers.get());
                     }
                     continue;
                 }

@@ -1,9 +1,10 @@
 //! JSON patch (RFC 6902) with the extensions of the Go library: negative indices count from the end.
 
+use yaml::json::to_json;
+use yaml::{Limits, Node, Rules, Value, parse_with};
+
 use crate::budget::Budget;
 use crate::error::{BuildError, BuildErrorKind};
-use crate::json::to_json;
-use crate::yaml::{Limits, Node, Rules, Value, parse_with};
 
 /// One operation of a patch.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,7 +12,7 @@ pub(crate) struct Operation {
     kind: Kind,
     path: Vec<String>,
     /// The place in the patch's text.
-    span: crate::yaml::Span,
+    span: yaml::Span,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@
 
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
-use crate::yaml::Node;
+use yaml::Node;
 
 /// The usual case of two keyed lists: every item has all keys, no two items of a list have the same.
 pub(super) struct Index {

@@ -4,6 +4,8 @@
 //! keys is found, put back and removed under keys that others have. So nodes have an identity here: a [`Graph`] holds
 //! them, and lists and maps hold their numbers. What stays in several places is one for the patches that follow as well.
 
+use yaml::{Entry, Holder, Node, Span};
+
 use super::directive::Directive;
 use super::graph::{Content, Graph, Id, missing};
 use super::merge_keys::{unify, used_keys, valid};
@@ -11,7 +13,6 @@ use super::remarks::last_remark;
 use super::strategic::{Merger, other_shape, refuse_nameless};
 use crate::error::{BuildError, BuildErrorKind};
 use crate::schema::Place;
-use crate::yaml::{Entry, Holder, Node, Span};
 
 /// What came of two nodes.
 #[derive(Clone, Copy)]
@@ -125,7 +126,7 @@ impl Graph {
                     // kustomize writes it anew.
                     self.get_mut(merged)?.head.lose_type();
                 } else if !key.is_empty() && !value.is_empty() && self.field(merged, key).is_none() {
-                    let scalar = self.load(crate::transform::plain_scalar(value));
+                    let scalar = self.load(Node::plain_scalar(value));
                     self.push_field(
                         merged,
                         Entry { key: key.into(), key_span: Span::default(), value: Node::default() },

@@ -1,9 +1,10 @@
 //! Comments that hold a schema: they count for what they stand at instead of what is known.
 
+use yaml::{Holder, Node};
+
 use super::strategic::Merger;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::schema::{Place, Schema};
-use crate::yaml::{Holder, Node};
 
 /// More comments with definitions of their own than this are refused: each costs a copy of the schema.
 const MOST_COPIES: usize = 200;

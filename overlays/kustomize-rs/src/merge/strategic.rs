@@ -6,6 +6,7 @@
 use std::cell::Cell;
 
 use foldhash::HashSet;
+use yaml::{Entry, Mapping, Node, Sequence, Span, Style, Value};
 
 use super::directive::{Directive, take_list_directive, take_map_directive};
 use super::merge_keys::Index;
@@ -14,7 +15,6 @@ use super::remarks::remark;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::id::Gvk;
 use crate::schema::{Place, Schema};
-use crate::yaml::{Entry, Mapping, Node, Sequence, Span, Style, Value};
 
 /// Merges `patch` into `object`; `None` if the patch deletes it. `last` is the last number that lists and maps have which
 /// are one in several places of the object.
@@ -208,7 +208,7 @@ impl<'s> Merger<'s> {
         if let (true, Some(patch)) = (fields.is_empty(), &patch) {
             base_style = patch.style();
         }
-        let may_repeat = patch.as_ref().is_some_and(|patch| patch.style() == Style::Misfit);
+        let may_repeat = patch.as_ref().is_some_and(|patch| patch.style() == Style::TypeMismatch);
         let mut patch_fields = match patch {
             Some(Node { value: Value::Mapping(fields), .. }) => fields,
             _ => Mapping::new(),

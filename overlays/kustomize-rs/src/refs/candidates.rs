@@ -3,9 +3,10 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
+use yaml::Text;
+
 use crate::id::{Gvk, ResourceId};
 use crate::resource::Resource;
-use crate::yaml::Text;
 
 /// An object that may be meant by a name, without its tree.
 pub(super) struct Candidate<'r> {

@@ -14,9 +14,9 @@ use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, NameReference, Schema};
 use crate::transform::field::{Create, visit};
-use crate::yaml::{Mapping, Node, Text, Value};
 
 use candidates::{Candidate, Candidates};
+use yaml::{Mapping, Node, Text, Value};
 
 /// Rewrites all references.
 pub(crate) fn fix(resources: &mut Resources, references: &[NameReference], schema: &Schema) -> Result<(), BuildError> {

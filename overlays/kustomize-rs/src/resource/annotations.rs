@@ -1,8 +1,9 @@
 //! Labels and annotations as kustomize writes them.
 
+use yaml::{Mapping, Node, Span, Style, Text, Value};
+
 use super::Resource;
 use crate::error::BuildError;
-use crate::yaml::{Mapping, Node, Span, Style, Text, Value};
 
 impl Resource {
     /// Notes the file that the object is from; kustomize adds an annotation to those that are there.
@@ -59,7 +60,7 @@ impl Resource {
             metadata.remove(field);
         } else {
             let mut map = Node::from(pairs);
-            map.shared = REWRITTEN;
+            map.set_shared(REWRITTEN);
             metadata.insert(field, map);
         }
     }
@@ -116,7 +117,7 @@ impl Resource {
         let Some(metadata) = self.node.beside_name().get_mut("metadata") else {
             return Ok(());
         };
-        let may_repeat = metadata.style() == Style::Misfit;
+        let may_repeat = metadata.style() == Style::TypeMismatch;
         let Some(metadata) = metadata.as_mapping_mut() else {
             return Ok(());
         };
@@ -150,7 +151,7 @@ impl Resource {
 
 /// Makes a map of texts in the order of their keys; of a list, pairs are read, of a scalar nothing.
 fn set_anew(map: &mut Node) {
-    let may_repeat = map.style() == Style::Misfit;
+    let may_repeat = map.style() == Style::TypeMismatch;
     if map.as_mapping().is_none() {
         let pair = |pair: &[Node]| match pair {
             [key, value] => Some((key.to_text(), Node::from(value.to_text()))),
@@ -160,7 +161,7 @@ fn set_anew(map: &mut Node) {
         *map = pairs.into();
     }
     map.span = Span::default();
-    map.shared = REWRITTEN;
+    map.set_shared(REWRITTEN);
     let Some(mapping) = map.as_mapping_mut() else {
         return;
     };
@@ -197,7 +198,7 @@ fn to_own_text(node: &mut Node) {
     if !matches!(node.value, Value::String(_))
         || node.is_rewritten()
         || node.style() != Style::Plain
-        || node.shared != 0
+        || node.shared() != 0
     {
         let text = node.scalar_text().unwrap_or_default().into_owned();
         *node = Node::with_span(Value::String(text.into()), node.span);

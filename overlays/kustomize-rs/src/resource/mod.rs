@@ -6,12 +6,12 @@ mod state;
 use std::sync::Arc;
 
 use thin_vec::ThinVec;
+use yaml::{Node, Style, Text};
 
 use crate::id::{Gvk, ResourceId};
 use crate::object::Object;
+use crate::object::shared_scalars::SharedScalars;
 use crate::schema::Schema;
-use crate::shared::SharedScalars;
-use crate::yaml::{Node, Style, Text};
 
 pub(crate) use annotations::REWRITTEN;
 pub(crate) use state::{Behavior, PreviousId};

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use yaml::{Mapping, Node, Text};
+
 use super::Resource;
 use super::annotations::{find_without_content, metadata_of};
 use crate::id::{Gvk, ResourceId};
 use crate::schema::Schema;
-use crate::yaml::{Mapping, Node, Text};
 
 /// Stands for the state that kustomize keeps in annotations.
 const STATE: &str = "internal.config.kubernetes.io/previousNames";

@@ -14,9 +14,9 @@ mod openapi;
 use std::sync::{Arc, OnceLock};
 
 use foldhash::{HashMap, HashMapExt as _};
+use yaml::Text;
 
 use crate::id::Gvk;
-use crate::yaml::Text;
 
 pub(crate) use configuration::merge_specs;
 pub use configuration::{Configuration, FieldSpec, NameReference, split_path};

@@ -1,12 +1,12 @@
 //! Custom schemas: the `openapi` field of a kustomization.
 
 use foldhash::HashMap;
+use yaml::{Limits, Node, Value, parse};
 
 use super::{Definition, Property, Schema};
 use crate::accumulate::BuiltinSchema;
 use crate::error::BuildError;
 use crate::id::Gvk;
-use crate::yaml::{Limits, Node, Value, parse};
 
 impl Schema {
     /// Returns the schema of an `OpenAPI` v2 document, with the built-in one unless that has not been asked for. Scopes

@@ -1,5 +1,7 @@
 //! From the steps that a kustomization asks for to steps with all that their files say.
 
+use yaml::{Limits, Rules, Value, decode, parse_with};
+
 use super::each::Each;
 use super::{Context, Prepared};
 use crate::builtin::{self, Step};
@@ -12,7 +14,6 @@ use crate::transform::images::NamedImage;
 use crate::transform::patches::{Content, Patch};
 use crate::transform::replacements::Replacement;
 use crate::transform::value_add::ValueAddTarget;
-use crate::yaml::{Limits, Rules, Value, decode, parse_with};
 
 impl Context<'_, '_> {
     /// Reads the files that a step names.

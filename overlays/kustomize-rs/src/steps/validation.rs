@@ -1,7 +1,8 @@
 //! What a validator may do to an object.
 
+use yaml::{Node, Style, is_other_without_quotes};
+
 use crate::resource::{REWRITTEN, Resource};
-use crate::yaml::{Node, Style, is_other_without_quotes};
 
 /// Says whether a validator left the object alone, but for the label it may set. As kustomize takes that label away by
 /// writing all labels anew, other labels must not come from a file.
@@ -38,15 +39,15 @@ pub(crate) fn unchanged(after: &Resource, before: &Resource) -> bool {
 fn is_written_anew(labels: &Node) -> bool {
     let mapping = labels.as_mapping();
     let is_sorted = mapping.is_some_and(|mapping| mapping.iter().is_sorted_by_key(|entry| &entry.key));
-    let rewritten = labels.shared == REWRITTEN;
+    let rewritten = labels.shared() == REWRITTEN;
     let from_label_transformer = |node: &Node| {
         let Some(text) = node.as_str() else {
             return false;
         };
         let in_quotes = is_other_without_quotes(text);
         match node.style() {
-            Style::Plain => rewritten || node.shared != 0 && !in_quotes && !text.contains('\n'),
-            Style::Quoted => (rewritten || node.shared != 0) && in_quotes,
+            Style::Plain => rewritten || node.shared() != 0 && !in_quotes && !text.contains('\n'),
+            Style::Quoted => (rewritten || node.shared() != 0) && in_quotes,
             _ => false,
         }
     };

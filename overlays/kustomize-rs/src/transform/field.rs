@@ -1,10 +1,11 @@
 //! Following a field path through an object: maps by name, lists item by item, wherever they come.
 
+use yaml::{Mapping, Node, Style, Text, Value};
+
 use crate::error::BuildError;
 use crate::id::Gvk;
 use crate::resource::Resource;
 use crate::schema::FieldSpec;
-use crate::yaml::{Mapping, Node, Style, Text, Value};
 
 /// What is made at the end of a path that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +179,7 @@ pub(crate) fn set_entry(node: &mut Node, key: &str, text: &str, shared: u32) -> 
                 return Ok(Some(value.style()));
             }
             let mut value = Node::from(text);
-            value.shared = shared;
+            value.set_shared(shared);
             mapping.insert(key, value);
             Ok(None)
         }
@@ -189,7 +190,7 @@ pub(crate) fn set_entry(node: &mut Node, key: &str, text: &str, shared: u32) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::yaml::{Limits, emit, parse};
+    use yaml::{Limits, emit, parse};
 
     fn check(source: &str, path: &str, create: bool, end: Create, expect: &str) {
         let mut node = parse(source, &Limits::default()).unwrap().remove(0).root;

@@ -1,8 +1,9 @@
 //! Where the images of an object are.
 
+use yaml::{Node, Style, Value};
+
 use super::field::field_name;
 use crate::schema::FieldSpec;
-use crate::yaml::{Node, Style, Value};
 
 /// The images of an object: looked for once, because most entries of `images` concern few objects.
 pub(super) enum Places {

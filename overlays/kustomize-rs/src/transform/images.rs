@@ -1,5 +1,7 @@
 //! `images`.
 
+use yaml::{Node, Value};
+
 use super::field::{Create, set_plain, visit};
 use super::image_places::{Places, is_containers};
 use crate::error::BuildError;
@@ -8,7 +10,6 @@ use crate::object::Object;
 use crate::pattern::Name;
 use crate::resource::Resource;
 use crate::schema::FieldSpec;
-use crate::yaml::{Node, Value};
 use regex::Regex;
 
 /// One entry of `images`; empty texts change nothing.

@@ -1,10 +1,11 @@
 //! `labels` and `commonLabels`.
 
+use yaml::{Node, Style, Value, is_other_without_quotes};
+
 use super::field::{Create, apply, set_entry};
 use crate::error::BuildError;
 use crate::resource::Resource;
 use crate::schema::FieldSpec;
-use crate::yaml::{Node, Style, Value, is_other_without_quotes};
 
 /// Adds `pairs` to all maps that `fields` lead to.
 pub(crate) fn add(
@@ -52,10 +53,11 @@ pub(crate) fn add(
 }
 
 fn set_style(node: &mut Node, shared: u32, style: Style) {
+    let is_shared = node.shared() == shared;
     match &mut node.value {
         Value::Sequence(items) => items.iter_mut().for_each(|item| set_style(item, shared, style)),
         Value::Mapping(mapping) => mapping.iter_mut().for_each(|entry| set_style(&mut entry.value, shared, style)),
-        _ if node.shared == shared => node.set_style(style),
+        _ if is_shared => node.set_style(style),
         _ => {}
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use foldhash::{HashMap, HashMapExt as _};
+use yaml::{Mapping, Node};
 
 use super::field::{Create, apply, set_text};
 use crate::error::BuildError;
@@ -10,7 +11,6 @@ use crate::id::{Gvk, ResourceId, SameObject};
 use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, Schema};
-use crate::yaml::{Mapping, Node};
 
 /// Where an object has its namespace.
 static OWN_FIELD: LazyLock<FieldSpec> = LazyLock::new(|| FieldSpec::new(Gvk::default(), "metadata/namespace", true));

@@ -1,15 +1,17 @@
 //! `patches`, `patchesStrategicMerge` and `patchesJson6902`.
 
 use foldhash::{HashSet, HashSetExt as _};
+use yaml::{Limits, Mapping};
 
 use crate::error::BuildError;
 use crate::id::SameObject;
 use crate::merge::{json6902, strategic};
+use crate::object::round_trip::write_and_read;
+use crate::object::type_mismatch;
 use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::Schema;
 use crate::selector::Selector;
-use crate::yaml::{Limits, Mapping, write_and_read};
 
 /// What a patch is, after reading its text.
 #[derive(Debug, Clone)]
@@ -117,7 +119,7 @@ fn merge_into(resources: &mut Resources, index: usize, patch: Resource, schema: 
     let object = std::mem::take(&mut *resource.node);
     let span = object.span;
     // kustomize builds the replacement of a whole object, and forgets to use it.
-    let merged = match patch.node.get("$patch").and_then(crate::yaml::Node::as_str) {
+    let merged = match patch.node.get("$patch").and_then(yaml::Node::as_str) {
         Some("replace") => {
             strategic::merge(object.clone(), patch.node.into_node(), schema, resource.shared.last())?;
             Some(object)
@@ -125,7 +127,7 @@ fn merge_into(resources: &mut Resources, index: usize, patch: Resource, schema: 
         _ => strategic::merge(object, patch.node.into_node(), schema, resource.shared.last())?,
     };
     match merged {
-        None => *resource.node = crate::yaml::Node::default(),
+        None => *resource.node = yaml::Node::default(),
         Some(node) => {
             *resource.node = node;
             resource.node.span = span;
@@ -171,7 +173,7 @@ pub(crate) fn apply_json(
             resource.store_previous_id(schema);
         }
         resource.show_state();
-        resource.node.refuse_misfits()?;
+        type_mismatch::refuse(&resource.node)?;
         // kustomize patches the object's JSON, and writes the object out for that.
         write_and_read(&mut resource.node).map_err(|error| error.in_file(&resource.origin.file))?;
         resource.node.forget_writing();

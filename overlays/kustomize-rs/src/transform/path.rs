@@ -1,8 +1,9 @@
 //! Paths of replacements and variables: `spec.containers.[name=web].image`, `a.0`, `a.-`, `a.*`.
 
+use yaml::Node;
+
 use crate::error::BuildError;
 use crate::schema::split_path;
-use crate::yaml::Node;
 
 /// Splits at dots; a backslash or brackets keep one. Brackets stay where they hold a condition.
 pub(crate) fn split(path: &str) -> Vec<String> {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use yaml::{Node, Style};
+
 use super::path::{look_up, split};
 use super::structured;
 use super::targets::{Make, targets};
@@ -11,7 +13,6 @@ use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::Schema;
 use crate::selector::{CompiledSelector, Selector};
-use crate::yaml::{Node, Style};
 
 /// How a field is split and joined.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub(crate) fn replace(
         let mut value = match (&replacement.source, &replacement.source_value) {
             (Some(source), None) => source.find(resources, schema)?,
             (None, Some(text)) => {
-                let mut value = super::plain_scalar(text);
+                let mut value = Node::plain_scalar(text);
                 value.set_style(Style::Untyped);
                 Found { value, place: None }
             }
@@ -124,9 +125,9 @@ impl Source {
         let parts = split(path);
         let found = look_up(&resource.node, &parts).map_err(|error| error.context(describe()))?;
         let is_empty = |node: &Node| match &node.value {
-            crate::yaml::Value::Null => true,
-            crate::yaml::Value::Sequence(items) => items.is_empty(),
-            crate::yaml::Value::Mapping(mapping) => mapping.is_empty(),
+            yaml::Value::Null => true,
+            yaml::Value::Sequence(items) => items.is_empty(),
+            yaml::Value::Mapping(mapping) => mapping.is_empty(),
             _ => false,
         };
         let Some(found) = found.filter(|node| !is_empty(node)) else {

@@ -1,10 +1,11 @@
 //! `replicas`.
 
+use yaml::Value;
+
 use super::field::{Create, apply, set_value};
 use crate::error::BuildError;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, Schema};
-use crate::yaml::Value;
 
 /// Sets the count of the objects that have or had the name.
 pub(crate) fn set(

@@ -1,14 +1,15 @@
 //! Replacements that go on into JSON or YAML inside a text.
 
+use yaml::json::{to_json, to_pretty_json};
+use yaml::{
+    Document, Limits, Node, Rules, Scalar, Style, Value, YamlErrorKind, compose, parse, parse_with, resolve_v3,
+};
+
 use super::path::look_up;
-use super::plain_scalar;
 use super::targets::{Make, targets};
 use crate::budget::Budget;
 use crate::error::BuildError;
-use crate::json::{to_json, to_pretty_json};
-use crate::yaml::{
-    Document, Limits, Node, Rules, Scalar, Style, Value, YamlErrorKind, compose, parse, parse_with, resolve_v3,
-};
+use crate::object::type_mismatch;
 
 /// Sets `value` where `path` goes on inside of a text. `false` if the path does not do that.
 pub(crate) fn set(
@@ -86,7 +87,7 @@ fn in_json(text: &str, path: &[String], value: &Node, make: Option<Make>) -> Cha
         }
     }
     // What does not fit its type cannot be written as JSON.
-    if targets.is_empty() || document.root.refuse_misfits().is_err() {
+    if targets.is_empty() || type_mismatch::refuse(&document.root).is_err() {
         return Changed::NotFound;
     }
     let pretty = text.contains('\n') && text.contains("  ");
@@ -146,9 +147,9 @@ pub(super) fn set_text(node: &mut Node, text: &str, is_new: bool) {
         node.replace_plainly(text);
         return;
     }
-    let new = plain_scalar(text);
+    let new = Node::plain_scalar(text);
     let hidden = if is_new { None } else { node.hidden_type() };
-    if !is_new && hidden.is_none() && matches!(node.value, Value::String(_)) && node.style() != Style::Misfit {
+    if !is_new && hidden.is_none() && matches!(node.value, Value::String(_)) && node.style() != Style::TypeMismatch {
         node.replace_value(Node::from(text));
         return;
     }
@@ -167,7 +168,7 @@ pub(super) fn set_text(node: &mut Node, text: &str, is_new: bool) {
         // Not yet an error: something else may still be put here.
         _ => {
             *node = Node::with_span(Value::String(text.into()), node.span);
-            node.set_style(Style::Misfit);
+            node.set_style(Style::TypeMismatch);
         }
     }
 }

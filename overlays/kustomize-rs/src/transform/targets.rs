@@ -1,9 +1,10 @@
 //! The nodes that a path of a replacement leads to, and those it makes.
 
+use yaml::{Layout, Limits, Mapping, Node, Scalar, Style, Value, compose, resolve_v3};
+
 use super::path::{condition, key_and_value, not_a, text_of};
 use crate::error::BuildError;
 use crate::expression::compile;
-use crate::yaml::{Layout, Limits, Mapping, Node, Scalar, Style, Value, compose, resolve_v3};
 
 /// What is made at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,7 +200,7 @@ impl Search<'_> {
         if self.targets.found.len() + self.targets.lost > before || self.make.is_none() {
             return Ok(());
         }
-        let mut item = super::plain_scalar(value);
+        let mut item = Node::plain_scalar(value);
         item.set_style(Style::Untyped);
         if !key.is_empty() {
             let mut mapping = Mapping::new();
@@ -217,7 +218,7 @@ impl Search<'_> {
 mod tests {
     use super::*;
     use crate::transform::path::split;
-    use crate::yaml::{emit, parse};
+    use yaml::{emit, parse};
 
     #[test]
     fn targets_are_found_and_made() {

@@ -1,12 +1,13 @@
 //! The builtin `ValueAddTransformer`: sets or extends one field of some objects.
 
+use yaml::Node;
+
 use super::field::{Create, apply, set_plain};
 use super::namespace::NamespaceTransformer;
 use crate::error::BuildError;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, Schema};
 use crate::selector::Selector;
-use crate::yaml::Node;
 
 /// One target of the transformer.
 #[derive(Debug, Clone, Default)]

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use yaml::{Node, Style, Value};
+
 use super::field::{Create, apply};
 use super::path::{look_up, split};
 use crate::budget::Budget;
@@ -11,7 +13,6 @@ use crate::id::ResourceId;
 use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::{FieldSpec, Schema};
-use crate::yaml::{Node, Style, Value};
 
 /// One entry of `vars`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -130,7 +131,7 @@ fn value_of(variable: &Variable, resources: &[Resource]) -> Result<Value, BuildE
 fn typed_value(node: &Node) -> Option<Value> {
     let text = node.scalar_text();
     match (&node.value, text) {
-        _ if node.style() == Style::Misfit => None,
+        _ if node.style() == Style::TypeMismatch => None,
         (Value::Int(_) | Value::Uint(_), Some(text)) => text.parse().ok().map(Value::Int),
         (Value::Float(number), Some(text)) => {
             let is_go = number.is_finite() && !text.contains('_') && text.parse::<f64>().is_ok();

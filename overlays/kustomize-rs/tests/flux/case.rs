@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kustomize_rs::flux::{self, Kustomization, Missing, Options, SourceKind, Sources, Template};
-use kustomize_rs::yaml::{Limits, parse};
 use kustomize_rs::{DiskFileSystem, FileSystem};
 use serde_json::{Value, json};
+use yaml::{Limits, parse};
 
 /// One line for the Go program.
 pub type Case = Value;

@@ -7,8 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
-use kustomize_rs::yaml::{Limits, Node, Value as Yaml, parse};
 use serde_json::{Map, Value, json};
+use yaml::{Limits, Node, Value as Yaml, parse};
 
 use crate::case::{self, Answer, Case};
 use crate::support;

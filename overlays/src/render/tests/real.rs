@@ -388,7 +388,7 @@ fn what_kustomize_printed_comes_out_as_it_went_in() {
             files: &MemoryFiles::new(),
         };
         let built = build::build(&request, ComponentName::Capi, std::slice::from_ref(&upstream)).unwrap();
-        let printed = kustomize_rs::yaml::emit_all(&built.objects);
+        let printed = yaml::emit_all(&built.objects);
         let at = printed.bytes().zip(upstream.text.bytes()).position(|(left, right)| left != right);
         assert!(printed == upstream.text, "{file} differs at byte {at:?}");
     }

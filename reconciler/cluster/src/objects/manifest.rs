@@ -1,7 +1,7 @@
 //! Manifests as values.
 
-use kustomize_rs::yaml::{self, Node};
 use serde_json::{Map, Number, Value};
+use yaml::Node;
 
 /// A YAML document as the API server's JSON has it. A number that JSON cannot say becomes null.
 pub(crate) fn from_yaml(node: &Node) -> Value {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use kube::core::DynamicObject;
-use kustomize_rs::yaml::{self, Limits};
 use rollout::{Identification, Observation};
 use serde_json::Value;
+use yaml::Limits;
 
 use crate::objects::{self, Contract, OwnedPod};
 use host::disk;

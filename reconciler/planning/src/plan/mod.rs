@@ -5,11 +5,11 @@ mod skew;
 use std::collections::BTreeMap;
 
 use domain::{ClusterName, CommitId};
-use kustomize_rs::yaml::Node;
 use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, RenderedTree, Weight};
 use policy::Policy;
 use policy::StagePolicy;
 use rollout::{Block, ClusterRole, ComponentChange, Expectation, PlanInput, StageInput, StageName};
+use yaml::Node;
 
 use crate::directory::{ClusterDirectory, cluster_folder};
 use crate::machines::Specification;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kustomize_rs::yaml::{Node, Span};
 use serde::Serialize;
+use yaml::{Node, Span};
 
 use super::read::Reader;
 use crate::ApprovalRules;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use super::approvers::ApproverRules;
 use super::data::DataPattern;

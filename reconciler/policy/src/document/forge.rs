@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use kustomize_rs::yaml::Node;
 use serde::Serialize;
+use yaml::Node;
 
 use super::read::Reader;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kustomize_rs::yaml::{Entry, Node};
+use yaml::{Entry, Node};
 
 use super::read::{Reader, known};
 use super::types::{ClusterPolicy, EnvironmentPolicy, Wave};

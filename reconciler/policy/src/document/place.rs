@@ -1,6 +1,6 @@
 //! Where a field stands in `stepgate.yaml`.
 
-use kustomize_rs::yaml::{self, Limits};
+use yaml::Limits;
 
 /// Line and column, from 1, of a field such as `deploy.branch` in the text of a policy: of its last part that is written there at the top. None where
 /// nothing of it is.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kustomize_rs::yaml::{self, Entry, Limits, Mapping, Node, Span};
+use yaml::{Entry, Limits, Mapping, Node, Span};
 
 use super::data::DataPattern;
 use super::settings::StageSettings;

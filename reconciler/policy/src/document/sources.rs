@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use super::format_duration;
 use super::read::Reader;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kustomize_rs::yaml::Node;
 use serde::Serialize;
+use yaml::Node;
 
 use super::data::DataPattern;
 use super::forge::ForgePolicy;

@@ -1,7 +1,7 @@
 //! Maintenance windows of `stepgate.yaml`.
 
 use domain::nearest;
-use kustomize_rs::yaml::Node;
+use yaml::Node;
 
 use super::read::{DAYS, Reader};
 use crate::{MaintenanceWindow, TimeZone, Week, Weekday, WindowDay};

@@ -5,10 +5,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kustomize_rs::yaml::{Limits, Node, Value};
 use kustomize_rs::{DiskFileSystem, FILE_NAMES, FileSystem, Options, Resources, build};
 use serde::Serialize;
 use serde_json::json;
+use yaml::{Limits, Node, Value};
 
 use super::tree::Tree;
 use crate::cli::{CommandError, Exit, Format, Report, Table, output};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use kustomize_rs::yaml::{Text, emit};
 use kustomize_rs::{Resource, Resources};
+use yaml::{Text, emit};
 
 use crate::cli::CommandError;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use kustomize_rs::yaml::{Node, Value};
 use overlays::RenderedTree;
 use rollout::StagePlan;
+use yaml::{Node, Value};
 
 use crate::difference::{harmless, is_manifest, objects};
 

@@ -6,9 +6,9 @@
 mod fields;
 
 use crate::error::BuildError;
-use crate::yaml::{Entry, Mapping, Node, Text, Value, float_text};
 
 use fields::{Field, KUSTOMIZATION, Kept, Shape};
+use yaml::{Entry, Mapping, Node, Text, Value, float_text};
 
 /// What is lost on the way: a field that kustomize's type does not have.
 pub(super) struct Lost {

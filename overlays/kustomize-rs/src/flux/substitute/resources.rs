@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use foldhash::{HashMap, HashMapExt as _};
 use regex::Regex;
+use yaml::{Limits, Node, Rules, Value, emit, parse_with};
 
 use super::allowance::Allowance;
 use super::{Missing, Template, TemplateError};
@@ -16,7 +17,6 @@ use crate::id::SameObject;
 use crate::resource::Resource;
 use crate::resources::Resources;
 use crate::schema::Schema;
-use crate::yaml::{Limits, Node, Rules, Value, emit, parse_with};
 
 /// Label or annotation of an object that is to stay as it is, with the value `disabled`.
 const MARK: &str = "kustomize.toolkit.fluxcd.io/substitute";

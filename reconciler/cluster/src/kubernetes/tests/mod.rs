@@ -55,7 +55,7 @@ fn served() -> Script {
 fn settled() -> Script {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/clusters/settled");
     let text = std::fs::read_to_string(folder.join("cluster-api.yaml")).unwrap();
-    let documents = kustomize_rs::yaml::parse(&text, &kustomize_rs::yaml::Limits::default()).unwrap();
+    let documents = yaml::parse(&text, &yaml::Limits::default()).unwrap();
     let mut objects: Vec<Value> = documents.iter().map(|document| crate::objects::from_yaml(&document.root)).collect();
     let machines: Value = serde_json::from_slice(&std::fs::read(folder.join("machines.json")).unwrap()).unwrap();
     objects.extend(machines["items"].as_array().unwrap().clone());
