@@ -4,7 +4,7 @@ use std::fmt;
 
 use yaml::{Span, YamlError, YamlErrorKind};
 
-/// Class of a [`BuildError`].
+/// Kind of a [`BuildError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BuildErrorKind {
     /// A file or directory is missing, unreadable or outside of what may be read.
@@ -24,17 +24,17 @@ pub enum BuildErrorKind {
 /// Why a build failed. Prints as `file:line:column: message; hint`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildError {
-    /// The class.
+    /// Kind of the error.
     pub kind: BuildErrorKind,
-    /// What was attempted on what, lower case.
+    /// What was attempted, in lower case.
     pub message: String,
-    /// Path of the file in the file system, where one is to blame.
+    /// Path of the file that caused the error, if any.
     pub file: Option<String>,
     /// 1-based, 0 where unknown.
     pub line: usize,
     /// 1-based, 0 where unknown.
     pub column: usize,
-    /// What to do.
+    /// Suggested fix.
     pub hint: Option<String>,
 }
 

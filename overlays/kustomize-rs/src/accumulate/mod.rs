@@ -1,48 +1,20 @@
 //! One kustomization after another: resources, generators, components, transformers, in kustomize's order.
 
+mod bases;
+mod configuration_file;
 mod plugins;
 mod resources;
 
 use std::sync::Arc;
 
-use crate::budget::Budget;
-use crate::configuration_file;
+use crate::accumulator::Accumulator;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::join;
 use crate::kustomization::{FILE_NAMES, Kustomization};
-use crate::loader::Loader;
-use crate::resource::Resource;
-use crate::resources::{Names, Resources};
-use crate::schema::{Configuration, Schema, default_configuration};
-use crate::transform::variables::{self, Variables};
-
-/// What has come together so far.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Accumulator {
-    pub(crate) resources: Resources,
-    pub(crate) configuration: Arc<Configuration>,
-    pub(crate) variables: Variables,
-}
-
-impl Accumulator {
-    /// Nothing yet, with the budget of the build.
-    pub(crate) fn new(budget: &Budget) -> Self {
-        let resources = Resources { budget: budget.clone(), ..Resources::default() };
-        Self { resources, ..Self::default() }
-    }
-}
-
-/// How far kustomize has come with its own schema when a custom one comes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum BuiltinSchema {
-    /// Nobody has asked: the custom one is alone.
-    #[default]
-    Unread,
-    /// It knew enough about scopes without reading it: it reads it after the custom one, which loses what both define.
-    Postponed,
-    /// It is there: the custom one comes on top.
-    Read,
-}
+use crate::load::Loader;
+use crate::resource::{Names, Resource};
+use crate::schema::{BuiltinSchema, Configuration, Schema, default_configuration};
+use crate::transform::variables;
 
 /// What a whole build shares.
 pub(crate) struct Build {

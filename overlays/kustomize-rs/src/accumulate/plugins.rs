@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use super::{Accumulator, Build, BuiltinSchema};
-use crate::builtin::{self, Source, Step};
 use crate::error::BuildError;
 use crate::generate::{self, Kind, chart};
 use crate::kustomization::Kustomization;
-use crate::loader::Loader;
+use crate::load::Loader;
 use crate::object::round_trip::write_and_read;
 use crate::object::type_mismatch;
-use crate::objects;
-use crate::provenance::{self, Configured};
+use crate::resource::objects;
+use crate::resource::provenance::{self, Configured};
 use crate::resource::{Origin, Resource};
+use crate::steps::builtin::{self, Source, Step};
 use crate::steps::{self, Context};
 
 impl Build {

@@ -5,11 +5,8 @@ use std::sync::Arc;
 use super::{Accumulator, Build, load};
 use crate::error::{BuildError, BuildErrorKind};
 use crate::kustomization::Kustomization;
-use crate::loader::Loader;
-use crate::objects;
-use crate::provenance;
-use crate::remote::names_a_repository;
-use crate::resources::Names;
+use crate::load::{Loader, names_a_repository};
+use crate::resource::{Names, objects, provenance};
 use crate::schema::Configuration;
 use crate::transform::variables;
 

@@ -5,8 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use yaml::{Node, Value};
 
 use crate::error::BuildError;
-use crate::resource::Resource;
-use crate::resources::Resources;
+use crate::resource::{Resource, Resources};
 
 /// Annotation of an object that is not to be decrypted, with the value `disabled`.
 const MARK: &str = "kustomize.toolkit.fluxcd.io/decrypt";

@@ -9,16 +9,16 @@ use crate::budget::Budget;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::{self, FileError, FileSystem};
 use crate::kustomization::FILE_NAMES;
-use crate::objects;
+use crate::resource::objects;
 
-/// A kustomization as Flux writes it before it builds. Nothing is written here.
+/// The kustomization that Flux generates before it builds. It is not written to `files`.
 #[derive(Debug, Clone)]
 pub struct Generated {
     /// Where it stands, or would stand, in the file system.
     pub file: String,
-    /// There was none, and it is over all manifests below the directory.
+    /// Whether the directory had none, so that this covers all manifests below.
     pub is_new: bool,
-    /// What got lost of the file: fields that kustomize does not know, one line each.
+    /// Unknown fields that were dropped, one line each.
     pub warnings: Vec<String>,
     pub(super) directory: String,
     pub(super) root: Node,

@@ -42,7 +42,7 @@ pub struct Kustomization {
     pub decrypts: bool,
 }
 
-/// What every object gets, in place of what it has under the same keys.
+/// Labels and annotations set on every object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommonMetadata {
     /// Labels.
@@ -84,7 +84,7 @@ pub struct Target {
 pub struct Image {
     /// The image without its tag.
     pub name: String,
-    /// What stands there instead.
+    /// New name.
     pub new_name: String,
     /// The tag.
     pub new_tag: String,

@@ -6,8 +6,7 @@ use yaml::{Mapping, Node, Text, Value};
 
 use super::kustomization::CommonMetadata;
 use crate::error::BuildError;
-use crate::resource::Resource;
-use crate::resources::Resources;
+use crate::resource::{Resource, Resources};
 
 /// Flux refuses what has no name, kind or API version.
 pub(super) fn check_identity(resource: &Resource) -> Result<(), BuildError> {

@@ -52,12 +52,11 @@ pub use kustomization::{
 };
 pub use substitute::{Expression, Missing, Operation, Part, Template, TemplateError, TemplateErrorKind};
 
-use crate::accumulate::BuiltinSchema;
 use crate::error::BuildError;
 use crate::fs::FileSystem;
-use crate::loader::LoadRestrictor;
-use crate::outside::Outside;
-use crate::resources::Resources;
+use crate::load::{LoadRestrictor, Outside};
+use crate::resource::Resources;
+use crate::schema::BuiltinSchema;
 use crate::transform::order::Order;
 
 /// How to build for a Flux object.
@@ -104,7 +103,7 @@ pub fn build(files: &dyn FileSystem, object: &Kustomization, options: &Options) 
     let generated = generate(files, object, &options.build)?;
     let build = crate::Options { order: Order::None, load_restrictor: LoadRestrictor::None, ..options.build.clone() };
     // Flux has the built-in schema loaded before every build.
-    let mut resources = crate::build_loaded(
+    let mut resources = crate::build::build_loaded(
         files,
         &generated.directory,
         &build,

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 #[cfg(target_os = "linux")]
-use super::beneath::{Beneath, Links};
+use super::openat2::{Links, Openat2};
 use super::{FileError, FileSystem};
 
 /// A directory; symbolic links are followed as long as they stay inside.
@@ -20,7 +20,7 @@ use super::{FileError, FileSystem};
 pub struct DiskFileSystem {
     root: PathBuf,
     #[cfg(target_os = "linux")]
-    beneath: Beneath,
+    openat2: Openat2,
     largest_file: u64,
 }
 
@@ -30,7 +30,7 @@ impl DiskFileSystem {
         let root = std::fs::canonicalize(root)?;
         Ok(Self {
             #[cfg(target_os = "linux")]
-            beneath: Beneath::new(&root)?,
+            openat2: Openat2::new(&root)?,
             root,
             largest_file: 32 << 20,
         })
@@ -50,13 +50,13 @@ impl DiskFileSystem {
     /// Opens a file for reading.
     fn open(&self, path: &str) -> Result<File, FileError> {
         #[cfg(target_os = "linux")]
-        if let Some(answer) = self.beneath.open(Path::new(path)) {
+        if let Some(answer) = self.openat2.open(Path::new(path)) {
             return match answer {
                 // A link from the root of the machine may still lead back inside.
                 Err(FileError::Outside) => {
                     let found = self.follow(path)?;
                     let inside = found.strip_prefix(&self.root).map_err(|_| FileError::Outside)?;
-                    self.beneath.open(inside).unwrap_or(Err(FileError::Outside))
+                    self.openat2.open(inside).unwrap_or(Err(FileError::Outside))
                 }
                 answer => answer,
             };
@@ -137,7 +137,7 @@ impl FileSystem for DiskFileSystem {
 
     fn is_dir(&self, path: &str) -> bool {
         #[cfg(target_os = "linux")]
-        if self.beneath.is_dir(path, Links::Followed) {
+        if self.openat2.is_dir(path, Links::Followed) {
             return true;
         }
         self.resolve(path).is_ok_and(|path| path.is_dir())
@@ -154,7 +154,7 @@ impl FileSystem for DiskFileSystem {
 
     fn canonical(&self, path: &str) -> Result<String, FileError> {
         #[cfg(target_os = "linux")]
-        if is_plain(path) && self.beneath.is_dir(path, Links::Refused) {
+        if is_plain(path) && self.openat2.is_dir(path, Links::Refused) {
             return Ok(path.to_owned());
         }
         let found = self.resolve(path)?;

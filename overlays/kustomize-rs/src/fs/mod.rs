@@ -1,11 +1,11 @@
 //! File trees a build reads from. Paths are relative to the tree's root, with `/`, without `.` or `..`; the root is
 //! the empty path. Nothing outside of the tree can be named.
 
-#[cfg(all(feature = "disk", target_os = "linux"))]
-mod beneath;
 #[cfg(feature = "disk")]
 mod disk;
 mod memory;
+#[cfg(all(feature = "disk", target_os = "linux"))]
+mod openat2;
 mod snapshot;
 
 use std::sync::Arc;

@@ -1,13 +1,13 @@
 //! Objects made from literals, files and environment files.
 
 pub(crate) mod chart;
-pub(crate) mod hash;
 
 use base64::Engine;
-use yaml::{Mapping, Node, Style, Text, Value};
+use yaml::{Mapping, Node, Style, Value};
 
 use crate::error::BuildError;
-use crate::kustomization::Generator;
+use crate::kustomization::spec::Generator;
+use crate::object::data_value;
 use crate::resource::Resource;
 
 /// Which object a generator makes.
@@ -69,16 +69,6 @@ pub(crate) fn generate(kind: Kind, generator: &Generator, load: &Load<'_>) -> Re
 fn in_quotes(text: &str) -> Node {
     let mut node = Node::from(text);
     node.set_style(Style::SingleQuoted);
-    node
-}
-
-/// A value of a ConfigMap or Secret: a block if it has several lines.
-pub(crate) fn data_value(text: Text) -> Node {
-    let is_block = text.contains('\n');
-    let mut node = Node::made(text);
-    if is_block {
-        node.set_style(Style::Literal);
-    }
     node
 }
 

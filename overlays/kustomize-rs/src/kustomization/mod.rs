@@ -1,27 +1,18 @@
 //! The kustomization file: typed, strict, deprecated fields rewritten.
 
 pub(crate) mod fields;
-pub(crate) mod parts;
+pub(crate) mod spec;
 
 use fields::Fields;
-pub(crate) use parts::{Generator, GeneratorOptions, LabelEntry, PatchEntry, ReplacementEntry};
+use spec::{
+    Chart, Generator, GeneratorOptions, Image, LabelEntry, PatchEntry, ReplacementEntry, SortOptions, Variable, chart,
+};
 
 use crate::error::BuildError;
-use crate::generate::chart::{self, Chart};
-use crate::transform::images::Image;
-use crate::transform::order::LegacyOrder;
-use crate::transform::variables::Variable;
 use yaml::{Limits, Node, Rules, decode, parse_with};
 
 /// Names a kustomization file can have.
 pub const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
-
-/// What `sortOptions` asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SortOptions {
-    Fifo,
-    Legacy(Option<LegacyOrder>),
-}
 
 /// A kustomization file.
 #[derive(Debug, Clone, Default)]
@@ -119,7 +110,7 @@ impl Kustomization {
         })?;
         self.openapi = fields.map("openapi")?;
         self.build_metadata = fields.texts("buildMetadata")?;
-        self.sort_options = fields.object("sortOptions", parts::sort_options)?;
+        self.sort_options = fields.object("sortOptions", spec::sort_options)?;
         Ok(())
     }
 
@@ -132,9 +123,9 @@ impl Kustomization {
         self.generators = fields.texts("generators")?;
         self.transformers = fields.texts("transformers")?;
         self.validators = fields.texts("validators")?;
-        self.config_maps = fields.objects("configMapGenerator", parts::config_map_generator)?;
-        self.secrets = fields.objects("secretGenerator", parts::secret_generator)?;
-        self.generator_options = fields.object("generatorOptions", parts::generator_options)?;
+        self.config_maps = fields.objects("configMapGenerator", spec::config_map_generator)?;
+        self.secrets = fields.objects("secretGenerator", spec::secret_generator)?;
+        self.generator_options = fields.object("generatorOptions", spec::generator_options)?;
         self.read_charts(fields)
     }
 
@@ -158,16 +149,16 @@ impl Kustomization {
         self.name_suffix = fields.text("nameSuffix")?;
         self.namespace = fields.text("namespace")?;
         self.common_labels = fields.map("commonLabels")?;
-        self.labels = fields.objects("labels", parts::label_entry)?;
+        self.labels = fields.objects("labels", spec::label_entry)?;
         self.common_annotations = fields.map("commonAnnotations")?;
         self.patches_strategic_merge = fields.texts("patchesStrategicMerge")?;
-        self.patches_json = fields.objects("patchesJson6902", parts::patch_entry)?;
-        self.patches = fields.objects("patches", parts::patch_entry)?;
-        self.images = fields.objects("images", parts::image)?;
-        self.images.extend(fields.objects("imageTags", parts::image)?);
-        self.replacements = fields.objects("replacements", parts::replacement_entry)?;
+        self.patches_json = fields.objects("patchesJson6902", spec::patch_entry)?;
+        self.patches = fields.objects("patches", spec::patch_entry)?;
+        self.images = fields.objects("images", spec::image)?;
+        self.images.extend(fields.objects("imageTags", spec::image)?);
+        self.replacements = fields.objects("replacements", spec::replacement_entry)?;
         self.replicas = fields.objects("replicas", |replica| Ok((replica.text("name")?, replica.number("count")?)))?;
-        self.variables = fields.objects("vars", parts::variable)?;
+        self.variables = fields.objects("vars", spec::variable)?;
         Ok(())
     }
 

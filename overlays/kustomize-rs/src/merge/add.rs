@@ -6,9 +6,9 @@ use yaml::{Entry, Mapping, Node, Style, Value};
 
 use super::directive::{Directive, take_list_directive, take_map_directive};
 use super::merge_keys::Index;
-use super::odd::{Lists, merge_odd};
-use super::remarks::remark;
-use super::strategic::{Merger, is_null, refuse_longest, refuse_nameless, written_anew};
+use super::merger::{Merger, is_null, refuse_longest, refuse_nameless, written_anew};
+use super::missing_merge_keys::{Lists, merge_by_identity};
+use super::schema_comment::remark;
 use crate::error::BuildError;
 use crate::schema::Place;
 
@@ -75,7 +75,7 @@ impl<'s> Merger<'s> {
         if Index::of(&[], items, keys).is_none() {
             refuse_longest(items.len())?;
             let list = std::mem::take(items).into_iter().collect();
-            *items = merge_odd(self, Lists::Same(list), below, keys)?.into();
+            *items = merge_by_identity(self, Lists::Same(list), below, keys)?.into();
             return Ok(node);
         }
         let mut added = Vec::with_capacity(items.len());

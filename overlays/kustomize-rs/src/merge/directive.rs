@@ -2,8 +2,7 @@
 
 use yaml::{Mapping, Node};
 
-use super::graph::{Graph, Id};
-use super::strategic::is_nothing;
+use super::merger::is_nothing;
 use crate::error::BuildError;
 
 /// What `$patch` asks for.
@@ -51,28 +50,4 @@ pub(super) fn take_list_directive(patch: &mut Vec<Node>) -> Result<Directive, Bu
         !is_nothing(Some(item)) && !item.as_mapping().is_some_and(Mapping::is_empty) && !is_directive(item)
     });
     Ok(found)
-}
-
-impl Graph {
-    /// Takes `$patch` out of a map.
-    pub(super) fn take_map_directive(&mut self, map: Id) -> Result<Directive, BuildError> {
-        let Some(value) = self.field(map, "$patch") else {
-            return Ok(Directive::Merge);
-        };
-        let found = directive(&self.text(value))?;
-        self.remove_field(map, "$patch");
-        Ok(found)
-    }
-
-    /// Takes the items that only say `$patch` out of a list.
-    pub(super) fn take_list_directive(&mut self, list: Id) -> Result<Directive, BuildError> {
-        let first = self.items(list).iter().find_map(|item| Some((*item, self.field(*item, "$patch")?)));
-        let Some((_, value)) = first.filter(|(item, _)| self.fields(*item).len() == 1) else {
-            return Ok(Directive::Merge);
-        };
-        let text = self.text(value);
-        let found = directive(&text)?;
-        self.set_element(list, None, &["$patch".to_owned()], &[text])?;
-        Ok(found)
-    }
 }

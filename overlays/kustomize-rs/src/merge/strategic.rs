@@ -10,10 +10,10 @@ use yaml::{Entry, Mapping, Node, Sequence, Span, Style, Value};
 
 use super::directive::{Directive, take_list_directive, take_map_directive};
 use super::merge_keys::Index;
-use super::odd::{Lists, merge_odd};
-use super::remarks::remark;
-use crate::error::{BuildError, BuildErrorKind};
-use crate::id::Gvk;
+use super::merger::{Merger, is_gone, is_nothing, is_null, other_shape, refuse_longest, refuse_nameless, written_anew};
+use super::missing_merge_keys::{Lists, merge_by_identity};
+use super::schema_comment::remark;
+use crate::error::BuildError;
 use crate::schema::{Place, Schema};
 
 /// Merges `patch` into `object`; `None` if the patch deletes it. `last` is the last number that lists and maps have which
@@ -23,44 +23,6 @@ pub(crate) fn merge(object: Node, patch: Node, schema: &Schema, last: &mut u32) 
     let merged = Merger { schema, copies: &copies, numbers: &numbers }.walk(Some(object), Some(patch), None);
     *last = numbers.get();
     merged
-}
-
-pub(super) struct Merger<'s> {
-    pub(super) schema: &'s Schema,
-    /// How often comments had it copied.
-    pub(super) copies: &'s Cell<usize>,
-    /// The last number of a list or map that is in several places.
-    pub(super) numbers: &'s Cell<u32>,
-}
-
-pub(super) fn is_null(node: &Node) -> bool {
-    // A null that kustomize made itself is a text for it.
-    (node.is_null() && node.style() != Style::Untyped) || node.is_flow_null()
-}
-
-pub(super) fn is_nothing(node: Option<&Node>) -> bool {
-    node.is_none_or(is_null)
-}
-
-/// More items than this without distinct keys are refused: the careful way costs their square.
-const LONGEST_ODD_LIST: usize = 10_000;
-
-/// The refusal of a patch that has another shape than the object.
-pub(super) fn other_shape(own: &str, given: &str, span: Span) -> BuildError {
-    let mut error = BuildError::transform(format!("the patch has a {given} where the object has a {own}"));
-    (error.line, error.column) = (span.line(), span.column());
-    error
-}
-
-/// An item of a list that is not there any more.
-fn is_gone(item: &Node) -> bool {
-    item.is_null() || item.as_mapping().is_some_and(Mapping::is_empty)
-}
-
-/// An item that only one side has: kustomize writes a scalar anew, without its type.
-pub(super) fn written_anew(mut item: Node) -> Option<Node> {
-    item.lose_type();
-    Some(item).filter(|item| !is_gone(item))
 }
 
 impl<'s> Merger<'s> {
@@ -100,17 +62,6 @@ impl<'s> Merger<'s> {
             }
         }
         Ok(result)
-    }
-
-    pub(super) fn place(&self, known: Option<Place<'s>>, nodes: [Option<&Node>; 2]) -> Option<Place<'s>> {
-        if known.is_some() {
-            return known;
-        }
-        nodes.into_iter().flatten().find_map(|node| {
-            let kind = node.get("kind")?.as_str()?;
-            let api_version = node.get("apiVersion")?.as_str()?;
-            self.root(api_version, kind)
-        })
     }
 
     fn walk(
@@ -281,34 +232,11 @@ impl<'s> Merger<'s> {
             Some(index) => self.merge_indexed(dest, &patch, below, &index)?.into(),
             None => {
                 refuse_longest(dest.len() + patch.len())?;
-                merge_odd(self, Lists::Both(dest, patch.into_iter().collect()), below, keys)?.into()
+                merge_by_identity(self, Lists::Both(dest, patch.into_iter().collect()), below, keys)?.into()
             }
         };
         Ok(Some(base))
     }
-
-    /// Where an object of this kind begins.
-    pub(super) fn root(&self, api_version: &str, kind: &str) -> Option<Place<'s>> {
-        self.schema.root(&Gvk::new(api_version, kind))
-    }
-}
-
-/// kustomize cannot set a field whose name is empty, and sets each one that it walks by.
-pub(super) fn refuse_nameless(entry: &Entry) -> Result<(), BuildError> {
-    if !entry.key.is_empty() {
-        return Ok(());
-    }
-    let mut error = BuildError::transform("a patch meets a field without a name");
-    (error.line, error.column) = (entry.key_span.line(), entry.key_span.column());
-    Err(error)
-}
-
-pub(super) fn refuse_longest(length: usize) -> Result<(), BuildError> {
-    if length <= LONGEST_ODD_LIST {
-        return Ok(());
-    }
-    let message = format!("a list of {length} items without distinct merge keys is too long");
-    Err(BuildError::new(BuildErrorKind::Limit, message))
 }
 
 /// What the patch has, in the place of what the object has.

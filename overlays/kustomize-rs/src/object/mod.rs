@@ -1,5 +1,6 @@
 //! An object as a tree, with its name at hand.
 
+mod data_value;
 pub(crate) mod round_trip;
 pub(crate) mod shared_scalars;
 pub(crate) mod type_mismatch;
@@ -11,6 +12,8 @@ use yaml::{Node, Text};
 
 use crate::id::{Gvk, ResourceId};
 use crate::schema::Schema;
+
+pub(crate) use data_value::data_value;
 
 /// A tree that remembers the name it spells: a build asks for names far more often than it changes them.
 #[derive(Debug, Clone, Default)]

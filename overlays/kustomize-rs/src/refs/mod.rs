@@ -10,8 +10,7 @@ use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::id::{Gvk, ResourceId};
 use crate::object::Object;
-use crate::resource::Resource;
-use crate::resources::Resources;
+use crate::resource::{Resource, Resources};
 use crate::schema::{FieldSpec, NameReference, Schema};
 use crate::transform::field::{Create, visit};
 

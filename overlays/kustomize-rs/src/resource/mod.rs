@@ -1,6 +1,9 @@
 //! One object with what happened to it on the way.
 
 mod annotations;
+mod list;
+pub(crate) mod objects;
+pub(crate) mod provenance;
 mod state;
 
 use std::sync::Arc;
@@ -14,16 +17,18 @@ use crate::object::shared_scalars::SharedScalars;
 use crate::schema::Schema;
 
 pub(crate) use annotations::REWRITTEN;
+pub(crate) use list::Names;
+pub use list::Resources;
 pub(crate) use state::{Behavior, PreviousId};
 
-/// Where a resource was read: a file, and the object in it.
+/// Where an object was read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origin {
     /// Path of the file in the file system; of the kustomization for generated objects.
     pub file: Arc<str>,
     /// 1-based line of the object in it.
     pub line: usize,
-    /// The text that stands in an `originAnnotations` annotation, if asked for.
+    /// Text of the `originAnnotations` annotation, if requested.
     pub(crate) annotation: Option<String>,
 }
 
@@ -64,7 +69,7 @@ impl Resource {
         &self.node
     }
 
-    /// Where it was read.
+    /// Returns where it was read.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -84,7 +89,7 @@ impl Resource {
         self.node.name().namespace.clone()
     }
 
-    /// Says whether the kind is known to live outside of namespaces: built in, or by the build's own schema.
+    /// Returns whether the built-in or custom schema lists the kind as cluster-scoped.
     pub fn is_cluster_scoped(&self) -> bool {
         self.cluster_scoped
     }

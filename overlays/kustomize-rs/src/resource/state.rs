@@ -175,7 +175,7 @@ impl Resource {
             return;
         };
         if annotations.remove(STATE).is_some() {
-            for (key, text) in crate::provenance::annotations(self) {
+            for (key, text) in crate::resource::provenance::annotations(self) {
                 annotations.insert(key, text);
             }
         }

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use super::kind_order::{compare_gvks, rank};
 use crate::error::BuildError;
 use crate::id::Gvk;
-use crate::transform::order;
 
 /// A field of some kinds, as in kustomize's `configurations`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,7 +176,7 @@ impl Configuration {
 }
 
 fn compare_kinds(a: &Gvk, b: &Gvk) -> Ordering {
-    order::rank(&a.kind).cmp(&order::rank(&b.kind)).then_with(|| order::compare_gvks(a, b))
+    rank(&a.kind).cmp(&rank(&b.kind)).then_with(|| compare_gvks(a, b))
 }
 
 fn merge_tables(known: &mut Arc<Vec<FieldSpec>>, more: &[FieldSpec]) -> Result<(), BuildError> {

@@ -9,6 +9,7 @@
 //!   [keys=..]`: the merge keys. Properties that lead to none are left out.
 
 mod configuration;
+pub(crate) mod kind_order;
 mod openapi;
 
 use std::sync::{Arc, OnceLock};
@@ -20,6 +21,18 @@ use crate::id::Gvk;
 
 pub(crate) use configuration::merge_specs;
 pub use configuration::{Configuration, FieldSpec, NameReference, split_path};
+
+/// How far kustomize has come with its own schema when a custom one comes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum BuiltinSchema {
+    /// Nobody has asked: the custom one is alone.
+    #[default]
+    Unread,
+    /// It knew enough about scopes without reading it: it reads it after the custom one, which loses what both define.
+    Postponed,
+    /// It is there: the custom one comes on top.
+    Read,
+}
 
 /// Scopes and merge keys of kinds: the built-in ones, perhaps with those of a custom schema.
 #[derive(Debug, Clone, Default)]

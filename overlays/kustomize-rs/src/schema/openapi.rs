@@ -3,8 +3,7 @@
 use foldhash::HashMap;
 use yaml::{Limits, Node, Value, parse};
 
-use super::{Definition, Property, Schema};
-use crate::accumulate::BuiltinSchema;
+use super::{BuiltinSchema, Definition, Property, Schema};
 use crate::error::BuildError;
 use crate::id::Gvk;
 

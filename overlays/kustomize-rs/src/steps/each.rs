@@ -6,8 +6,8 @@ use crate::error::BuildError;
 use crate::resource::Resource;
 use crate::schema::{FieldSpec, Schema};
 use crate::transform::images::{self, NamedImage};
+use crate::transform::labels;
 use crate::transform::names::{self, End};
-use crate::transform::{annotations, labels};
 
 /// A step that needs no other objects, and can be run on a few of them at a time.
 pub(crate) enum Each {
@@ -22,7 +22,7 @@ impl Each {
         match self {
             Self::Name(end, text, fields) => names::add(objects, *end, text, fields, schema),
             Self::Labels(pairs, fields) => labels::add(objects, pairs, fields),
-            Self::Annotations(pairs, fields) => annotations::add(objects, pairs, fields),
+            Self::Annotations(pairs, fields) => labels::add(objects, pairs, fields),
             Self::Images(images, fields) => images::change(objects, images, fields),
         }
     }

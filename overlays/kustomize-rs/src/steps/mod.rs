@@ -1,5 +1,6 @@
 //! Steps of a build: reading the files they name, then running them.
 
+pub(crate) mod builtin;
 mod each;
 mod prepare;
 mod validation;
@@ -7,17 +8,16 @@ mod validation;
 use std::sync::Arc;
 
 use crate::error::BuildError;
-use crate::kustomization::PatchEntry;
-use crate::loader::Loader;
+use crate::kustomization::spec::{PatchEntry, Replacement};
+use crate::load::Loader;
 use crate::merge::json6902;
-use crate::provenance::{self, Configured};
-use crate::resource::Resource;
-use crate::resources::Resources;
+use crate::resource::provenance::{self, Configured};
+use crate::resource::{Resource, Resources};
 use crate::schema::{FieldSpec, Schema};
 use crate::transform::names;
 use crate::transform::namespace::NamespaceTransformer;
 use crate::transform::patches::{self, Patch};
-use crate::transform::replacements::{self, Replacement};
+use crate::transform::replacements;
 use crate::transform::replicas;
 use crate::transform::value_add::{self, ValueAddTarget};
 

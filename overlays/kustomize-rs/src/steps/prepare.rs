@@ -4,15 +4,14 @@ use yaml::{Limits, Rules, Value, decode, parse_with};
 
 use super::each::Each;
 use super::{Context, Prepared};
-use crate::builtin::{self, Step};
 use crate::error::BuildError;
 use crate::kustomization::fields::Fields;
-use crate::kustomization::{PatchEntry, ReplacementEntry, parts};
+use crate::kustomization::spec::{self, PatchEntry, Replacement, ReplacementEntry};
 use crate::merge::json6902;
-use crate::objects;
+use crate::resource::objects;
+use crate::steps::builtin::{self, Step};
 use crate::transform::images::NamedImage;
 use crate::transform::patches::{Content, Patch};
-use crate::transform::replacements::Replacement;
 use crate::transform::value_add::ValueAddTarget;
 
 impl Context<'_, '_> {
@@ -125,7 +124,7 @@ impl Context<'_, '_> {
                 .map_err(|error| BuildError::from_yaml(error, &file))?;
             let read = |node| {
                 let fields = Fields::new(node, "replacement", false)?;
-                parts::replacement(&fields)
+                spec::replacement(&fields)
             };
             match documents.first().map(|document| &document.root) {
                 Some(root) => match &root.value {

@@ -1,8 +1,7 @@
 //! What a kustomization does to its objects; one file per transformer.
 
-pub(crate) mod annotations;
 pub(crate) mod field;
-mod image_places;
+mod hash;
 pub(crate) mod images;
 pub(crate) mod labels;
 pub(crate) mod names;
@@ -12,7 +11,5 @@ pub(crate) mod patches;
 pub(crate) mod path;
 pub(crate) mod replacements;
 pub(crate) mod replicas;
-pub(crate) mod structured;
-mod targets;
 pub(crate) mod value_add;
 pub(crate) mod variables;

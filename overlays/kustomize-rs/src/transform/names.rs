@@ -3,8 +3,7 @@
 use super::field::{Create, apply, set_plain};
 use crate::error::BuildError;
 use crate::id::Gvk;
-use crate::resource::Resource;
-use crate::resources::Resources;
+use crate::resource::{Resource, Resources};
 use crate::schema::{FieldSpec, Schema};
 
 /// Which end of a name is added to.
@@ -63,7 +62,7 @@ fn keeps_name(gvk: &Gvk) -> bool {
 /// Adds the hash of its content to the name of every generated object that wants it.
 pub(crate) fn add_hashes(resources: &mut Resources, schema: &Schema) -> Result<(), BuildError> {
     for resource in resources.items.iter_mut().filter(|resource| resource.needs_hash) {
-        let hash = crate::generate::hash::of(&resource.node).map_err(|error| error.in_file(&resource.origin.file))?;
+        let hash = crate::transform::hash::of(&resource.node).map_err(|error| error.in_file(&resource.origin.file))?;
         resource.store_previous_id(schema);
         let name = format!("{}-{hash}", resource.name());
         resource.set_metadata("name", &name);

@@ -8,8 +8,7 @@ use yaml::{Mapping, Node};
 use super::field::{Create, apply, set_text};
 use crate::error::BuildError;
 use crate::id::{Gvk, ResourceId, SameObject};
-use crate::resource::Resource;
-use crate::resources::Resources;
+use crate::resource::{Resource, Resources};
 use crate::schema::{FieldSpec, Schema};
 
 /// Where an object has its namespace.

@@ -6,66 +6,19 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashSet};
 
 use crate::id::{Gvk, ResourceId};
-use crate::resources::Resources;
+use crate::kustomization::spec::LegacyOrder;
+use crate::resource::Resources;
 use crate::schema::Schema;
+use crate::schema::kind_order::{FIRST, LAST, compare, compare_gvks, or, rank_in};
 
-/// Which order a build prints its objects in.
+/// Order of the objects in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// By kind as kustomize's command line does: namespaces first, webhooks last, the rest by name.
+    /// kustomize's legacy order: namespaces first, webhooks last, each kind by name.
     #[default]
     Legacy,
-    /// As they were read. Flux does so.
+    /// Input order, as in Flux.
     None,
-}
-
-const FIRST: [&str; 22] = [
-    "Namespace",
-    "ResourceQuota",
-    "StorageClass",
-    "CustomResourceDefinition",
-    "ServiceAccount",
-    "PodSecurityPolicy",
-    "Role",
-    "ClusterRole",
-    "RoleBinding",
-    "ClusterRoleBinding",
-    "ConfigMap",
-    "Secret",
-    "Endpoints",
-    "Service",
-    "LimitRange",
-    "PriorityClass",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "Deployment",
-    "StatefulSet",
-    "CronJob",
-    "PodDisruptionBudget",
-];
-
-const LAST: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
-
-/// Place of a kind in the default order; 0 for all that have none.
-pub(crate) fn rank(kind: &str) -> i32 {
-    rank_in(kind, &FIRST, &LAST)
-}
-
-fn rank_in<T: AsRef<str>>(kind: &str, first: &[T], last: &[T]) -> i32 {
-    let position = |list: &[T]| list.iter().position(|known| known.as_ref() == kind);
-    let number = |index: usize| i32::try_from(index).unwrap_or(i32::MAX);
-    match (position(last), position(first)) {
-        (Some(index), _) => number(index) + 1,
-        (None, Some(index)) => number(index) - number(first.len()),
-        (None, None) => 0,
-    }
-}
-
-/// Kinds that go first and last, in place of the default ones.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct LegacyOrder {
-    pub(crate) first: Vec<String>,
-    pub(crate) last: Vec<String>,
 }
 
 /// Sorts by kind, then by name.
@@ -127,24 +80,6 @@ impl PartialEq for Place {
 
 impl Eq for Place {}
 
-/// The order of two texts in parts, as if each were put together.
-fn compare(a: &[&str], b: &[&str]) -> Ordering {
-    a.iter().flat_map(|part| part.bytes()).cmp(b.iter().flat_map(|part| part.bytes()))
-}
-
-fn or<'a>(text: &'a str, empty: &'a str) -> &'a str {
-    if text.is_empty() { empty } else { text }
-}
-
-/// The order of two kinds, as texts.
-pub(crate) fn compare_gvks(a: &Gvk, b: &Gvk) -> Ordering {
-    compare(&gvk_parts(a), &gvk_parts(b))
-}
-
-fn gvk_parts(gvk: &Gvk) -> [&str; 5] {
-    [or(&gvk.group, "~G"), "_", or(&gvk.version, "~V"), "_", or(&gvk.kind, "~K")]
-}
-
 /// The order of namespaces and names, for objects of one kind.
 fn compare_names(a: &ResourceId, b: &ResourceId) -> Ordering {
     let (a_name, b_name) = (or(&a.name, "~N"), or(&b.name, "~N"));
@@ -152,18 +87,4 @@ fn compare_names(a: &ResourceId, b: &ResourceId) -> Ordering {
         return a_name.cmp(b_name);
     }
     compare(&[or(&a.namespace, "~X"), "|", a_name], &[or(&b.namespace, "~X"), "|", b_name])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::rank;
-
-    #[test]
-    fn namespaces_come_first_and_webhooks_last() {
-        assert!(rank("Namespace") < rank("ConfigMap"));
-        assert!(rank("ConfigMap") < rank("Ingress"));
-        assert!(rank("Ingress") < rank("MutatingWebhookConfiguration"));
-        assert!(rank("MutatingWebhookConfiguration") < rank("ValidatingWebhookConfiguration"));
-        assert_eq!(rank("Ingress"), rank("Job"));
-    }
 }

@@ -5,13 +5,12 @@ use yaml::{Limits, Mapping};
 
 use crate::error::BuildError;
 use crate::id::SameObject;
+use crate::kustomization::spec::Selector;
 use crate::merge::{json6902, strategic};
 use crate::object::round_trip::write_and_read;
 use crate::object::type_mismatch;
-use crate::resource::Resource;
-use crate::resources::Resources;
+use crate::resource::{Resource, Resources};
 use crate::schema::Schema;
-use crate::selector::Selector;
 
 /// What a patch is, after reading its text.
 #[derive(Debug, Clone)]

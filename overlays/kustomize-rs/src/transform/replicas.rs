@@ -4,7 +4,7 @@ use yaml::Value;
 
 use super::field::{Create, apply, set_value};
 use crate::error::BuildError;
-use crate::resources::Resources;
+use crate::resource::Resources;
 use crate::schema::{FieldSpec, Schema};
 
 /// Sets the count of the objects that have or had the name.

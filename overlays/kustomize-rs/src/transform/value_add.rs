@@ -5,9 +5,9 @@ use yaml::Node;
 use super::field::{Create, apply, set_plain};
 use super::namespace::NamespaceTransformer;
 use crate::error::BuildError;
-use crate::resources::Resources;
+use crate::kustomization::spec::Selector;
+use crate::resource::Resources;
 use crate::schema::{FieldSpec, Schema};
-use crate::selector::Selector;
 
 /// One target of the transformer.
 #[derive(Debug, Clone, Default)]

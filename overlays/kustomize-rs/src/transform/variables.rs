@@ -9,18 +9,9 @@ use super::field::{Create, apply};
 use super::path::{look_up, split};
 use crate::budget::Budget;
 use crate::error::BuildError;
-use crate::id::ResourceId;
-use crate::resource::Resource;
-use crate::resources::Resources;
+use crate::kustomization::spec::Variable;
+use crate::resource::{Resource, Resources};
 use crate::schema::{FieldSpec, Schema};
-
-/// One entry of `vars`.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Variable {
-    pub(crate) name: String,
-    pub(crate) object: ResourceId,
-    pub(crate) field_path: String,
-}
 
 /// All variables of a build, by name.
 pub(crate) type Variables = BTreeMap<String, Variable>;

@@ -14,8 +14,7 @@ use crate::flux::Sources;
 use crate::flux::kustomization::{PostBuild, SubstituteStrategy};
 use crate::flux::readable;
 use crate::id::SameObject;
-use crate::resource::Resource;
-use crate::resources::Resources;
+use crate::resource::{Resource, Resources};
 use crate::schema::Schema;
 
 /// Label or annotation of an object that is to stay as it is, with the value `disabled`.

@@ -2,25 +2,11 @@
 
 use crate::error::BuildError;
 use crate::id::{Gvk, ResourceId};
-use crate::pattern::Pattern;
-use crate::requirement::{Requirement, requirements};
+use crate::kustomization::spec::Selector;
 use crate::resource::Resource;
 use crate::schema::Schema;
-
-/// A selector as written in a kustomization. Empty parts select everything.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selector {
-    /// Regular expressions for group, version and kind.
-    pub gvk: Gvk,
-    /// Regular expression for the name.
-    pub name: String,
-    /// Regular expression for the namespace.
-    pub namespace: String,
-    /// Kubernetes label selector on annotations.
-    pub annotation_selector: String,
-    /// Kubernetes label selector.
-    pub label_selector: String,
-}
+use crate::select::pattern::Pattern;
+use crate::select::requirement::{Requirement, requirements};
 
 /// A selector ready for use.
 #[derive(Debug)]

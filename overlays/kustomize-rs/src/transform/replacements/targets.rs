@@ -2,9 +2,9 @@
 
 use yaml::{Layout, Limits, Mapping, Node, Scalar, Style, Value, compose, resolve_v3};
 
-use super::path::{condition, key_and_value, not_a, text_of};
 use crate::error::BuildError;
-use crate::expression::compile;
+use crate::select::expression::compile;
+use crate::transform::path::{condition, key_and_value, not_a, text_of};
 
 /// What is made at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// Says whether there is none.
+    /// Returns whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.found.len() + self.lost == 0
     }

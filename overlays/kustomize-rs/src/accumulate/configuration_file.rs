@@ -6,7 +6,7 @@ use yaml::{Document, Limits, Node, Rules, Text, decode, parse_with};
 
 use crate::error::BuildError;
 use crate::id::Gvk;
-use crate::kustomization::{fields::Fields, parts};
+use crate::kustomization::{fields::Fields, spec};
 use crate::schema::{Configuration, FieldSpec, NameReference};
 
 /// Reads the first document. Of a repeated key the last counts.
@@ -28,15 +28,15 @@ pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Configur
     let mut fill = || {
         let fields = Fields::new(&root, "", true)?;
         for table in Configuration::TABLES {
-            let specs = fields.objects(table, parts::field_spec)?;
+            let specs = fields.objects(table, spec::field_spec)?;
             if let Some(slot) = configuration.table_mut(table) {
                 *slot = specs;
             }
         }
         configuration.name_reference = fields.objects("nameReference", |reference| {
             Ok(NameReference {
-                gvk: parts::gvk(reference)?,
-                referrers: reference.objects("fieldSpecs", parts::field_spec)?,
+                gvk: spec::gvk(reference)?,
+                referrers: reference.objects("fieldSpecs", spec::field_spec)?,
             })
         })?;
         fields.finish()

@@ -1,17 +1,20 @@
 //! What was read from a file or built from a base, kept for the next build that finds the same bytes.
 
+mod base;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::HashMap;
 use sha2::{Digest, Sha256};
 use yaml::Limits;
 
-use crate::bases::Base;
+pub(crate) use base::{Asked, Base, Witness};
+
 use crate::kustomization::Kustomization;
 use crate::resource::Resource;
 use crate::transform::patches::Content;
 
-/// Files that were read and bases that were built, by their content.
+/// Caches parsed files and built bases by content.
 ///
 /// Builds that share a cache read and build a base once, as long as its files stay the same. Nothing goes stale: what a
 /// file says depends on its path, its bytes and the limits alone, which together are the key, and a base is used again
@@ -67,7 +70,7 @@ enum Read {
 }
 
 impl Cache {
-    /// Returns an empty cache for about so many bytes.
+    /// Returns an empty cache of about `bytes` bytes.
     pub fn new(bytes: usize) -> Self {
         Self { shelves: Mutex::default(), shelf: bytes / 2 }
     }

@@ -6,8 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::remote::RemoteRepository;
 use crate::fs::FileSystem;
-use crate::remote::RemoteRepository;
 
 /// A file tree that a build may keep.
 pub type SharedFileSystem = Arc<dyn FileSystem + Send + Sync>;

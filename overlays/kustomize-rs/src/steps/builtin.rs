@@ -6,13 +6,12 @@ use yaml::{Mapping, Node};
 
 use crate::error::{BuildError, BuildErrorKind};
 use crate::generate::Kind;
-use crate::generate::chart::{self, Chart};
 use crate::id::Gvk;
+use crate::kustomization::Kustomization;
 use crate::kustomization::fields::Fields;
-use crate::kustomization::{Generator, Kustomization, PatchEntry, ReplacementEntry, parts};
+use crate::kustomization::spec::{self, Chart, Generator, Image, PatchEntry, ReplacementEntry, chart};
 use crate::resource::Resource;
 use crate::schema::{Configuration, FieldSpec, merge_specs};
-use crate::transform::images::Image;
 use crate::transform::names::End;
 use crate::transform::namespace::{NamespaceTransformer, Subjects};
 use crate::transform::value_add::ValueAddTarget;
@@ -74,7 +73,7 @@ pub(crate) fn step(resource: &Resource) -> Result<Vec<Step>, BuildError> {
 }
 
 fn read_step(kind: &str, fields: &Fields<'_>) -> Result<Option<Step>, BuildError> {
-    let specs = || fields.objects("fieldSpecs", parts::field_spec).map(Arc::new);
+    let specs = || fields.objects("fieldSpecs", spec::field_spec).map(Arc::new);
     Ok(Some(match kind {
         "NamespaceTransformer" => {
             let namespace = fields.object("metadata", |metadata| metadata.text("namespace"))?.unwrap_or_default();
@@ -100,12 +99,12 @@ fn read_step(kind: &str, fields: &Fields<'_>) -> Result<Option<Step>, BuildError
         }
         "LabelTransformer" => Step::Labels(fields.map("labels")?, specs()?),
         "AnnotationsTransformer" => Step::Annotations(fields.map("annotations")?, specs()?),
-        "PatchTransformer" => Step::Patch(parts::patch_entry(fields)?),
+        "PatchTransformer" => Step::Patch(spec::patch_entry(fields)?),
         "PatchStrategicMergeTransformer" => {
             Step::StrategicMerge { paths: fields.texts("paths")?, patches: fields.text("patches")? }
         }
         "PatchJson6902Transformer" => {
-            let mut entry = parts::patch_entry(fields)?;
+            let mut entry = spec::patch_entry(fields)?;
             entry.patch = fields.text("jsonOp")?;
             Step::JsonPatch(entry)
         }
@@ -115,9 +114,9 @@ fn read_step(kind: &str, fields: &Fields<'_>) -> Result<Option<Step>, BuildError
             Step::Replicas(name, count, specs()?)
         }
         "ImageTagTransformer" => {
-            Step::Images(vec![fields.object("imageTag", parts::image)?.unwrap_or_default()], specs()?)
+            Step::Images(vec![fields.object("imageTag", spec::image)?.unwrap_or_default()], specs()?)
         }
-        "ReplacementTransformer" => Step::Replacements(fields.objects("replacements", parts::replacement_entry)?),
+        "ReplacementTransformer" => Step::Replacements(fields.objects("replacements", spec::replacement_entry)?),
         "ValueAddTransformer" => Step::ValueAdd {
             value: fields.text("value")?,
             targets: value_add_targets(fields)?,
@@ -139,7 +138,7 @@ pub(crate) fn value_add_targets(fields: &Fields<'_>) -> Result<Vec<ValueAddTarge
         if file_path_position < 0 {
             return Err(BuildError::syntax("`filePathPosition` is negative"));
         }
-        let selector = target.object("selector", parts::selector)?.unwrap_or_default();
+        let selector = target.object("selector", spec::selector)?.unwrap_or_default();
         Ok(ValueAddTarget { selector, field_path, file_path_position })
     })
 }
@@ -154,10 +153,10 @@ pub(crate) fn source(resource: &Resource) -> Result<Source, BuildError> {
         Ok(match resource.kind().as_str() {
             "ConfigMapGenerator" => Some(Source::Data(
                 Kind::ConfigMap,
-                Box::new(data_generator(&fields, resource, parts::config_map_generator)?),
+                Box::new(data_generator(&fields, resource, spec::config_map_generator)?),
             )),
             "SecretGenerator" => {
-                Some(Source::Data(Kind::Secret, Box::new(data_generator(&fields, resource, parts::secret_generator)?)))
+                Some(Source::Data(Kind::Secret, Box::new(data_generator(&fields, resource, spec::secret_generator)?)))
             }
             "HelmChartInflationGenerator" => {
                 let mut chart = chart::chart(&fields)?;

@@ -93,7 +93,7 @@ fn is_repetition(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pattern::Pattern;
+    use crate::select::pattern::Pattern;
 
     #[test]
     fn expressions_are_go_s() {

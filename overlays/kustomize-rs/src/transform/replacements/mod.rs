@@ -1,51 +1,20 @@
 //! `replacements`: values of one object written into fields of others.
 
+mod structured;
+mod targets;
+
 use std::sync::Arc;
 
 use yaml::{Node, Style};
 
 use super::path::{look_up, split};
-use super::structured;
-use super::targets::{Make, targets};
 use crate::error::BuildError;
 use crate::id::ResourceId;
-use crate::resource::Resource;
-use crate::resources::Resources;
+use crate::kustomization::spec::{Replacement, Selector, Source, Target};
+use crate::resource::{Resource, Resources};
 use crate::schema::Schema;
-use crate::selector::{CompiledSelector, Selector};
-
-/// How a field is split and joined.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct FieldOptions {
-    pub(crate) delimiter: String,
-    pub(crate) index: i64,
-    pub(crate) create: bool,
-}
-
-/// Where a value comes from.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Source {
-    pub(crate) id: ResourceId,
-    pub(crate) field_path: String,
-    pub(crate) options: FieldOptions,
-}
-
-/// Where it goes.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Target {
-    pub(crate) select: Option<Selector>,
-    pub(crate) reject: Vec<Selector>,
-    pub(crate) field_paths: Vec<String>,
-    pub(crate) options: FieldOptions,
-}
-
-/// One entry of `replacements`.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Replacement {
-    pub(crate) source: Option<Source>,
-    pub(crate) source_value: Option<String>,
-    pub(crate) targets: Option<Vec<Target>>,
-}
+use crate::select::CompiledSelector;
+use targets::{Make, targets};
 
 const DEFAULT_FIELD: &str = "metadata.name";
 

@@ -21,9 +21,9 @@ pub(super) enum Links {
 
 /// An open directory.
 #[derive(Debug, Clone)]
-pub(super) struct Beneath(Arc<OwnedFd>);
+pub(super) struct Openat2(Arc<OwnedFd>);
 
-impl Beneath {
+impl Openat2 {
     pub(super) fn new(root: &Path) -> std::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(Arc::new(rustix::fs::open(root, flags, Mode::empty())?)))

@@ -5,7 +5,7 @@
 use regex::Regex;
 
 use crate::error::BuildError;
-use crate::expression::compile;
+use crate::select::expression::compile;
 
 /// An anchored expression.
 #[derive(Debug, Clone)]

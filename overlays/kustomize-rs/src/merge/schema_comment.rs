@@ -2,12 +2,9 @@
 
 use yaml::{Holder, Node};
 
-use super::strategic::Merger;
-use crate::error::{BuildError, BuildErrorKind};
-use crate::schema::{Place, Schema};
-
-/// More comments with definitions of their own than this are refused: each costs a copy of the schema.
-const MOST_COPIES: usize = 200;
+use super::merger::Merger;
+use crate::error::BuildError;
+use crate::schema::Place;
 
 impl<'s> Merger<'s> {
     /// Walks by what a comment says instead of what is known, if there is one that says something.
@@ -32,16 +29,6 @@ impl<'s> Merger<'s> {
             _ => {}
         }
         Ok(merged)
-    }
-
-    /// The same with the schema of a comment, if it has one of its own.
-    pub(super) fn with_schema<'t>(&'t self, schema: Option<&'t Schema>) -> Result<Merger<'t>, BuildError> {
-        self.copies.set(self.copies.get() + usize::from(schema.is_some()));
-        if self.copies.get() > MOST_COPIES {
-            let message = format!("more than {MOST_COPIES} comments hold schemas of objects");
-            return Err(BuildError::new(BuildErrorKind::Limit, message));
-        }
-        Ok(Merger { schema: schema.unwrap_or(self.schema), copies: self.copies, numbers: self.numbers })
     }
 }
 

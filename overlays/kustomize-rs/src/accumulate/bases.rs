@@ -1,53 +1,12 @@
-//! Bases that were built, for other builds that find the same files.
-//!
-//! What a base makes depends on the files that were read for it, and on what else was asked about files: a file that is
-//! not there counts too. A [`Witness`] writes that down while the base is built. The base is used again when asking the
-//! same gives the same answers, so nobody has to tell the cache what has changed.
+//! Bases that were built, for other builds that find the same files. A base is used again when asking the same about files
+//! gives the same answers, so nobody has to tell the cache what has changed.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use crate::accumulate::{Accumulator, Build, BuiltinSchema};
-use crate::cache::Cache;
+use super::Build;
+use crate::accumulator::Accumulator;
+use crate::cache::{Asked, Base, Cache, Witness};
 use crate::error::BuildError;
-use crate::fs::{FileError, FileSystem, is_within};
-use crate::loader::{Files, Loader};
-use crate::resource::Resource;
-
-/// What a base made, and what that rests on.
-#[derive(Debug)]
-pub(crate) struct Base {
-    asked: Vec<Asked>,
-    made: Accumulator,
-    warnings: Vec<String>,
-    builtin: BuiltinSchema,
-    /// Taken from what the build may read and spend.
-    objects: usize,
-    steps: u64,
-    growth: u64,
-}
-
-impl Base {
-    pub(crate) fn objects(&self) -> &[Resource] {
-        &self.made.resources.items
-    }
-
-    /// Bytes of the files that were read.
-    pub(crate) fn witnessed_bytes(&self) -> usize {
-        self.asked.iter().map(Asked::bytes).sum()
-    }
-
-    /// Says whether a build in this place would make the same.
-    fn fits(&self, loader: &Loader<'_>, build: &Build) -> bool {
-        let asked = &self.asked;
-        // What a base contains may not contain the base, and what it may still cost depends on the rest of the build:
-        // where either could fail, the base is built anew and the error is the usual one.
-        let leads_back = |real: &str| loader.chain.iter().any(|visited| is_within(visited, real));
-        self.objects <= build.objects_left
-            && loader.budget.has(self.steps, self.growth)
-            && asked.iter().all(|one| !matches!(one, Asked::Canonical(_, Ok(real)) if leads_back(real)))
-            && asked.iter().all(|one| one.is_answered_alike(&*loader.files))
-    }
-}
+use crate::fs::is_within;
+use crate::load::{Files, Loader};
 
 impl Build {
     /// Builds the base at `loader` or takes it from the cache; `build` does the former.
@@ -61,7 +20,7 @@ impl Build {
             return build(self, loader);
         };
         let state = self.state_of_bases(loader, origin);
-        if let Some(base) = cache.base(loader.root(), &state, &loader.limits).filter(|base| base.fits(loader, self)) {
+        if let Some(base) = cache.base(loader.root(), &state, &loader.limits).filter(|base| self.fits(base, loader)) {
             self.objects_left -= base.objects;
             self.builtin = self.builtin.max(base.builtin);
             self.warnings.extend(base.warnings.iter().cloned());
@@ -70,7 +29,7 @@ impl Build {
             made.resources.budget = loader.budget.clone();
             return Ok(made);
         }
-        let witness = Witness { files: &*loader.files, asked: Mutex::default() };
+        let witness = Witness::new(&*loader.files);
         let watched = Loader { files: Files::Borrowed(&witness), ..loader.clone() };
         let (warnings, objects, (steps, growth)) = (self.warnings.len(), self.objects_left, loader.budget.left());
         let made = build(self, &watched)?;
@@ -85,11 +44,23 @@ impl Build {
                 objects: objects - self.objects_left,
                 steps: steps - steps_left,
                 growth: growth - growth_left,
-                asked: witness.asked.into_inner().unwrap_or_else(PoisonError::into_inner),
+                asked: witness.into_asked(),
             };
             cache.keep_base(loader.root(), &state, &loader.limits, base);
         }
         Ok(made)
+    }
+
+    /// Says whether a build in this place would make the same.
+    fn fits(&self, base: &Base, loader: &Loader<'_>) -> bool {
+        let asked = &base.asked;
+        // What a base contains may not contain the base, and what it may still cost depends on the rest of the build:
+        // where either could fail, the base is built anew and the error is the usual one.
+        let leads_back = |real: &str| loader.chain.iter().any(|visited| is_within(visited, real));
+        base.objects <= self.objects_left
+            && loader.budget.has(base.steps, base.growth)
+            && asked.iter().all(|one| !matches!(one, Asked::Canonical(_, Ok(real)) if leads_back(real)))
+            && asked.iter().all(|one| one.is_answered_alike(&*loader.files))
     }
 
     /// The cache, unless what bases make may depend on more than files: charts, repositories, a schema of another
@@ -105,79 +76,6 @@ impl Build {
         let flags = (self.tracks_origins, self.builtin, loader.restrictor);
         let levels = (loader.above + loader.chain.len(), loader.depth);
         format!("{flags:?} {levels:?} {origin}").into_bytes()
-    }
-}
-
-/// Something that was asked about a file, and the answer.
-#[derive(Debug)]
-enum Asked {
-    Read(String, Result<Arc<[u8]>, FileError>),
-    IsDir(String, bool),
-    List(String, Result<Vec<String>, FileError>),
-    Canonical(String, Result<String, FileError>),
-}
-
-impl Asked {
-    fn is_answered_alike(&self, files: &dyn FileSystem) -> bool {
-        match self {
-            // Bytes in memory are often the very same.
-            Self::Read(path, Ok(content)) => {
-                files.read(path).is_ok_and(|now| Arc::ptr_eq(&now, content) || now == *content)
-            }
-            Self::Read(path, before) => files.read(path) == *before,
-            Self::IsDir(path, before) => files.is_dir(path) == *before,
-            Self::List(path, before) => files.list(path) == *before,
-            Self::Canonical(path, before) => files.canonical(path) == *before,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        size_of::<Self>()
-            + match self {
-                Self::Read(path, Ok(content)) => path.len() + content.len(),
-                Self::List(path, Ok(names)) => path.len() + names.iter().map(String::len).sum::<usize>(),
-                Self::Canonical(path, Ok(real)) => path.len() + real.len(),
-                Self::Read(path, Err(_)) | Self::List(path, Err(_)) | Self::Canonical(path, Err(_)) => path.len(),
-                Self::IsDir(path, _) => path.len(),
-            }
-    }
-}
-
-/// A file tree that remembers what it was asked.
-struct Witness<'f> {
-    files: &'f dyn FileSystem,
-    asked: Mutex<Vec<Asked>>,
-}
-
-impl Witness<'_> {
-    fn note(&self, asked: Asked) {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
-    }
-}
-
-impl FileSystem for Witness<'_> {
-    fn read(&self, path: &str) -> Result<Arc<[u8]>, FileError> {
-        let answer = self.files.read(path);
-        self.note(Asked::Read(path.to_owned(), answer.clone()));
-        answer
-    }
-
-    fn is_dir(&self, path: &str) -> bool {
-        let answer = self.files.is_dir(path);
-        self.note(Asked::IsDir(path.to_owned(), answer));
-        answer
-    }
-
-    fn list(&self, path: &str) -> Result<Vec<String>, FileError> {
-        let answer = self.files.list(path);
-        self.note(Asked::List(path.to_owned(), answer.clone()));
-        answer
-    }
-
-    fn canonical(&self, path: &str) -> Result<String, FileError> {
-        let answer = self.files.canonical(path);
-        self.note(Asked::Canonical(path.to_owned(), answer.clone()));
-        answer
     }
 }
 

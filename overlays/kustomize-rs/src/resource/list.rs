@@ -8,12 +8,12 @@ use yaml::{Mapping, Node, emit_all_into};
 
 use crate::budget::Budget;
 use crate::error::BuildError;
-use crate::generate::data_value;
 use crate::id::{ResourceId, SameObject};
+use crate::object::data_value;
 use crate::resource::{Behavior, Resource};
 use crate::schema::Schema;
 
-/// Objects in order; no two have the same name.
+/// Ordered objects with unique names.
 #[derive(Debug, Clone, Default)]
 pub struct Resources {
     pub(crate) items: Vec<Resource>,
@@ -44,17 +44,17 @@ impl Resources {
         self.items.len()
     }
 
-    /// Says whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// What kustomize prints on standard error besides: uses of deprecated fields, one line each.
+    /// Returns kustomize's warnings, such as deprecated fields, one line each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// All objects as kustomize prints them.
+    /// Prints all objects as kustomize does.
     pub fn to_yaml(&self) -> String {
         let mut out = String::with_capacity(self.printed + self.printed / 16);
         emit_all_into(self.items.iter().map(Resource::node), &mut out);

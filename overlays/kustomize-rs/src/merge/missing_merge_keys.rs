@@ -6,11 +6,11 @@
 
 use yaml::{Entry, Holder, Node, Span};
 
-use super::directive::Directive;
+use super::directive::{Directive, directive};
 use super::graph::{Content, Graph, Id, missing};
 use super::merge_keys::{unify, used_keys, valid};
-use super::remarks::last_remark;
-use super::strategic::{Merger, other_shape, refuse_nameless};
+use super::merger::{Merger, other_shape, refuse_nameless};
+use super::schema_comment::last_remark;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::schema::Place;
 
@@ -47,7 +47,7 @@ pub(super) enum Lists {
 const MOST_NODES: usize = 20_000;
 
 /// Merges lists by `keys`; without keys, lists of scalars.
-pub(super) fn merge_odd(
+pub(super) fn merge_by_identity(
     merger: &Merger<'_>,
     lists: Lists,
     place: Option<Place<'_>>,
@@ -315,5 +315,27 @@ impl Graph {
             }
         }
         Ok(Some(dest.into()))
+    }
+
+    /// Takes `$patch` out of a map.
+    fn take_map_directive(&mut self, map: Id) -> Result<Directive, BuildError> {
+        let Some(value) = self.field(map, "$patch") else {
+            return Ok(Directive::Merge);
+        };
+        let found = directive(&self.text(value))?;
+        self.remove_field(map, "$patch");
+        Ok(found)
+    }
+
+    /// Takes the items that only say `$patch` out of a list.
+    fn take_list_directive(&mut self, list: Id) -> Result<Directive, BuildError> {
+        let first = self.items(list).iter().find_map(|item| Some((*item, self.field(*item, "$patch")?)));
+        let Some((_, value)) = first.filter(|(item, _)| self.fields(*item).len() == 1) else {
+            return Ok(Directive::Merge);
+        };
+        let text = self.text(value);
+        let found = directive(&text)?;
+        self.set_element(list, None, &["$patch".to_owned()], &[text])?;
+        Ok(found)
     }
 }

@@ -5,11 +5,11 @@ use yaml::{
     Document, Limits, Node, Rules, Scalar, Style, Value, YamlErrorKind, compose, parse, parse_with, resolve_v3,
 };
 
-use super::path::look_up;
 use super::targets::{Make, targets};
 use crate::budget::Budget;
 use crate::error::BuildError;
 use crate::object::type_mismatch;
+use crate::transform::path::look_up;
 
 /// Sets `value` where `path` goes on inside of a text. `false` if the path does not do that.
 pub(crate) fn set(

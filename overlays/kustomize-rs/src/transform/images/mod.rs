@@ -1,26 +1,19 @@
 //! `images`.
 
+mod places;
+
+use regex::Regex;
 use yaml::{Node, Value};
 
 use super::field::{Create, set_plain, visit};
-use super::image_places::{Places, is_containers};
 use crate::error::BuildError;
-use crate::expression::compile;
+use crate::kustomization::spec::Image;
 use crate::object::Object;
-use crate::pattern::Name;
 use crate::resource::Resource;
 use crate::schema::FieldSpec;
-use regex::Regex;
-
-/// One entry of `images`; empty texts change nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Image {
-    pub(crate) name: String,
-    pub(crate) new_name: String,
-    pub(crate) new_tag: String,
-    pub(crate) tag_suffix: String,
-    pub(crate) digest: String,
-}
+use crate::select::expression::compile;
+use crate::select::pattern::Name;
+use places::{Places, is_containers};
 
 /// An entry of `images`, and what its name matches.
 pub(crate) struct NamedImage {
@@ -50,7 +43,7 @@ pub(crate) fn change(objects: &mut [Resource], images: &[NamedImage], fields: &[
             let mut set = |node: &mut Node| set_image(node, image, pattern);
             let result = match &places {
                 Places::Known(places) => change_known(&mut resource.node, places, pattern, &mut set),
-                Places::Odd => change_anywhere(&mut resource.node, &fields, &mut set),
+                Places::Anywhere => change_anywhere(&mut resource.node, &fields, &mut set),
             };
             result.map_err(|error| error.at(&resource.origin.file, resource.node.span))?;
             resource.settle();

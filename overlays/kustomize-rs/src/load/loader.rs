@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use yaml::Limits;
 
+use super::outside::{Outside, OutsideError, SharedFileSystem};
+use super::remote::RemoteRepository;
 use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::{FileError, FileSystem, is_within, join};
-use crate::outside::{Outside, OutsideError, SharedFileSystem};
-use crate::remote::RemoteRepository;
 
-/// What files a kustomization may name.
+/// Which files a kustomization may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoadRestrictor {
-    /// Those in its own directory and below. Bases are named as directories.
+    /// Files in its directory and below.
     #[default]
     RootOnly,
-    /// All of the file tree.
+    /// Every file of the tree.
     None,
 }
 

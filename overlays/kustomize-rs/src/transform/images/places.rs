@@ -2,15 +2,15 @@
 
 use yaml::{Node, Style, Value};
 
-use super::field::field_name;
 use crate::schema::FieldSpec;
+use crate::transform::field::field_name;
 
 /// The images of an object: looked for once, because most entries of `images` concern few objects.
 pub(super) enum Places {
     /// The way to each, in the order they are worked off in, as indices of entries and items.
     Known(Vec<Vec<usize>>),
     /// There is something that is no image where one should be.
-    Odd,
+    Anywhere,
 }
 
 impl Places {
@@ -18,7 +18,7 @@ impl Places {
     pub(super) fn of(object: &Node, fields: &[&FieldSpec]) -> Self {
         let mut search = Search { way: Vec::new(), found: Vec::new() };
         let ordinary = search.containers(object) && fields.iter().all(|spec| search.field(object, &spec.parts));
-        if ordinary { Self::Known(search.found) } else { Self::Odd }
+        if ordinary { Self::Known(search.found) } else { Self::Anywhere }
     }
 }
 
