@@ -1,6 +1,6 @@
 //! What can be wrong with a YAML text, and where.
 
-/// Class of a [`YamlError`], for programs that react differently to each.
+/// Kind of a [`YamlError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum YamlErrorKind {
     /// The bytes are not UTF-8.
@@ -19,11 +19,11 @@ pub enum YamlErrorKind {
     Limit,
 }
 
-/// An error with its place: `line` and `column` are 1-based, 0 where no place is known.
+/// An error with its place. `line` and `column` are 1-based, 0 if unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {message}")]
 pub struct YamlError {
-    /// The class of the error.
+    /// Kind of the error.
     pub kind: YamlErrorKind,
     /// What is wrong, in lower case and without the place.
     pub message: String,

@@ -2,19 +2,20 @@
 //!
 //! Generated names carry a hash of such text, and signatures of manifests are made over it.
 
-use crate::{Entry, Mapping, Node, Value, json_float};
+use crate::node::{Entry, Mapping, Node, Value};
+use crate::number::json_float;
 
 /// Which entries of maps are written: asked with the keys on the way to the map (lists have no part in it) and the key.
 type Keep<'a> = &'a dyn Fn(&[&str], &str) -> bool;
 
-/// The compact form, as `json.Marshal` gives it.
+/// Prints compact JSON, as `json.Marshal` does.
 #[must_use]
 pub fn to_json(node: &Node) -> String {
     to_json_with(node, &|_, _| true)
 }
 
-/// The compact form without the entries that `keep` refuses. It is asked for every key of a map, with the keys on the way
-/// to that map; lists have no part in the way.
+/// Prints compact JSON without the entries that `keep` refuses. `keep` gets the keys that lead to
+/// the mapping, without list indices, and the key.
 ///
 /// ```
 /// use yaml::json;
@@ -31,7 +32,7 @@ pub fn to_json_with(node: &Node, keep: &dyn Fn(&[&str], &str) -> bool) -> String
     writer.out
 }
 
-/// The form with line breaks and two spaces per level, as `json.MarshalIndent` gives it.
+/// Prints JSON with line breaks and two spaces per level, as `json.MarshalIndent` does.
 #[must_use]
 pub fn to_pretty_json(node: &Node) -> String {
     let mut writer = Writer { indent: Some("  "), keep: &|_, _| true, way: Vec::new(), out: String::new() };

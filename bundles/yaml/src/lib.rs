@@ -13,6 +13,7 @@
 //! Comments, styles and anchors do not survive [`emit`]: the output depends on the values alone. [`Layout`] keeps them.
 //! Every text is bounded by [`Limits`].
 
+mod document;
 mod emit;
 mod error;
 pub mod json;
@@ -24,18 +25,27 @@ mod order;
 mod parse;
 mod plain;
 mod remark;
+mod replace;
 mod resolve;
-mod shared;
+mod rules;
+mod text;
 mod timestamp;
 
+pub use document::{Document, decode};
 pub use emit::{emit, emit_all, emit_all_into};
 pub use error::{YamlError, YamlErrorKind};
 pub use layout::{Layout, compose, may_be_block};
 pub use limits::Limits;
-pub use node::{Entry, Mapping, Node, Span, Style, Value, is_other_without_quotes};
+pub use node::{Entry, Holder, Mapping, Node, Sequence, Span, Style, Value};
 pub use number::{float_text, json_float};
 pub use order::compare_keys;
-pub use parse::{Document, Rules, decode, parse, parse_with};
-pub use remark::Holder;
+pub use parse::{parse, parse_with};
+pub use replace::is_other_without_quotes;
 pub use resolve::{Scalar, resolve_v3};
-pub use shared::{Sequence, Text};
+pub use rules::Rules;
+pub use text::Text;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

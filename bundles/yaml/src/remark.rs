@@ -3,16 +3,7 @@
 //! kustomize takes such a comment for the schema of the field, in the place of what is known about its kind, and also
 //! where it means something else.
 
-use super::node::{Node, Span};
-
-/// Whose comment it is: a patch hands on those of its values, not those of its keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holder {
-    /// The key of the field.
-    Key,
-    /// Its value.
-    Value,
-}
+use super::node::{Holder, Node, Span};
 
 /// Says whether a text may hold such a comment: all but a few do not.
 pub(super) fn may_be_in(source: &str) -> bool {

@@ -1,6 +1,6 @@
 //! What a plain scalar means: go-yaml v3's rules for reading, v2's for reading kustomizations and for quoting.
 
-use super::parse::Rules;
+use super::rules::Rules;
 use super::timestamp;
 
 /// The meaning of a plain scalar.
@@ -42,7 +42,7 @@ pub fn resolve_v3(text: &str) -> Scalar {
 }
 
 /// Reads `text` by go-yaml v2's rules: as v3, and `yes`, `no`, `on`, `off`, `y`, `n` are booleans.
-pub(super) fn resolve_v2(text: &str) -> Scalar {
+pub(crate) fn resolve_v2(text: &str) -> Scalar {
     resolve(text, true)
 }
 

@@ -55,7 +55,7 @@ struct Written {
     text: String,
 }
 
-/// A document, and how it was written.
+/// A document with its comments, anchors, tags and styles.
 #[derive(Debug, Default)]
 pub struct Layout {
     /// The tree; all its scalars are texts.
@@ -85,12 +85,12 @@ impl Layout {
         self.written(node.span).filter(|written| is_empty && written.alias.is_some())
     }
 
-    /// The document as text, without blanks around it.
+    /// Prints the document, trimmed.
     pub fn to_yaml(&self) -> String {
         write::Writer::new(self).document().trim().to_owned()
     }
 
-    /// One node as text, with its comments. Without a layout it is a node of an object, whose comments are lost.
+    /// Prints one node with its comments. A node without layout has none.
     pub fn printed<'n>(layout: Option<&Self>, node: &'n Node) -> Cow<'n, str> {
         match (layout, &node.value) {
             (Some(layout), _) => Cow::Owned(write::Writer::new(layout).alone(node)),

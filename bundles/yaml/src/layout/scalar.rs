@@ -58,7 +58,7 @@ impl Shape {
     }
 }
 
-/// Says whether a text may be written as a block.
+/// Returns whether go-yaml v3 may write a text as a block scalar.
 pub fn may_be_block(text: &str) -> bool {
     Shape::of(text).block
 }

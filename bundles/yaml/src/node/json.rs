@@ -1,10 +1,10 @@
 //! What a way through Go's JSON makes of a tree.
 
-use super::super::{Scalar, resolve};
 use super::{Node, Span, Style, Value};
+use crate::resolve::{self, Scalar};
 
 impl Node {
-    /// Does what a way through Go's JSON does: how scalars were written is lost, large integers become floats.
+    /// Applies a round trip through Go's JSON: styles are lost, large integers become floats.
     #[allow(clippy::cast_precision_loss, reason = "that is what is lost")]
     pub fn through_json(&mut self) {
         const EXACT: i64 = 1 << 53;
@@ -49,7 +49,7 @@ impl Node {
             }
     }
 
-    /// Finds a number that JSON cannot say.
+    /// Finds a number that JSON cannot represent.
     pub fn find_infinite(&self) -> Option<Span> {
         match &self.value {
             Value::Float(number) if !number.is_finite() => Some(self.span),
@@ -59,7 +59,7 @@ impl Node {
         }
     }
 
-    /// As if the tree had been read from JSON, where texts are in quotes and everything else in brackets.
+    /// Sets the styles that a tree read from JSON has: quoted strings, flow collections.
     pub fn as_from_json(&mut self) {
         self.written = None;
         self.shared = 0;

@@ -3,9 +3,9 @@
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use std::sync::Arc;
 
-use super::super::shared::Text;
-use super::super::{Scalar, resolve_v3};
 use super::{Node, Span};
+use crate::resolve::{Scalar, resolve_v3};
+use crate::text::Text;
 
 /// One key of a [`Mapping`] with its value.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl Mapping {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }
 
-    /// Returns the value at `key`, for change.
+    /// Returns the value at `key`, for mutation.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
         let index = self.position(key)?;
         Some(&mut self.entries_mut().get_mut(index)?.value)
@@ -60,7 +60,7 @@ impl Mapping {
         self.entries.iter().enumerate().find(|(_, entry)| entry.key == key).map(|(index, entry)| (index, &entry.value))
     }
 
-    /// A key that is there for the second time, with the place of the first, or else one that is no text.
+    /// Finds a repeated key with the place of its first occurrence, or else a non-string key.
     pub fn find_odd_key(&self) -> Option<(&Entry, Option<Span>)> {
         let mut seen: HashMap<&str, Span> = HashMap::new();
         let is_odd = |key: &str| !matches!(resolve_v3(key), Scalar::Text | Scalar::Merge);
@@ -71,7 +71,7 @@ impl Mapping {
         }
     }
 
-    /// Keeps the first of entries with the same key.
+    /// Removes all but the first entry of each key.
     pub fn drop_repeated(&mut self) {
         let mut seen = HashSet::new();
         self.retain(|entry| seen.insert(entry.key.clone()));
@@ -102,7 +102,7 @@ impl Mapping {
         }
     }
 
-    /// Adds an entry whose key is known not to be there.
+    /// Appends an entry whose key must be new.
     pub fn push_entry(&mut self, entry: Entry) {
         match Arc::get_mut(&mut self.entries) {
             Some(entries) => entries.push(entry),
@@ -122,12 +122,15 @@ impl Mapping {
         Some(self.entries_mut().remove(index).value)
     }
 
-    /// Removes the entry at `index`, which must be one.
+    /// Removes the entry at `index`.
+    ///
+    /// # Panics
+    /// If `index` is out of bounds.
     pub fn remove_at(&mut self, index: usize) {
         self.entries_mut().remove(index);
     }
 
-    /// Says whether `key` is there.
+    /// Returns whether the mapping has `key`.
     pub fn contains_key(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }
@@ -137,7 +140,7 @@ impl Mapping {
         self.entries.iter()
     }
 
-    /// Iterates in input order, for change.
+    /// Iterates in input order, for mutation.
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Entry> {
         self.entries_mut().iter_mut()
     }
@@ -165,7 +168,7 @@ impl Mapping {
         self.entries.len()
     }
 
-    /// Says whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -2,30 +2,34 @@
 
 mod json;
 mod mapping;
+mod scalar;
+mod sequence;
 mod span;
 mod style;
 mod written;
 
-use super::shared::{Sequence, Text};
+use crate::text::Text;
 
 pub use mapping::{Entry, Mapping};
+pub(crate) use scalar::scalar_value;
+pub use sequence::Sequence;
 pub use span::Span;
-pub use style::{Style, is_other_without_quotes};
+pub use style::{Holder, Style};
 use written::Written;
 
-/// A value with its place. Two nodes are equal if their values are.
+/// A value with its place in the source. Two nodes are equal if their values are.
 #[derive(Debug, Clone, Default)]
 pub struct Node {
-    /// What the node says.
+    /// The value.
     pub value: Value,
-    /// Where it was read; quotes are inside, tag and anchor are not.
+    /// Its place in the source, with quotes, without tag and anchor.
     pub span: Span,
     /// The scalar as written, kept only where the value does not show it (`1.30`, `0x1F`, a date). Of a list or map,
     /// the schema in its comment, behind a mark for its holder.
-    written: Option<Written>,
-    style: Style,
+    pub(crate) written: Option<Written>,
+    pub(crate) style: Style,
     /// Scalars of one object with the same number here, if it is not 0, are one scalar in several places.
-    shared: u32,
+    pub(crate) shared: u32,
 }
 
 /// The value of a node, decided by go-yaml v3's reading rules.
@@ -103,12 +107,12 @@ impl Node {
         Self { value, span, written: None, style: Style::Plain, shared: 0 }
     }
 
-    /// Returns the entry `key` of a mapping.
+    /// Returns the value at `key` of a mapping.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.as_mapping()?.get(key)
     }
 
-    /// Returns the entry `key` of a mapping, for change.
+    /// Returns the value at `key` of a mapping, for mutation.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
         self.as_mapping_mut()?.get_mut(key)
     }
@@ -118,7 +122,7 @@ impl Node {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
-    /// Follows indices of entries and items.
+    /// Follows a path of entry and item indices.
     pub fn at_indices(&self, indices: &[usize]) -> Option<&Node> {
         indices.iter().try_fold(self, |node, index| match &node.value {
             Value::Sequence(items) => items.get(*index),
@@ -127,7 +131,7 @@ impl Node {
         })
     }
 
-    /// As [`at_indices`](Self::at_indices), for change.
+    /// Follows a path of entry and item indices, for mutation.
     pub fn at_indices_mut(&mut self, indices: &[usize]) -> Option<&mut Node> {
         indices.iter().try_fold(self, |node, index| match &mut node.value {
             Value::Sequence(items) => items.get_mut(*index),
@@ -168,7 +172,7 @@ impl Node {
         }
     }
 
-    /// Returns the items of a list, for change.
+    /// Returns the items of a list, for mutation.
     pub fn as_sequence_mut(&mut self) -> Option<&mut Vec<Node>> {
         match &mut self.value {
             Value::Sequence(items) => Some(items),
@@ -184,7 +188,7 @@ impl Node {
         }
     }
 
-    /// Returns the mapping, for change.
+    /// Returns the mapping, for mutation.
     pub fn as_mapping_mut(&mut self) -> Option<&mut Mapping> {
         match &mut self.value {
             Value::Mapping(mapping) => Some(mapping),
@@ -192,12 +196,12 @@ impl Node {
         }
     }
 
-    /// Says whether the value is null.
+    /// Returns whether the value is null.
     pub fn is_null(&self) -> bool {
         matches!(self.value, Value::Null)
     }
 
-    /// Says whether the value is neither list nor mapping.
+    /// Returns whether the value is neither list nor mapping.
     pub fn is_scalar(&self) -> bool {
         !matches!(self.value, Value::Sequence(_) | Value::Mapping(_))
     }
@@ -226,12 +230,12 @@ impl Node {
         })
     }
 
-    /// About how many bytes of memory the tree takes.
+    /// Estimates the memory of the tree in bytes.
     pub fn size(&self) -> usize {
         self.weight().1
     }
 
-    /// [`count`](Self::count) and [`size`](Self::size) in one walk.
+    /// Returns [`count`](Self::count) and [`size`](Self::size) in one walk.
     pub fn weight(&self) -> (usize, usize) {
         const NODE: usize = 128;
         let own = (1, NODE);
@@ -247,8 +251,9 @@ impl Node {
         }
     }
 
-    /// About how many bytes the tree has when printed: quotes and escapes do not count. `None` where something in it
-    /// cannot be printed as it is: a folded text, a type mismatch, a value that is left out, a time, a number that is infinite.
+    /// Estimates the printed size in bytes, without quotes and escapes. Returns `None` if a node
+    /// cannot be printed as it is: a folded scalar, a type mismatch, an omitted value, a time, an
+    /// infinite number.
     pub fn ordinary_size(&self) -> Option<usize> {
         self.size_at(0, &|node| {
             let is_number = !matches!(node.value, Value::Float(number) if !number.is_finite());
@@ -260,7 +265,7 @@ impl Node {
         })
     }
 
-    /// The same, whatever is in it.
+    /// Estimates the printed size in bytes of any tree, see [`ordinary_size`](Self::ordinary_size).
     pub fn printed_size(&self) -> usize {
         self.size_at(0, &|_| true).unwrap_or_default()
     }
@@ -280,7 +285,7 @@ impl Node {
         }
     }
 
-    /// Returns [`scalar_text`](Self::scalar_text) as a text of its own; empty for lists and mappings.
+    /// Returns [`scalar_text`](Self::scalar_text) as an owned text; empty for lists and mappings.
     pub fn to_text(&self) -> Text {
         match (&self.written, &self.value) {
             (None, Value::String(text)) => text.clone(),

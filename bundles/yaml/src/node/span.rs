@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// A place in the decoded source.
 ///
-/// A tree has two of these for each of its fields, so that they are kept small: what is beyond 4 GiB is told as at 4 GiB.
+/// Kept small, since each field of a tree has two: a place beyond 4 GiB is reported as 4 GiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Span {
     start: u32,
@@ -39,12 +39,12 @@ impl Span {
         large(self.column)
     }
 
-    /// Its bytes.
+    /// Byte range.
     pub fn range(&self) -> Range<usize> {
         self.start()..self.end()
     }
 
-    /// The same beginning, with another end.
+    /// Returns the span with the same start and another end.
     #[must_use]
     pub fn until(self, end: usize) -> Self {
         Self { end: small(end), ..self }

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 /// A text that few nodes have, and so takes no more room in the others than it must.
 #[derive(Debug, Clone)]
-pub(super) struct Written(Box<Box<str>>);
+pub(crate) struct Written(Box<Box<str>>);
 
 impl Deref for Written {
     type Target = str;

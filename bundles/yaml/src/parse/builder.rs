@@ -2,76 +2,19 @@
 
 use std::borrow::Cow;
 
-use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use granit_parser::{Event, ScalarStyle, StructureStyle, Tag};
 
-use super::mapping::{Key, MappingFrame};
-use super::{Document, Rules, error_at};
+use super::frame::{Anchor, Builder, Content, Frame, Key, MappingFrame, error_at};
+use crate::document::Document;
+use crate::error::{YamlError, YamlErrorKind};
 use crate::node::{Entry, Node, Span, Style, Value};
-use crate::shared::Text;
-use crate::{Limits, YamlError, YamlErrorKind, remark};
+use crate::remark;
+use crate::text::Text;
 
 /// So many bytes of an anchor's text count as one node.
 const BYTES_OF_A_NODE: usize = 64;
 
-/// A subtree that an alias can name.
-struct Anchor {
-    node: Node,
-    /// Nodes in it, and levels.
-    count: usize,
-    depth: usize,
-}
-
-/// A collection that is being read.
-pub(super) struct Frame {
-    span: Span,
-    anchor: usize,
-    /// Written with brackets or braces.
-    pub(super) is_flow: bool,
-    /// Levels below this one so far.
-    depth: usize,
-    /// Value of the node counter when it began.
-    nodes_before: usize,
-    pub(super) content: Content,
-}
-
-pub(super) enum Content {
-    Sequence(Vec<Node>),
-    Mapping(MappingFrame),
-}
-
-pub(super) struct Builder<'l> {
-    pub(super) source: &'l str,
-    limits: &'l Limits,
-    pub(super) rules: Rules,
-    /// Comments may hold schemas.
-    has_remarks: bool,
-    nodes: usize,
-    documents: usize,
-    anchors: HashMap<usize, Anchor>,
-    open_anchors: HashSet<usize>,
-    pub(super) stack: Vec<Frame>,
-    pub(super) finished: Vec<Document>,
-    pub(super) duplicates: Vec<(Text, Span)>,
-}
-
-impl<'l> Builder<'l> {
-    pub(super) fn new(source: &'l str, limits: &'l Limits, rules: Rules) -> Self {
-        Self {
-            source,
-            limits,
-            rules,
-            has_remarks: rules.is_of_manifests() && remark::may_be_in(source),
-            nodes: 0,
-            documents: 0,
-            anchors: HashMap::new(),
-            open_anchors: HashSet::new(),
-            stack: Vec::new(),
-            finished: Vec::new(),
-            duplicates: Vec::new(),
-        }
-    }
-
+impl Builder<'_> {
     pub(super) fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), YamlError> {
         match event {
             Event::DocumentStart(..) => {

@@ -2,32 +2,11 @@
 
 use foldhash::HashSet;
 
-use super::builder::{Builder, Content, Frame};
-use super::{Rules, error_at};
-use crate::node::{Entry, Mapping, Node, Span, Value};
-use crate::shared::Text;
-use crate::{YamlError, YamlErrorKind};
-
-#[derive(Default)]
-pub(super) struct MappingFrame {
-    pub(super) entries: Vec<Entry>,
-    /// Keys, once there are too many to look through.
-    seen: HashSet<Text>,
-    pub(super) key: Option<Key>,
-    pub(super) merges: Vec<(Node, Span)>,
-    merge_seen: bool,
-    /// A key is no text, or it is there twice.
-    pub(super) has_type_mismatch: bool,
-}
-
-pub(super) enum Key {
-    Text(Text, Span),
-    /// One that is already there, whose value has to be the same.
-    Repeated(Text, Span),
-    /// One of another type, or one that is already there.
-    TypeMismatch(Text, Span),
-    Merge(Span),
-}
+use super::frame::{Builder, Content, Frame, Key, MappingFrame, error_at};
+use crate::error::{YamlError, YamlErrorKind};
+use crate::node::{Entry, Mapping, Span, Value};
+use crate::rules::Rules;
+use crate::text::Text;
 
 impl Builder<'_> {
     pub(super) fn in_flow_mapping(&self) -> bool {

@@ -1,86 +1,22 @@
 //! Text to nodes. The only module that knows the event parser.
 
 mod builder;
+mod frame;
 mod mapping;
 mod repair;
 mod scalar;
 
-use std::borrow::Cow;
-
 use granit_parser::{Options, Parser, ScanError};
 
-use super::node::{Node, Span};
-use super::shared::Text;
-use super::{Limits, YamlError, YamlErrorKind, remark};
+use super::document::Document;
+use super::node::Span;
+use super::rules::Rules;
+use crate::error::{YamlError, YamlErrorKind};
+use crate::limits::Limits;
+use crate::remark;
 
-use builder::Builder;
+use frame::Builder;
 use repair::Repaired;
-pub(super) use scalar::scalar_value;
-
-/// One document of a text.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Document {
-    /// Its top node; never null.
-    pub root: Node,
-    /// Keys that were given twice, where the rules let the last one win: only [`Rules::V2`] does.
-    pub duplicates: Vec<(Text, Span)>,
-}
-
-/// Whose reading rules decide what a plain scalar means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Rules {
-    /// go-yaml v3: `yes` is text. Kubernetes objects are read so.
-    #[default]
-    V3,
-    /// As `V3`, and as kustomize takes it in: an empty value inside of `{}` is the empty text, a quoted `<<` is no key,
-    /// and a repeated key is no error yet; the first value counts.
-    Manifest,
-    /// As `Manifest`, of a chart's values: a key that is a number or a time is no text either.
-    Values,
-    /// go-yaml v2, which kustomize reads kustomization files with: `yes`, `no`, `on`, `off`, `y`, `n` are booleans, in
-    /// keys too, and every scalar key becomes text.
-    V2,
-    /// go-yaml v3, but a key may be repeated with an equal value, as published Bundles of 2021 do. Kubernetes takes
-    /// the last one; here a repeated key with another value stays an error.
-    V3RepeatedKeys,
-}
-
-impl Rules {
-    /// Whether this is how kustomize takes in what it renders.
-    fn is_of_manifests(self) -> bool {
-        matches!(self, Self::Manifest | Self::Values)
-    }
-}
-
-/// Returns `bytes` as text without byte order mark. All spans refer to the returned text.
-pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, YamlError> {
-    match bytes {
-        [0xFF, 0xFE, rest @ ..] => return utf16(rest, u16::from_le_bytes),
-        [0xFE, 0xFF, rest @ ..] => return utf16(rest, u16::from_be_bytes),
-        _ => {}
-    }
-    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(Cow::Borrowed(text)),
-        Err(error) => {
-            let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
-            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-            let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();
-            Err(YamlError::new(YamlErrorKind::Encoding, "the file is not UTF-8", line, column))
-        }
-    }
-}
-
-fn utf16<'a>(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<Cow<'a, str>, YamlError> {
-    let units = bytes.chunks(2).map(|pair| match pair {
-        [first, second] => unit([*first, *second]),
-        _ => 0xFFFF,
-    });
-    char::decode_utf16(units)
-        .collect::<Result<String, _>>()
-        .map(Cow::Owned)
-        .map_err(|_| YamlError::new(YamlErrorKind::Encoding, "the file is not UTF-16", 1, 1))
-}
 
 /// Reads all documents of `source` by go-yaml v3's rules: aliases expanded, `<<` merged, empty documents dropped.
 pub fn parse(source: &str, limits: &Limits) -> Result<Vec<Document>, YamlError> {
@@ -172,10 +108,6 @@ fn yaml_error(error: &ScanError, limits: &Limits) -> YamlError {
 fn convert(span: &granit_parser::Span) -> Span {
     let range = span.byte_range().unwrap_or_default();
     Span::new(range.start, range.end, span.start.line(), span.start.col() + 1)
-}
-
-fn error_at(kind: YamlErrorKind, message: impl Into<String>, span: Span) -> YamlError {
-    YamlError::new(kind, message, span.line(), span.column())
 }
 
 #[cfg(test)]

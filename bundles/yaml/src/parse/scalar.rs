@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use base64::Engine;
 use granit_parser::{ScalarStyle, Tag};
 
-use super::builder::Builder;
-use super::mapping::Key;
-use super::{Rules, error_at};
-use crate::node::{Node, Span, Style, Value};
+use super::frame::{Builder, Key, error_at};
+use crate::error::{YamlError, YamlErrorKind};
+use crate::node::{Node, Span, Style, Value, scalar_value};
+use crate::number::float_text;
 use crate::resolve::{Scalar, resolve_with};
-use crate::{YamlError, YamlErrorKind, float_text};
+use crate::rules::Rules;
 
 impl Builder<'_> {
     /// The event parser reads more than go-yaml: surrogate pairs as JSON has them, and breaks of YAML 1.1 as text.
@@ -165,24 +165,6 @@ impl Builder<'_> {
         };
         Ok(Key::Text(key, span))
     }
-}
-
-/// The node of a scalar whose meaning is known.
-pub(crate) fn scalar_value(scalar: Scalar, text: Cow<'_, str>, span: Span) -> Node {
-    let value = match scalar {
-        Scalar::Null => Value::Null,
-        Scalar::Bool(value) => Value::Bool(value),
-        Scalar::Int(number) => Value::Int(number),
-        Scalar::Uint(number) => Value::Uint(number),
-        Scalar::Float(number) => Value::Float(number),
-        Scalar::Timestamp(time) => Value::String(time.into()),
-        Scalar::Merge | Scalar::Text => return Node::with_span(Value::String(text.into()), span),
-    };
-    let mut node = Node::with_span(value, span);
-    if node.scalar_text().is_some_and(|canonical| canonical != text) {
-        node.set_written(&text);
-    }
-    node
 }
 
 fn timestamp_tag(tag: &Tag) -> Option<&'static str> {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Value, emit};
+use crate::{Node, Value, decode, emit};
 
 fn one(source: &str) -> Node {
     let documents = parse(source, &Limits::default()).unwrap_or_else(|error| panic!("{source:?}: {error}"));

@@ -3,8 +3,7 @@
 use super::line::Line;
 use super::scalar::{is_word, styled};
 use super::{Reader, Scalar};
-use crate::node::{Entry, Mapping, Node, Span, Style, Value};
-use crate::parse::scalar_value;
+use crate::node::{Entry, Mapping, Node, Span, Style, Value, scalar_value};
 
 /// What is left of the line, and where it stands in it.
 struct Cursor<'s> {

@@ -11,10 +11,11 @@ mod literal;
 mod quotes;
 mod scalar;
 
-use super::Limits;
-use super::node::{Entry, Mapping, Node, Span, Value};
-use super::parse::{Document, Rules, scalar_value};
+use super::document::Document;
+use super::node::{Entry, Mapping, Node, Span, Value, scalar_value};
 use super::resolve::{Scalar, resolve_with};
+use super::rules::Rules;
+use crate::limits::Limits;
 use line::{Line, Lines};
 use scalar::{is_plain, is_plain_start, split_key, without_remark};
 

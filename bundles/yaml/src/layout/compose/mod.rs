@@ -7,11 +7,11 @@ use granit_parser::{Event, Options, Parser, ScalarStyle, TokenType};
 
 use super::comments::{Comment, Position, Token, scan};
 use super::{Comments, Layout, Quotes, Written};
-use crate::Limits;
+use crate::limits::Limits;
 use crate::node::{Node, Value};
 use crate::resolve::{Scalar, resolve_v3};
 
-/// Reads the first document of a text. `None` where it is no YAML, or names handles for tags.
+/// Reads the first document of a text; `None` if it is not valid YAML or defines tag handles.
 pub fn compose(source: &str, limits: &Limits) -> Option<Layout> {
     if source.len() > limits.bytes {
         return None;

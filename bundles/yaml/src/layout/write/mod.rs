@@ -4,7 +4,7 @@ mod block;
 mod flow;
 
 use super::{Layout, Quotes, Written};
-use crate::Style;
+use crate::node::Style;
 use crate::node::{Node, Value};
 
 /// Longer keys are written in the `? key` form.
