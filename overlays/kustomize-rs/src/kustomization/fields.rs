@@ -191,26 +191,10 @@ impl<'n> Fields<'n> {
 
 /// The known name that takes the fewest edits, if few enough.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let close = |candidate: &&'a str| (distance(name, candidate), *candidate);
+    let folded = name.to_lowercase();
+    let close = |candidate: &&'a str| (strsim::levenshtein(&folded, &candidate.to_lowercase()), *candidate);
     let (distance, best) = known.iter().map(close).min()?;
     (distance <= 1 + name.len() / 3).then_some(best)
-}
-
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (index, a) in left.to_lowercase().chars().enumerate() {
-        let mut diagonal = index;
-        let mut before = index + 1;
-        let mut next = vec![before];
-        for (b, above) in right.iter().zip(row.iter().skip(1)) {
-            before = (diagonal + usize::from(a != *b)).min(above + 1).min(before + 1);
-            diagonal = *above;
-            next.push(before);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]
