@@ -1,77 +1,49 @@
 //! Every command that the program advises: it exists, and takes what is given to it.
 //!
 //! All texts of the program are read off its sources. A command stands in backticks, or is a text by itself. `stepgate` commands are parsed by the
-//! program's own command line; those of other programs are compared with what these programs document.
+//! program's own command line; those of other programs are compared with the help of these: git's
+//! own, and what is recorded of kubectl and flux. Where these two are built, the record is compared
+//! with them, and each command is run as far as asking a server that is not there.
 
+mod help;
+
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use stepgate::cli::Cli;
 
-/// A verb of another program, how many words have to follow it, and the flags that it knows.
-type Verb = (&'static str, usize, &'static [&'static str]);
+use self::help::{Manual, Verb};
 
-/// As `kubectl VERB --help` of Kubernetes 1.34 has it.
-const KUBECTL: &[Verb] = &[
-    ("get", 0, &["-n", "-A", "-l", "-o", "--field-selector", "--show-managed-fields", "--raw"]),
-    ("describe", 2, &["-n", "-l", "-A"]),
-    ("logs", 1, &["-n", "--tail"]),
-    ("patch", 2, &["-n", "--type", "-p", "--subresource"]),
-    ("edit", 2, &["-n", "--subresource"]),
-    ("annotate", 3, &["-n"]),
-    ("delete", 2, &["-n"]),
-    ("rollout resume", 2, &["-n"]),
-    ("apply", 0, &["--server-side", "-f"]),
-];
+/// What is known of the programs whose commands are advised.
+static MANUALS: LazyLock<[Manual; 3]> = LazyLock::new(|| ["kubectl", "flux", "git"].map(Manual::of));
 
-/// As `flux VERB --help` of Flux 2.7 has it.
-const FLUX: &[Verb] = &[
-    ("get kustomization", 0, &["-n", "-A"]),
-    ("get kustomizations", 0, &["-n", "-A"]),
-    ("get helmrelease", 0, &["-n", "-A"]),
-    ("get source git", 0, &["-n", "-A"]),
-    ("get sources git", 0, &["-n", "-A"]),
-    ("resume kustomization", 1, &["-n"]),
-    ("resume helmrelease", 1, &["-n"]),
-    ("resume source git", 1, &["-n"]),
-    ("reconcile source git", 1, &["-n"]),
-    ("reconcile source oci", 1, &["-n"]),
-    // Git or OCI.
-    ("get source x", 0, &["-n", "-A"]),
-    ("resume source x", 1, &["-n"]),
-    ("reconcile source x", 1, &["-n"]),
-    ("reconcile kustomization", 1, &["-n", "--with-source"]),
-];
+fn manual(program: &str) -> Option<&'static Manual> {
+    MANUALS.iter().find(|manual| manual.program == program)
+}
 
-/// As `git VERB -h` has it.
-const GIT: &[Verb] = &[
-    ("revert", 0, &["-m"]),
-    ("show", 1, &[]),
-    ("merge", 0, &["--no-ff"]),
-    ("push", 0, &["--force-with-lease"]),
-    ("fetch", 0, &["--unshallow", "--all"]),
-    ("fsck", 0, &["--full"]),
-    ("config", 2, &["--global", "--add"]),
-    ("help", 1, &[]),
-    ("status", 0, &[]),
-    ("add", 1, &["-A"]),
-    ("commit", 0, &["-m"]),
-    ("branch", 0, &["-f"]),
-    ("update-ref", 2, &[]),
-    ("ls-remote", 0, &[]),
-    ("log", 0, &[]),
-    ("check-ref-format", 0, &["--branch"]),
-    ("clone", 1, &["--bare"]),
-    ("switch", 1, &[]),
-    ("checkout", 1, &["--"]),
-    ("mv", 0, &[]),
+/// How many names advice about one object has. Help does not tell: a kind alone stands for all
+/// objects of it.
+const NAMES: &[(&str, &str, usize)] = &[
+    ("kubectl", "describe", 2),
+    ("kubectl", "patch", 2),
+    ("kubectl", "edit", 2),
+    ("kubectl", "delete", 2),
+    ("kubectl", "rollout resume", 2),
+    ("kubectl", "annotate", 3),
+    ("kubectl", "logs", 1),
+    ("flux", "resume", 1),
+    ("flux", "reconcile", 1),
 ];
 
 /// What reads like a command and tells what is done, or where a rule is from.
-const NO_ADVICE: &[&str] = &["git ls-remote of", "clusterctl upgrade apply", "git fetch of", "git push of"];
+const NO_ADVICE: &[&str] =
+    &["git ls-remote of", "clusterctl upgrade apply", "git fetch of", "git push of", "git update-server-info"];
 
 /// A text of the program: the words of `format!` that stand for something are `x`.
 struct Text {
@@ -218,28 +190,38 @@ fn objection(command: &str, is_whole: bool) -> Option<String> {
                 _ => Some(error.to_string()),
             }
         }
-        "kubectl" => other(KUBECTL, arguments, is_whole),
-        "flux" => other(FLUX, arguments, is_whole),
-        "git" => other(GIT, arguments, is_whole),
-        _ => None,
+        other => manual(other).and_then(|manual| self::other(manual, arguments, is_whole)),
     }
 }
 
-fn other(verbs: &[Verb], arguments: &[String], is_whole: bool) -> Option<String> {
-    let line = arguments.join(" ");
-    let known = verbs.iter().find(|(verb, ..)| line == *verb || line.starts_with(&format!("{verb} ")));
-    let Some((verb, least, flags)) = known else { return Some(format!("no such verb: {line}")) };
-    let rest = arguments.get(verb.split(' ').count()..).unwrap_or_default();
-    let unknown = rest.iter().filter(|word| word.starts_with('-') && word.len() > 1);
-    if let Some(flag) = unknown.map(|word| word.split('=').next().unwrap()).find(|flag| !flags.contains(flag)) {
-        return Some(format!("{verb} has no flag {flag}"));
+fn other(manual: &Manual, arguments: &[String], is_whole: bool) -> Option<String> {
+    // Git in another folder.
+    if let ("git", [flag, _, rest @ ..]) = (manual.program, arguments)
+        && flag == "-C"
+    {
+        return other(manual, rest, is_whole);
     }
-    let takes_value =
-        ["-n", "-l", "-o", "-p", "-f", "-m", "--type", "--subresource", "--field-selector", "--raw", "--tail"];
+    // Git or OCI.
+    let sources = arguments.iter().position(|word| word == "source").filter(|_| manual.program == "flux");
+    if let Some(kind) = sources.map(|at| at + 1).filter(|at| arguments.get(*at).is_some_and(|word| word == "x")) {
+        return ["git", "oci"].iter().find_map(|name| {
+            let mut named = arguments.to_vec();
+            named[kind] = (*name).to_owned();
+            other(manual, &named, is_whole)
+        });
+    }
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let Some((count, verb)) = manual.verb(&words) else { return Some(format!("no such verb: {}", words.join(" "))) };
+    let (name, rest) = (words[..count].join(" "), &words[count..]);
+    let is_flag = |word: &&&str| word.starts_with('-') && !["-", "--"].contains(*word);
+    let flags: Vec<&str> = rest.iter().filter(is_flag).map(|word| word.split('=').next().unwrap()).collect();
+    if let Some(flag) = flags.iter().find(|flag| !verb.takes(manual.program, flag)) {
+        return Some(format!("{name} has no flag {flag}"));
+    }
     let mut names = 0;
     let mut rest = rest.iter();
     while let Some(word) = rest.next() {
-        if takes_value.contains(&word.as_str()) {
+        if verb.flags.get(*word) == Some(&true) {
             if rest.next().is_none() {
                 return Some(format!("{word} has no value"));
             }
@@ -247,8 +229,10 @@ fn other(verbs: &[Verb], arguments: &[String], is_whole: bool) -> Option<String>
             names += 1;
         }
     }
-    let is_mention = !is_whole && arguments.len() == verb.split(' ').count();
-    (names < *least && !is_mention).then(|| format!("{verb} takes {least} names, and has {names}"))
+    let of_use = NAMES.iter().find(|(program, known, _)| *program == manual.program && name.starts_with(known));
+    let least = verb.least(manual.program, &flags).max(of_use.map_or(0, |(_, _, least)| *least));
+    let is_mention = !is_whole && words.len() == count;
+    (names < least && !is_mention).then(|| format!("{name} takes {least} names, and has {names}"))
 }
 
 /// Whether a text begins with a command, or has one in it.
@@ -256,13 +240,9 @@ fn is_command(text: &str) -> bool {
     let mut words = text.split([' ', '\n']);
     let (Some(program), Some(verb)) = (words.next(), words.next()) else { return false };
     let verb = verb.trim_end_matches([',', ':', ';', '.', ')']);
-    let known = |verbs: &[Verb]| verbs.iter().any(|(known, ..)| known.split(' ').next() == Some(verb));
     match program {
         "stepgate" => Cli::command().get_subcommands().any(|known| known.get_name() == verb),
-        "kubectl" => known(KUBECTL),
-        "flux" => known(FLUX),
-        "git" => known(GIT),
-        _ => false,
+        other => manual(other).is_some_and(|manual| manual.begins(verb)),
     }
 }
 
@@ -294,8 +274,8 @@ fn check(text: &str) -> (usize, Vec<String>) {
     (count, objections)
 }
 
-#[test]
-fn every_command_that_is_advised_exists_and_takes_what_it_is_given() {
+/// All texts of the program.
+fn all_texts() -> Vec<Text> {
     let mut all = Vec::new();
     for file in sources() {
         let source = std::fs::read_to_string(&file).unwrap();
@@ -304,6 +284,12 @@ fn every_command_that_is_advised_exists_and_takes_what_it_is_given() {
         texts(tokens, &mut found);
         all.extend(found.into_iter().map(|text| Text { file: file.clone(), text }));
     }
+    all
+}
+
+#[test]
+fn every_command_that_is_advised_exists_and_takes_what_it_is_given() {
+    let all = all_texts();
     let (mut count, mut wrong) = (0, String::new());
     for Text { file, text } in &all {
         let (found, objections) = check(text);
@@ -348,7 +334,10 @@ fn what_no_program_knows_is_objected_to() {
         ("`stepgate resume`", "required arguments"),
         ("`stepgate resume x --now`", "unexpected argument"),
         ("`stepgate roll back`", "unrecognized subcommand"),
-        ("see `kubectl explain`", "no such verb"),
+        ("see `kubectl explode`", "no such verb"),
+        ("see `git undo`", "no such verb"),
+        ("git push --with-lease", "no flag --with-lease"),
+        ("git revert", "takes 1 names"),
         ("kubectl describe node", "takes 2 names"),
     ] {
         let (_, objections) = check(text);
@@ -361,5 +350,84 @@ fn what_no_program_knows_is_objected_to() {
         "`flux reconcile source git flux-system -n flux-system`",
     ] {
         assert_eq!(check(text).1, [""; 0], "{text}");
+    }
+}
+
+/// The arguments of every command of a program that is advised; a source of Flux as git and as OCI.
+fn advised(program: &str) -> Vec<Vec<String>> {
+    let begins = format!("{program} ");
+    let mut found = Vec::new();
+    for Text { text, .. } in all_texts() {
+        let (spans, rest) = spans(&text);
+        let whole = Some(rest.trim()).filter(|rest| !rest.contains('\u{0}'));
+        for command in spans.into_iter().chain(whole).filter(|command| command.starts_with(&begins)) {
+            for kind in ["git", "oci"] {
+                let mut arguments = words(command).split_off(1);
+                if let Some(at) = arguments.iter().position(|word| word == "source").map(|at| at + 1)
+                    && program == "flux"
+                    && arguments.get(at).is_some_and(|word| word == "x")
+                {
+                    kind.clone_into(&mut arguments[at]);
+                }
+                if !found.contains(&arguments) {
+                    found.push(arguments);
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_recorded_help_is_what_the_programs_say() {
+    for program in ["kubectl", "flux"] {
+        let Some(path) = help::built(program) else {
+            println!("skipped: {program} is not built (tests/servers/build target/servers {program})");
+            continue;
+        };
+        let mut verbs: BTreeMap<String, Verb> = BTreeMap::new();
+        for arguments in advised(program) {
+            let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            verbs.extend(help::asked(program, &path, &words));
+        }
+        if std::env::var_os("STEPGATE_RECORD").is_some() {
+            let text = serde_json::to_string_pretty(&verbs).unwrap();
+            std::fs::write(Manual::file(program), text + "\n").unwrap();
+            continue;
+        }
+        assert_eq!(&verbs, Manual::of(program).recorded(), "record it anew with STEPGATE_RECORD=1");
+    }
+}
+
+#[test]
+fn kubectl_and_flux_accept_what_is_advised() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let nobody = "{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}], \
+         users: [{name: a, user: {token: x}}], contexts: [{name: a, context: {cluster: a, user: a}}]}";
+    std::fs::write(&kubeconfig, nobody).unwrap();
+    // A file that a command may name.
+    std::fs::write(folder.path().join("x"), "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}").unwrap();
+    for program in ["kubectl", "flux"] {
+        let Some(path) = help::built(program) else {
+            println!("skipped: {program} is not built (tests/servers/build target/servers {program})");
+            continue;
+        };
+        for arguments in advised(program) {
+            let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let is_mention =
+                manual(program).and_then(|it| it.verb(&words)).is_none_or(|(count, _)| count == words.len());
+            if is_mention {
+                continue;
+            }
+            let mut command = Command::new(&path);
+            command.args(&arguments).current_dir(&folder).env("KUBECONFIG", &kubeconfig).env("HOME", folder.path());
+            let output = command.output().unwrap();
+            let said =
+                format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            // Whoever has nothing to object to asks the server.
+            let has_asked = said.contains("connection refused") || said.contains("127.0.0.1:1 was refused");
+            assert!(has_asked, "{program} {}: {said}", arguments.join(" "));
+        }
     }
 }
