@@ -6,11 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::waiting::until;
+use crate::waiting::{PATIENCE, until_within};
 
 /// How programs written in Go collect garbage: less often, up to a bound. Most of them run for a minute, and collecting is a good part of what
 /// their start costs.
@@ -47,16 +47,40 @@ impl Process {
     /// When the program ends before, or does not become ready; with the end of its log.
     pub async fn wait_until(&mut self, mut ready: impl AsyncFnMut() -> bool) -> anyhow::Result<()> {
         let what = format!("{} is ready", self.name);
-        until(&what, async || {
+        let is_ready = async || Ok(ready().await.then_some(()));
+        self.until_within(&what, PATIENCE, is_ready).await
+    }
+
+    /// Waits until `holds` gives a value while the program runs, for `limit` at most.
+    ///
+    /// # Errors
+    /// When the program ends before, or `holds` fails or gives no value for so long; with the end of the program's log.
+    pub async fn until_within<T>(
+        &self,
+        what: &str,
+        limit: Duration,
+        mut holds: impl AsyncFnMut() -> anyhow::Result<Option<T>>,
+    ) -> anyhow::Result<T> {
+        let held = until_within(what, limit, async || {
             // Asked before its end is looked for: somebody else may answer in place of a program that has ended.
-            let is_ready = ready().await;
-            match self.child.try_wait()? {
-                Some(status) => bail!("{} ended ({status})", self.name),
-                None => Ok(is_ready.then_some(())),
+            let held = holds().await?;
+            if self.has_ended()? {
+                bail!("{} ended before: {what}", self.name);
             }
-        })
-        .await
-        .with_context(|| self.last_lines())
+            Ok(held)
+        });
+        held.await.with_context(|| self.last_lines())
+    }
+
+    /// Whether it has ended by itself; how stays to be asked for.
+    fn has_ended(&self) -> anyhow::Result<bool> {
+        let looked = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(self.pid()?), looked)?.is_some())
+    }
+
+    fn pid(&self) -> anyhow::Result<Pid> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        pid.with_context(|| format!("{} has no process id", self.name))
     }
 
     /// Kills it as a power cut does.
@@ -104,9 +128,7 @@ impl Process {
     }
 
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.with_context(|| format!("{} has no process id", self.name))?;
-        kill_process(pid, signal).with_context(|| format!("could not signal {}", self.name))
+        kill_process(self.pid()?, signal).with_context(|| format!("could not signal {}", self.name))
     }
 }
 
@@ -128,5 +150,26 @@ impl Drop for Process {
         // Nothing can be done about a process that does not die.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(folder: &Path, script: &str) -> Process {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Process::start(folder, "program", command).unwrap()
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_program_that_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = started(folder.path(), "echo it broke; exit 3");
+        let never = process.until_within("the moon", PATIENCE, async || Ok(None::<()>)).await.unwrap_err();
+        assert_eq!(format!("{never:#}"), "it broke: program ended before: the moon");
+        let process = started(folder.path(), "exec sleep 3600");
+        assert_eq!(process.until_within("a word", PATIENCE, async || Ok(Some("yes"))).await.unwrap(), "yes");
     }
 }

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tests::servers::manifests::{apply, define, kind, objects};
 use tests::servers::{DemoCluster, Process, Programs, service_account};
-use tests::waiting::{LONG_PATIENCE, until_within};
+use tests::waiting::LONG_PATIENCE;
 
 const NEEDED: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager"];
 const SYSTEM: &str = "stepgate-system";
@@ -142,15 +142,14 @@ impl Installation {
         Ok(())
     }
 
-    /// Waits until `holds` gives a value.
+    /// Waits until `holds` gives a value, as long as the controller runs.
     async fn until<T>(
         &self,
         what: &str,
         controller: &Controller,
         holds: impl AsyncFnMut() -> anyhow::Result<Option<T>>,
     ) -> anyhow::Result<T> {
-        let waited = until_within(what, LONG_PATIENCE, holds).await;
-        waited.with_context(|| controller.process.last_lines())
+        controller.process.until_within(what, LONG_PATIENCE, holds).await
     }
 
     /// Waits until this stage's commit is the newest on the deploy branch.
