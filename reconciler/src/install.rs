@@ -34,6 +34,8 @@ pub struct Settings {
     pub source_branch: String,
     /// The image that the `helm` program is taken from.
     pub helm_image: String,
+    /// Which cluster of the fleet it is installed in; none leaves that to be recorded or proven.
+    pub management_cluster: Option<String>,
 }
 
 impl Settings {
@@ -44,6 +46,7 @@ impl Settings {
             ("${REPOSITORY}", &self.repository),
             ("${SOURCE_BRANCH}", &self.source_branch),
             ("${HELM_IMAGE}", &self.helm_image),
+            ("${MANAGEMENT_CLUSTER}", self.management_cluster.as_ref().unwrap_or(&String::new())),
         ]
         .into_iter()
         .fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
@@ -61,10 +64,11 @@ impl Settings {
             ("source branch", &self.source_branch),
             ("image with helm", &self.helm_image),
         ];
+        let named = self.management_cluster.iter().map(|named| ("management cluster", named));
         let refused = |value: &str| {
             value.is_empty() || value.chars().any(|character| character.is_control() || "\"'\\{}$".contains(character))
         };
-        match settings.into_iter().find(|(_, value)| refused(value)) {
+        match settings.into_iter().chain(named).find(|(_, value)| refused(value)) {
             Some((name, value)) => Err(InvalidSetting { name, value: value.clone() }),
             None => Ok(()),
         }
@@ -135,8 +139,14 @@ pub fn helm_chart(settings: &Settings) -> Result<Vec<(String, String)>, InstallE
     let values = format!(
         "# The container image.\nimage: \"{}\"\n# The fleet repository: https:// or ssh://.\nrepository: \"{}\"\n\
          # The branch that people write.\nsourceBranch: \"{}\"\n\
-         # The image that the helm program is taken from.\nhelmImage: \"{}\"\n",
-        settings.image, settings.repository, settings.source_branch, settings.helm_image
+         # The image that the helm program is taken from.\nhelmImage: \"{}\"\n\
+         # Which cluster of the fleet this is; empty leaves that to be recorded by adopt, or proven.\n\
+         managementCluster: \"{}\"\n",
+        settings.image,
+        settings.repository,
+        settings.source_branch,
+        settings.helm_image,
+        settings.management_cluster.as_deref().unwrap_or_default()
     );
     let templated = Settings {
         namespace: "{{ .Release.Namespace }}".to_owned(),
@@ -144,6 +154,7 @@ pub fn helm_chart(settings: &Settings) -> Result<Vec<(String, String)>, InstallE
         repository: "{{ .Values.repository }}".to_owned(),
         source_branch: "{{ .Values.sourceBranch }}".to_owned(),
         helm_image: "{{ .Values.helmImage }}".to_owned(),
+        management_cluster: Some("{{ .Values.managementCluster }}".to_owned()),
     };
     let mut files = vec![
         ("Chart.yaml".to_owned(), chart),
@@ -167,6 +178,7 @@ mod tests {
             repository: "https://git.example/fleet.git".to_owned(),
             source_branch: "main".to_owned(),
             helm_image: "registry.example/helm:v4".to_owned(),
+            management_cluster: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use rollout::ClusterName;
 
 use super::error::CommandError;
 use super::exit::Exit;
@@ -37,6 +38,10 @@ pub struct Arguments {
     /// An image with the `helm` program and a shell, which Cilium's chart is rendered by; without it, the one of --image.
     #[arg(long, value_name = "IMAGE")]
     helm_image: Option<String>,
+    /// Which cluster of the fleet it is installed in. Without it that has to be recorded in the cluster's ledger (`stepgate adopt`), or to follow from
+    /// the kubeconfig that Cluster API keeps of it there.
+    #[arg(long, env = "STEPGATE_MANAGEMENT_CLUSTER", value_name = "NAME")]
+    management_cluster: Option<String>,
 }
 
 /// The forms that an installation comes in.
@@ -62,6 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         repository: repository(arguments.repo.as_deref())?,
         source_branch: arguments.source_branch.clone(),
         helm_image: image("--helm-image", arguments.helm_image.as_ref().unwrap_or(&arguments.image))?,
+        management_cluster: management_cluster(arguments.management_cluster.as_deref())?,
     };
     if arguments.helm_image.is_none() {
         output::note(
@@ -113,6 +119,13 @@ fn repository(named: Option<&str>) -> Result<String, CommandError> {
         }
         RepositoryLocation::Remote(_) => Ok(text.to_owned()),
     }
+}
+
+/// The name of a cluster; an empty one names none.
+fn management_cluster(named: Option<&str>) -> Result<Option<String>, CommandError> {
+    let parsed = named.filter(|name| !name.is_empty()).map(str::parse::<ClusterName>).transpose();
+    let parsed = parsed.map_err(|error| CommandError::from(error).context("--management-cluster"))?;
+    Ok(parsed.map(|name| name.to_string()))
 }
 
 /// An image that there can be.

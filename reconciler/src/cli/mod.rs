@@ -207,7 +207,9 @@ impl ClusterArguments {
         match connection {
             Ok(connection) => {
                 let clusters = KubernetesClusters::new(connection, self.backups.clone());
-                Ok(Arc::new(clusters.connected_to(self.management_cluster.clone())))
+                // The Deployment of an installation has an empty variable where nobody has named it.
+                let named = self.management_cluster.clone().filter(|name| !name.is_empty());
+                Ok(Arc::new(clusters.connected_to(named)))
             }
             Err(error) if explicit => Err(error.into()),
             // Plans and reasons that follow from git can be had without any cluster.

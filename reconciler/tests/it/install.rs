@@ -28,6 +28,7 @@ fn settings() -> Settings {
         repository: "ssh://git@git.corp.internal/fleet.git".to_owned(),
         source_branch: "trunk".to_owned(),
         helm_image: "registry.corp.internal/helm:v4".to_owned(),
+        management_cluster: None,
     }
 }
 
@@ -86,4 +87,25 @@ fn the_repository_of_the_environment_is_the_one_installed() {
     let run = stepgate_with(&["install", "--export"], &[("STEPGATE_REPO", "https://git.corp.internal/fleet.git")]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stdout.contains("value: \"https://git.corp.internal/fleet.git\""), "{}", run.stdout);
+}
+
+#[test]
+fn the_management_cluster_is_written_into_the_deployment() {
+    let variable = |value: &str| format!("- name: STEPGATE_MANAGEMENT_CLUSTER\n          value: {value}\n");
+    let install = |more: &[&str]| stepgate(&[&ARGUMENTS, more].concat());
+    let named = install(&["--management-cluster", "mgmt"]);
+    assert_eq!((named.code, named.stderr.as_str()), (0, ""));
+    assert!(named.stdout.contains(&variable("\"mgmt\"")), "{}", named.stdout);
+    // An empty variable names none.
+    assert!(install(&[]).stdout.contains(&variable("\"\"")));
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("chart");
+    let chart = install(&["--management-cluster", "mgmt", "--format", "helm", "--to", to.to_str().unwrap()]);
+    assert_eq!(chart.code, 0, "{}", chart.stderr);
+    let read = |path: &str| std::fs::read_to_string(to.join(path)).unwrap();
+    assert!(read("values.yaml").contains("managementCluster: \"mgmt\"\n"));
+    assert!(read("templates/deployment.yaml").contains(&variable("\"{{ .Values.managementCluster }}\"")));
+    let refused = install(&["--management-cluster", "no cluster"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""));
+    assert!(refused.stderr.contains("--management-cluster"), "{}", refused.stderr);
 }
