@@ -161,15 +161,19 @@ impl Connection {
                 ));
             }
         }
-        if kubeconfig
-            .clusters
-            .iter()
-            .filter_map(|cluster| cluster.cluster.as_ref())
-            .any(|cluster| cluster.certificate_authority.is_some())
-        {
-            return Err(failed(
-                "it names a file for its certificate authority, which is refused; write it into the kubeconfig",
-            ));
+        for cluster in kubeconfig.clusters.iter().filter_map(|cluster| cluster.cluster.as_ref()) {
+            if cluster.certificate_authority.is_some() {
+                return Err(failed(
+                    "it names a file for its certificate authority, which is refused; write it into the kubeconfig",
+                ));
+            }
+            // Every request would go where it says, which the endpoint of the Cluster says nothing of.
+            if cluster.proxy_url.is_some() {
+                return Err(failed(
+                    "it sends requests through a proxy, which is refused; take `proxy-url` out, and set HTTPS_PROXY for \
+                     this process where it needs one",
+                ));
+            }
         }
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
             .await

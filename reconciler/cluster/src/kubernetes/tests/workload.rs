@@ -15,10 +15,12 @@ pub(super) fn kubeconfig(server: &str, user: &Value) -> Value {
     json!({"metadata": {"name": "prod-kubeconfig", "resourceVersion": "7"}, "data": {"value": STANDARD.encode(text.to_string())}})
 }
 
-/// A kubeconfig that trusts whoever answers.
-fn trusting(server: &str) -> Value {
+/// A kubeconfig whose cluster says this besides.
+fn saying(key: &str, value: Value) -> Value {
+    let mut cluster = json!({"server": "https://127.0.0.1:1"});
+    cluster[key] = value;
     let text = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": server, "insecure-skip-tls-verify": true}}],
+        "clusters": [{"name": "c", "cluster": cluster}],
         "users": [{"name": "u", "user": {"token": "hunter2"}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
     json!({"metadata": {"name": "prod-kubeconfig"}, "data": {"value": STANDARD.encode(text.to_string())}})
 }
@@ -37,7 +39,7 @@ async fn a_workload_cluster_is_reached_through_its_secret() {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_of_a_secret_runs_no_program_reads_no_file_and_shows_no_credentials() {
+async fn a_kubeconfig_of_a_secret_runs_no_program_reads_no_file_and_leads_nowhere_else() {
     let secret = |value: &str| json!({"metadata": {"name": "prod-kubeconfig"}, "data": {"value": value}});
     for (answer, expected) in [
         (None, "not found; Cluster API writes it"),
@@ -53,7 +55,9 @@ async fn a_kubeconfig_of_a_secret_runs_no_program_reads_no_file_and_shows_no_cre
         ),
         (Some(kubeconfig("http://127.0.0.1:1", &json!({"tokenFile": "/etc/hunter2"}))), "names files"),
         (Some(kubeconfig("http://api.example.com:6443", &json!({"token": "hunter2"}))), "asked in the clear"),
-        (Some(trusting("https://127.0.0.1:1")), "trusts whoever answers"),
+        (Some(saying("insecure-skip-tls-verify", json!(true))), "trusts whoever answers"),
+        (Some(saying("certificate-authority", json!("/etc/hunter2"))), "a file for its certificate authority"),
+        (Some(saying("proxy-url", json!("http://hunter2.example:3128"))), "through a proxy"),
     ] {
         let mut script = served();
         if let Some(answer) = answer {
