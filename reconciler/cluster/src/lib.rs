@@ -275,9 +275,26 @@ pub trait Cluster: Send + Sync {
     fn back_up<'a>(&'a self, request: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>>;
 
     /// Commits that objects in the management cluster name of this cluster, whatever they are called: Flux' Kustomizations of its folder, and the
-    /// note that Stepgate keeps for people. What cannot be read is left out.
-    fn noted_commits<'a>(&'a self, _cluster: &'a str) -> BoxFuture<'a, Vec<NotedCommit>> {
-        Box::pin(std::future::ready(Vec::new()))
+    /// note that Stepgate keeps for people. What cannot be read is an error: that nothing is there is not known then.
+    fn noted_commits<'a>(&'a self, _cluster: &'a str) -> BoxFuture<'a, Result<Vec<NotedCommit>, ClusterError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Pauses these Kustomizations under this lease, where the cluster that they are in is proven to be the one that is meant.
+    fn pause<'a>(
+        &'a self,
+        _kustomizations: &'a [FluxReference],
+        _lease: &'a PauseLease,
+    ) -> BoxFuture<'a, Result<Vec<(FluxReference, Paused)>, ClusterError>> {
+        Box::pin(std::future::ready(Err(ClusterError::Simulated("pause what Flux applies"))))
+    }
+
+    /// Ends the pauses that we have on these Kustomizations, where the same is proven. Answers with those that had one.
+    fn resume<'a>(
+        &'a self,
+        _kustomizations: &'a [FluxReference],
+    ) -> BoxFuture<'a, Result<Vec<FluxReference>, ClusterError>> {
+        Box::pin(std::future::ready(Err(ClusterError::Simulated("resume what Flux applies"))))
     }
 
     /// Tells Flux to fetch the source of these Kustomizations now instead of at its next interval.

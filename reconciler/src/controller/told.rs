@@ -36,14 +36,18 @@ pub async fn ask(
         at: now,
     };
     let observation = cluster.observe(&request).await;
-    let silent = match &observation.reachable {
+    let mut silent = match &observation.reachable {
         Reachability::Unreachable { reason } => Some(reason.clone()),
         Reachability::Reachable => {
             ["Kustomization", "GitRepository"].into_iter().find_map(|kind| observation.unread.get(kind)).cloned()
         }
     };
     let mut seen = applied(view, &observation);
-    for NotedCommit { commit, branch, by } in cluster.noted_commits(view.name.as_str()).await {
+    let noted = cluster.noted_commits(view.name.as_str()).await.unwrap_or_else(|error| {
+        silent.get_or_insert(error.to_string());
+        Vec::new()
+    });
+    for NotedCommit { commit, branch, by } in noted {
         let has_record = planner.holds_ledger(&reading.layout, &commit, Some(&view.name));
         // What cannot be looked at is of the deploy branch if it says so, or where there is no branch that it could be older than.
         let is_of_branch =

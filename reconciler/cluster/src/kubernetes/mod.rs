@@ -228,11 +228,32 @@ impl Cluster for KubernetesCluster {
         })
     }
 
-    fn noted_commits<'a>(&'a self, cluster: &'a str) -> BoxFuture<'a, Vec<NotedCommit>> {
+    fn noted_commits<'a>(&'a self, cluster: &'a str) -> BoxFuture<'a, Result<Vec<NotedCommit>, ClusterError>> {
         Box::pin(async move {
-            let mut noted = observe::noted_by_flux(&self.management, cluster).await;
-            noted.extend(rollout_resource::noted_commit(&self.management, SYSTEM_NAMESPACE, cluster).await);
-            noted
+            let mut noted = observe::noted_by_flux(&self.management, cluster).await?;
+            noted.extend(rollout_resource::noted_commit(&self.management, SYSTEM_NAMESPACE, cluster).await?);
+            Ok(noted)
+        })
+    }
+
+    fn pause<'a>(
+        &'a self,
+        kustomizations: &'a [FluxReference],
+        lease: &'a PauseLease,
+    ) -> BoxFuture<'a, Result<Vec<(FluxReference, Paused)>, ClusterError>> {
+        Box::pin(async move {
+            self.may_be_paused("pause what Flux applies").await?;
+            Ok(pause::pause(&self.management, kustomizations, lease).await?)
+        })
+    }
+
+    fn resume<'a>(
+        &'a self,
+        kustomizations: &'a [FluxReference],
+    ) -> BoxFuture<'a, Result<Vec<FluxReference>, ClusterError>> {
+        Box::pin(async move {
+            self.may_be_paused("resume what Flux applies").await?;
+            Ok(pause::resume(&self.management, kustomizations).await?)
         })
     }
 

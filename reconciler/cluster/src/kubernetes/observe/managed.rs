@@ -37,10 +37,12 @@ pub(in super::super) fn kind_of(source: &SourceKind) -> Option<&'static Kind> {
 }
 
 /// The commits that Flux has applied of the folder of a cluster, or tried to, by whatever Kustomization.
-pub(in super::super) async fn noted_by_flux(connection: &Connection, cluster: &str) -> Vec<NotedCommit> {
-    let Ok(served) = connection.served_versions().await else { return Vec::new() };
-    let listed =
-        connection.list(&KUSTOMIZATION, served.version_of(&KUSTOMIZATION), None, None).await.unwrap_or_default();
+pub(in super::super) async fn noted_by_flux(
+    connection: &Connection,
+    cluster: &str,
+) -> Result<Vec<NotedCommit>, RequestError> {
+    let served = connection.served_versions().await?;
+    let listed = connection.list(&KUSTOMIZATION, served.version_of(&KUSTOMIZATION), None, None).await?;
     let folder = format!("clusters/{cluster}");
     let noted = |object: &DynamicObject| {
         let text = |path: &str| object.data.pointer(path).and_then(Value::as_str);
@@ -52,7 +54,7 @@ pub(in super::super) async fn noted_by_flux(connection: &Connection, cluster: &s
         let branch = revision.rsplit_once('@').map(|(branch, _)| branch.to_owned());
         Some(NotedCommit { commit, branch, by: format!("Kustomization {}/{}", applied.namespace, applied.name) })
     };
-    listed.iter().filter_map(noted).collect()
+    Ok(listed.iter().filter_map(noted).collect())
 }
 
 /// Which versions are served: as of now where kinds are listed, since the list of a kind that is served no more is empty and would say that

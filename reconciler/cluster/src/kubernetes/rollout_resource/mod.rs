@@ -259,13 +259,21 @@ impl Projection {
 }
 
 /// The commit that the `Rollout` of a cluster names, and that object.
-pub(super) async fn noted_commit(connection: &Connection, namespace: &str, cluster: &str) -> Option<NotedCommit> {
+pub(super) async fn noted_commit(
+    connection: &Connection,
+    namespace: &str,
+    cluster: &str,
+) -> Result<Option<NotedCommit>, RequestError> {
     let fields = format!("metadata.name={cluster}");
     let selection = Selection { fields: Some(&fields), ..Selection::default() };
-    let listed = connection.list_resource(&resource(), Some(namespace), selection, "list rollouts").await.ok()?;
-    let rollout = listed.into_iter().find_map(|object| object.try_parse::<Rollout>().ok())?;
-    let commit = rollout.status?.commit?.parse().ok()?;
-    Some(NotedCommit { commit, branch: None, by: format!("Rollout {namespace}/{cluster}") })
+    let listed = match connection.list_resource(&resource(), Some(namespace), selection, "list rollouts").await {
+        // Where there is no definition, there is no note.
+        Err(error) if error.is_not_found() => return Ok(None),
+        listed => listed?,
+    };
+    let noted = |object: DynamicObject| object.try_parse::<Rollout>().ok()?.status?.commit?.parse().ok();
+    let by = || format!("Rollout {namespace}/{cluster}");
+    Ok(listed.into_iter().find_map(noted).map(|commit| NotedCommit { commit, branch: None, by: by() }))
 }
 
 fn resource() -> ApiResource {

@@ -167,3 +167,34 @@ async fn nothing_is_written_to_a_cluster_that_is_not_proven() {
     }
     assert!(management.asked().iter().all(|asked| asked.method == "GET"), "{:?}", management.lines());
 }
+    // What is proven is held, whether its own server answers or not.
+    for reference in [reference("a", ITSELF, None), reference("prod", manager("a", None), None)] {
+        let cluster = KubernetesCluster::new(management.connection(), reference, Some("a".to_owned()), PathBuf::new());
+        assert_eq!(cluster.resume(&kustomizations).await.unwrap(), kustomizations);
+    }
+    assert_eq!(management.asked().iter().filter(|asked| asked.method == "PATCH").count(), 2);
+}
+
+#[tokio::test]
+async fn a_note_that_cannot_be_read_is_not_taken_for_none() {
+    const KUSTOMIZATIONS: &str = "GET /apis/kustomize.toolkit.fluxcd.io/v1/kustomizations";
+    const ROLLOUTS: &str = "GET /apis/stepgate.dev/v1alpha1/namespaces/stepgate-system/rollouts";
+    let refused = || Answer::Error(403, "forbidden: list");
+    let empty = || Answer::Json(json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}));
+    for (kustomizations, rollouts, expected) in [
+        (empty(), None, Ok(0)),
+        (empty(), Some(empty()), Ok(0)),
+        (refused(), Some(empty()), Err(())),
+        (empty(), Some(refused()), Err(())),
+        (Answer::Text(502, "bad gateway"), None, Err(())),
+        (Answer::CutOff, None, Err(())),
+    ] {
+        let mut script = server(served(), "one").on(KUSTOMIZATIONS, kustomizations);
+        if let Some(rollouts) = rollouts {
+            script = script.on(ROLLOUTS, rollouts);
+        }
+        let management = ApiServer::start(script).await;
+        let cluster = KubernetesCluster::management(management.connection(), PathBuf::new());
+        let noted = cluster.noted_commits("prod").await.map(|noted| noted.len()).map_err(drop);
+        assert_eq!(noted, expected, "{:?}", management.lines());
+    }
