@@ -24,6 +24,7 @@ use rollout::{
 };
 use serde_json::Value;
 
+use self::kubernetes::{PauseLease, Paused};
 pub use reference::{ClusterReference, ManagementReference, Manager};
 
 /// What a reading is for.

@@ -6,9 +6,10 @@ use std::time::Duration;
 use domain::nearest;
 use overlays::Fleet;
 
-use super::FleetArguments;
 use super::error::CommandError;
 use super::output;
+use super::{ClusterArguments, FleetArguments};
+use crate::cluster::Cluster;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::sources::FetchSources;
 use forge::{ForgeAccess, ForgeCredential};
@@ -76,6 +77,16 @@ impl Opened {
     /// As [`Planner::view`].
     pub fn view(&self, name: &str) -> Result<ClusterView, PlanError> {
         self.planner.view(&self.reading, name)
+    }
+
+    /// The cluster of a view, as the controller would reach it: who writes there proves first that it is this one.
+    ///
+    /// # Errors
+    /// When there are no credentials for an API server.
+    pub fn cluster(&self, view: &ClusterView, access: &ClusterArguments) -> Result<Arc<dyn Cluster>, CommandError> {
+        let connection = access.connect()??;
+        let clusters = access.clusters(Ok(connection))?;
+        Ok(clusters.referred(&view.cluster, &self.planner.reference(&self.reading, &view.cluster)))
     }
 }
 

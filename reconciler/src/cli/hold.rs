@@ -7,7 +7,7 @@ use super::approve::PersonArguments;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::{ClusterArguments, FleetArguments, fleet, output};
-use cluster::kubernetes::{PauseLease, Paused, pause};
+use cluster::kubernetes::{PauseLease, Paused};
 
 /// Arguments of `stepgate hold`.
 #[derive(Debug, Args)]
@@ -42,9 +42,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         output::print_text(&text)?;
         return Ok(Exit::Success);
     };
-    let connection = arguments.access.connect()??;
+    let cluster = opened.cluster(&view, &arguments.access)?;
     let lease = PauseLease { owner: by.name().to_owned(), reason: arguments.reason.clone(), until, before: None };
-    let outcomes = super::run::runtime()?.block_on(pause(&connection, &references, &lease))?;
+    let outcomes = super::run::runtime()?.block_on(cluster.pause(&references, &lease))?;
     for (reference, outcome) in outcomes {
         let object = format!("Kustomization {}/{}", reference.namespace, reference.name);
         output::print_text(&match outcome {

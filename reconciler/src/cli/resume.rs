@@ -5,7 +5,6 @@ use clap::Args;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::{ClusterArguments, FleetArguments, fleet, output};
-use cluster::kubernetes::resume;
 
 /// Arguments of `stepgate resume`.
 #[derive(Debug, Args)]
@@ -30,8 +29,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         output::print_text(&format!("{}: what `stepgate hold` paused would go on; `--yes` does it\n", view.name))?;
         return Ok(Exit::Success);
     }
-    let connection = arguments.access.connect()??;
-    let ended = super::run::runtime()?.block_on(resume(&connection, &view.flux_references()))?;
+    let cluster = opened.cluster(&view, &arguments.access)?;
+    let ended = super::run::runtime()?.block_on(cluster.resume(&view.flux_references()))?;
     if ended.is_empty() {
         output::print_text(&format!("{}: nothing was held by `stepgate hold`\n", view.name))?;
     }

@@ -104,6 +104,22 @@ impl KubernetesCluster {
         })
     }
 
+    /// That the Kustomizations of this server are those of the cluster that is meant: before they are paused or go on. A cluster that does not answer
+    /// may be held, so nothing is asked of its own server where the one that manages it is proven.
+    pub(super) async fn may_be_paused(&self, attempt: &'static str) -> Result<(), ClusterError> {
+        let is_known = match &self.reference.management {
+            ManagementReference::By(manager) => manager.is_known || self.named.is_some(),
+            ManagementReference::Itself { .. } => true,
+            // Whoever names the cluster of this connection answers for it.
+            ManagementReference::Undeclared => self.named.is_some() && matches!(self.own, Own::Workload { .. }),
+        };
+        if is_known {
+            self.prove_management_of_it().await.map_err(|not| not_proven(attempt, not))
+        } else {
+            self.may_be_written(attempt).await
+        }
+    }
+
     /// Which cluster is read, where it is proven to be the one that is meant.
     pub(super) async fn identified(
         &self,

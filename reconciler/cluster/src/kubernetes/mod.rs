@@ -47,7 +47,7 @@ pub use connection::{Connection, ConnectionError, ConnectionSource, REQUEST_TIME
 pub use error::{FieldConflict, RequestError};
 pub use leadership::Leadership;
 pub use lease::{Holder, Lease};
-pub use pause::{Paused, end_expired, pause, resume};
+pub use pause::{Paused, end_expired};
 pub use review::{Permit, review};
 pub use rollout_resource::{Projection, RolloutView, rollout_definition};
 pub use watch::{Changes, Extent};

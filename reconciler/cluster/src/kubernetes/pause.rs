@@ -20,7 +20,7 @@ use rollout::FluxReference;
 /// The label by which paused objects are found.
 const LABEL: &str = "stepgate.dev/paused";
 
-/// How often an object is looked at whose writers are quicker than we are.
+/// How often an object is looked at whose writers are quicker than we are: Flux writes its status at any time.
 const ATTEMPTS: usize = 8;
 
 /// What became of a Kustomization that was to be paused.
@@ -41,7 +41,7 @@ pub enum Paused {
 ///
 /// # Errors
 /// When the API server refuses or does not answer; those before stay paused until their end.
-pub async fn pause(
+pub(super) async fn pause(
     connection: &Connection,
     kustomizations: &[FluxReference],
     lease: &PauseLease,
@@ -49,7 +49,13 @@ pub async fn pause(
     let Some(resource) = resource(connection).await? else { return Ok(Vec::new()) };
     let mut outcomes = Vec::new();
     for reference in kustomizations {
-        let outcome = again(async || pause_one(connection, &resource, reference, lease).await).await?;
+        let mut attempts = ATTEMPTS;
+        let outcome = loop {
+            match pause_one(connection, &resource, reference, lease).await {
+                Err(error) if error.is_conflict() && attempts > 1 => attempts -= 1,
+                outcome => break outcome?,
+            }
+        };
         outcomes.push((reference.clone(), outcome));
     }
     Ok(outcomes)
@@ -84,23 +90,36 @@ async fn pause_one(
 ///
 /// # Errors
 /// When the API server refuses or does not answer.
-pub async fn resume(
+pub(super) async fn resume(
     connection: &Connection,
     kustomizations: &[FluxReference],
 ) -> Result<Vec<FluxReference>, RequestError> {
     let Some(resource) = resource(connection).await? else { return Ok(Vec::new()) };
     let mut ended = Vec::new();
     for reference in kustomizations {
-        let resumed = again(async || {
-            let found = connection.get(&resource, Some(&reference.namespace), &reference.name).await?;
-            let Some(object) = found.filter(|object| objects::pause_lease(object).is_some()) else { return Ok(false) };
-            end(connection, &resource, &object).await.map(|()| true)
-        });
-        if resumed.await? {
+        let mut attempts = ATTEMPTS;
+        let is_ended = loop {
+            match resume_one(connection, &resource, reference).await {
+                Err(error) if error.is_conflict() && attempts > 1 => attempts -= 1,
+                outcome => break outcome?,
+            }
+        };
+        if is_ended {
             ended.push(reference.clone());
         }
     }
     Ok(ended)
+}
+
+/// Whether there was a pause of ours to end.
+async fn resume_one(
+    connection: &Connection,
+    resource: &ApiResource,
+    reference: &FluxReference,
+) -> Result<bool, RequestError> {
+    let found = connection.get(resource, Some(&reference.namespace), &reference.name).await?;
+    let Some(object) = found.filter(|object| objects::pause_lease(object).is_some()) else { return Ok(false) };
+    end(connection, resource, &object).await.map(|()| true)
 }
 
 /// Ends every pause of ours whose time is over, whoever made it. Answers with the end of the next.
@@ -137,17 +156,6 @@ async fn end_now(connection: &Connection, resource: &ApiResource, listed: &Dynam
         // Its lease may be another one now.
         _ => Ok(()),
     }
-}
-
-/// Looks again where somebody wrote in between: Flux writes its status at any time.
-async fn again<T>(mut attempt: impl AsyncFnMut() -> Result<T, RequestError>) -> Result<T, RequestError> {
-    for _ in 1..ATTEMPTS {
-        match attempt().await {
-            Err(RequestError::Conflict { .. }) => {}
-            outcome => return outcome,
-        }
-    }
-    attempt().await
 }
 
 async fn resource(connection: &Connection) -> Result<Option<ApiResource>, RequestError> {

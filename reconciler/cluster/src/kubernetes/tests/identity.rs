@@ -8,10 +8,12 @@ use super::super::server::Answer;
 use super::acting::{MANIFESTS, apply_request};
 use super::workload::kubeconfig;
 use super::*;
-use crate::{BackupRequest, ClusterReference, ManagementReference, Manager};
+use crate::kubernetes::PauseLease;
+use crate::{BackupRequest, ClusterReference, FluxReference, ManagementReference, Manager};
 
 const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
 const CLUSTER: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/eksa-system/clusters/prod";
+const KUSTOMIZATION: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/prod";
 
 /// A server whose `kube-system` has this UID.
 fn server(script: Script, uid: &str) -> Script {
@@ -150,7 +152,12 @@ async fn a_workload_cluster_is_read_through_the_cluster_that_manages_it_alone() 
 
 #[tokio::test]
 async fn nothing_is_written_to_a_cluster_that_is_not_proven() {
-    let management = ApiServer::start(server(served(), "one")).await;
+    let lease = json!({"owner": "Alice", "reason": "audit", "until": "2026-03-01T12:00:00Z"}).to_string();
+    let metadata = json!({"name": "prod", "namespace": "flux-system", "annotations": {"stepgate.dev/pause": lease}});
+    let held = json!({"metadata": metadata, "spec": {"suspend": true}});
+    let script = server(served(), "one").object(KUSTOMIZATION, held.clone());
+    let management = ApiServer::start(script.on(&format!("PATCH {KUSTOMIZATION}"), Answer::Json(held))).await;
+    let kustomizations = [FluxReference { namespace: "flux-system".to_owned(), name: "prod".to_owned() }];
     let at = "2026-03-01T12:00:00Z".parse().unwrap();
     for (reference, named) in [
         (reference("a", ITSELF, None), None),
@@ -162,11 +169,15 @@ async fn nothing_is_written_to_a_cluster_that_is_not_proven() {
         let named = named.map(str::to_owned);
         let cluster = KubernetesCluster::new(management.connection(), reference, named, PathBuf::from("/nonexistent"));
         assert!(cluster.apply(&apply_request(MANIFESTS, false), at).await.is_err());
+        let lease = PauseLease { owner: "Alice".to_owned(), reason: "audit".to_owned(), until: at, before: None };
+        let error = cluster.pause(&kustomizations, &lease).await.unwrap_err().to_string();
+        assert!(error.starts_with("could not pause what Flux applies: which cluster answers"), "{error}");
+        let error = cluster.resume(&kustomizations).await.unwrap_err().to_string();
+        assert!(error.starts_with("could not resume what Flux applies: which cluster answers"), "{error}");
         let backup = BackupRequest { rollout: "0123456789ab".parse().unwrap(), at, keep: 5 };
         assert!(cluster.back_up(&backup).await.is_err());
     }
     assert!(management.asked().iter().all(|asked| asked.method == "GET"), "{:?}", management.lines());
-}
     // What is proven is held, whether its own server answers or not.
     for reference in [reference("a", ITSELF, None), reference("prod", manager("a", None), None)] {
         let cluster = KubernetesCluster::new(management.connection(), reference, Some("a".to_owned()), PathBuf::new());
@@ -198,3 +209,4 @@ async fn a_note_that_cannot_be_read_is_not_taken_for_none() {
         let noted = cluster.noted_commits("prod").await.map(|noted| noted.len()).map_err(drop);
         assert_eq!(noted, expected, "{:?}", management.lines());
     }
+}
