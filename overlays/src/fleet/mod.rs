@@ -113,6 +113,12 @@ impl Fleet {
         errors.filter(|problem| problem.scope == Scope::Fleet && !concerns_everybody(problem))
     }
 
+    /// The errors of `stepgate.yaml` and `bundles.lock` that keep every cluster from being planned.
+    pub fn errors_of_everybody(&self) -> impl Iterator<Item = &Problem> {
+        let errors = self.problems.iter().filter(|problem| problem.is_error());
+        errors.filter(|problem| problem.scope == Scope::Fleet && concerns_everybody(problem))
+    }
+
     /// The names of clusters that are not in `clusters` because their files cannot be used, in order: they have errors of
     /// their own in `problems`.
     pub fn unreadable_clusters(&self) -> BTreeSet<&str> {

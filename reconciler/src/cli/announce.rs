@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
 use cluster::kubernetes::Connection;
+use overlays::Problem;
+
+use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
 
 /// So many clusters are named with their states; of more only the numbers are told.
 const NAMED: usize = 12;
@@ -14,6 +16,7 @@ const NAMED: usize = 12;
 pub struct Announcements {
     last: Option<Arc<Pass>>,
     unreachable: bool,
+    errors: Vec<Problem>,
 }
 
 impl Announcements {
@@ -24,6 +27,14 @@ impl Announcements {
         }
         tell_changes(self.last.as_deref().unwrap_or(&Pass::default()), pass);
         self.last = Some(Arc::clone(pass));
+        let errors = controller.errors();
+        for problem in errors.iter().filter(|problem| !self.errors.contains(problem)) {
+            tracing::error!("nothing new begins in any cluster before this is repaired: {problem}");
+        }
+        if errors.is_empty() && !self.errors.is_empty() {
+            tracing::info!("the errors that concerned every cluster are repaired");
+        }
+        self.errors = errors;
         let reason = controller.unreachable();
         if std::mem::replace(&mut self.unreachable, reason.is_some()) != reason.is_some() {
             match reason {

@@ -175,7 +175,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     if arguments.once {
         let pass = runtime.block_on(controller.pass()).map_err(fleet::explain)?;
         output::print(arguments.output, &PassReport::from(pass.as_ref()))?;
-        return Ok(exit(&pass));
+        let errors = controller.errors();
+        errors.iter().for_each(|problem| output::note(&format!("error: {problem}")));
+        return Ok(if errors.is_empty() { exit(&pass) } else { Exit::Error });
     }
     let project = |connection: &Connection| Projection::new(connection.clone(), &arguments.namespace);
     let management = Management {

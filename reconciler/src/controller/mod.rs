@@ -40,6 +40,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::{ClusterName, CommitId, PlanDigest};
 use jiff::Timestamp;
+use overlays::Problem;
 use rollout::{GateHistory, Reachability};
 
 pub use passes::Passes;
@@ -259,6 +260,13 @@ impl Controller {
     fn standings(&self) -> MutexGuard<'_, FleetProgress> {
         self.standings.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// What keeps every cluster from being planned, as the source branch was read last: nothing new begins before it is repaired.
+    pub fn errors(&self) -> Vec<Problem> {
+        let reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        reading.iter().flat_map(|(reading, _)| reading.fleet.errors_of_everybody()).cloned().collect()
+    }
+
 
     fn stands(&self, cluster: &ClusterName, standing: ClusterProgress) {
         self.standings().note(cluster, standing);

@@ -255,3 +255,17 @@ fn a_full_disk_is_told_and_the_branch_stays_where_it_is() {
         (&true.into(), &"cert-manager".into())
     );
 }
+
+#[test]
+fn a_policy_that_cannot_be_used_is_an_error_where_nothing_is_pending() {
+    let fleet = Fleet::settled();
+    assert_eq!(fleet.run(&["run", "--once"]).code, 0);
+    let text = format!("{}windows: 7\n", fleet.text("main", "stepgate.yaml"));
+    let line = text.lines().count();
+    fleet.write("main", "stepgate.yaml", text.as_bytes());
+    for verb in [&["run", "--once"][..], &["check"]] {
+        let run = fleet.run(verb);
+        assert_eq!(run.code, 2, "{verb:?}: {}", run.text());
+        assert!(run.text().contains(&format!("stepgate.yaml:{line}:")), "{verb:?}: {}", run.text());
+    }
+}
