@@ -115,6 +115,13 @@ impl Report for CheckReport {
             self.bundles.len(),
             self.problems.len() - errors
         ));
+        if !self.clusters.is_empty() {
+            table.notes.push(
+                "what overlays make is not rendered here: `stepgate plan` renders it, and names objects of it that \
+                 Flux would refuse"
+                    .to_owned(),
+            );
+        }
         vec![(None, table)]
     }
 }

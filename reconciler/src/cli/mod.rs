@@ -232,7 +232,8 @@ impl ClusterArguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Check a fleet repository: policy, bundles, clusters, lock; every problem with file, line and what to do.
+    /// Check a fleet repository: policy, bundles, clusters, lock; every problem with file, line and what to do. What overlays make is rendered
+    /// by `plan` only.
     Check(check::Arguments),
     /// Show what a rollout would do, stage by stage, with reasons, risks and one-way doors.
     Plan(plan::Arguments),
