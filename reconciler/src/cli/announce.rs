@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use cluster::kubernetes::Connection;
-use overlays::Problem;
+use domain::Problem;
 
 use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
 

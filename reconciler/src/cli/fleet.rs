@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::Cluster;
 use domain::nearest;
 use overlays::Fleet;
 
 use super::error::CommandError;
 use super::output;
 use super::{ClusterArguments, FleetArguments};
-use crate::cluster::Cluster;
 use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::controller::sources::FetchSources;
 use forge::{ForgeAccess, ForgeCredential};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use rollout::ClusterName;
+use domain::ClusterName;
 
 use super::error::CommandError;
 use super::exit::Exit;

@@ -230,6 +230,12 @@ fn is_short_of_time(world: &World, now: Timestamp) -> bool {
 }
 
 fn explanation(world: &World, now: Timestamp) -> Explanation {
+    let mut explanation = decided(world, now);
+    explanation.reasons.extend(rollout::merged_outside_window(world));
+    explanation
+}
+
+fn decided(world: &World, now: Timestamp) -> Explanation {
     let effects = rollout::step(world, now);
     let ahead = rollout::after_soak(world, now);
     if effects != ahead {

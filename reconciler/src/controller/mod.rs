@@ -38,9 +38,9 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use domain::Problem;
 use domain::{ClusterName, CommitId, PlanDigest};
 use jiff::Timestamp;
-use overlays::Problem;
 use rollout::{GateHistory, Reachability};
 
 pub use passes::Passes;
@@ -266,7 +266,6 @@ impl Controller {
         let reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         reading.iter().flat_map(|(reading, _)| reading.fleet.errors_of_everybody()).cloned().collect()
     }
-
 
     fn stands(&self, cluster: &ClusterName, standing: ClusterProgress) {
         self.standings().note(cluster, standing);

@@ -31,6 +31,7 @@ fn settings() -> Settings {
         repository: "https://git.example/fleet.git".to_owned(),
         source_branch: "main".to_owned(),
         helm_image: "registry.example/helm:v4".to_owned(),
+        management_cluster: None,
     }
 }
 

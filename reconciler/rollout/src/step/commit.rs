@@ -13,8 +13,8 @@ use crate::verdict::{Evidence, Fact, Reason};
 use crate::world::World;
 use domain::CommitId;
 
-use super::approval;
 use super::opening::{Key, Opening, Stop, hold};
+use super::{approval, landed};
 
 /// The commit of a stage. Its ledger records the approval that the policy asks for: what is proposed is what lands.
 ///
@@ -41,6 +41,9 @@ pub(super) fn stage(
         Some(ledger) => ledger.clone(),
         None => begin(world, plan, now),
     };
+    if continued.is_some() {
+        landed::note(&mut ledger, world);
+    }
     if ledger.identity.is_some() {
         identify(&mut ledger, opened_by.as_mut(), world);
     }

@@ -52,6 +52,37 @@ pub(super) fn restrain(world: &World, effects: Vec<Effect>, now: Timestamp) -> V
     restrained
 }
 
+/// That the stage that landed last was merged by hand while no maintenance window of its was open, as far as git tells. What has landed is Flux' to apply:
+/// people are told, it goes on record, and what is next waits for its window.
+#[must_use]
+pub fn merged_outside_window(world: &World) -> Option<Reason> {
+    let ledger = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running)?;
+    let record = ledger.stages.last().filter(|record| record.kind == StageRecordKind::Commit)?;
+    let landed = world.deploy.newest(is_of(ledger, &record.stage))?;
+    let Landing::Merged(who) = landed.landing else { return None };
+    let stage = approval::plan_of(world, ledger).unwrap_or(&world.plan).stage(&record.stage)?;
+    let (name, at) = (&record.stage, landed.committed_at);
+    let reason = Reason::new(format!("stage {name} was merged outside of its maintenance windows by {who} at {at}"));
+    (!stage.policy.windows.contains(at) && !is_overridden(world, ledger, &record.stage)).then_some(reason)
+}
+
+/// Puts that on record.
+pub(super) fn note(ledger: &mut Ledger, world: &World) {
+    if let (Some(reason), Some(record)) = (merged_outside_window(world), ledger.stages.last_mut())
+        && !record.reasons.contains(&reason)
+    {
+        record.reasons.push(reason);
+    }
+}
+
+/// Whether somebody has taken a stage that landed as it is.
+fn is_overridden(world: &World, ledger: &Ledger, stage: &StageId) -> bool {
+    let is_of_it = |approved: &&Approved| ledger.brought(approved) == Some(stage) && approved.plan == ledger.plan;
+    let Some(approved) = ledger.approvals.iter().rev().find(is_of_it) else { return false };
+    let known = world.people.landed.iter().find(|known| known.scope == approved.scope && known.plan == approved.plan);
+    approved.overridden.is_some() || known.is_some_and(|known| known.facts.overridden.is_some())
+}
+
 /// What speaks against the stage that landed last.
 struct Objection {
     stage: StageId,

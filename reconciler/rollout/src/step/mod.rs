@@ -43,6 +43,7 @@ pub use approval::{rules as approval_rules, scope as approval_scope, verdict as 
 pub use confirming::{concerning_running_gate, confirming, running_gate, waits_for_gate};
 pub use foresight::{after_soak, behind_gate};
 pub use glance::{expected_of_flux, first_read, may_read_first, told_of_flux, waits_for_flux};
+pub use landed::merged_outside_window;
 pub use opening::outside_windows;
 pub use told::{Told, told_of_gate};
 
@@ -242,6 +243,7 @@ fn replan(world: &World, ledger: &Ledger, own_plan: Option<&Plan>, now: Timestam
 
 fn close(world: &World, ledger: &Ledger, state: LedgerState, mut evidence: Evidence, now: Timestamp) -> Effect {
     let mut ledger = Ledger { state, finished_at: Some(now), ..ledger.clone() };
+    landed::note(&mut ledger, world);
     commit::identify(&mut ledger, Some(&mut evidence), world);
     ledger.verified = Some(evidence);
     approval::name(&mut ledger, world);

@@ -1,9 +1,10 @@
 use jiff::SignedDuration;
 
 use super::laboratory::Laboratory;
+use super::merged_outside_window;
 use crate::approval::{ApprovalFacts, ApprovalScope, Retry};
 use crate::effect::Effect;
-use policy::{Approval, OnFailure};
+use policy::{Approval, MaintenanceWindow, OnFailure};
 use policy::{ApprovalRules, Override};
 
 fn asking(stages: &[(&'static str, u8, u8)], rules: ApprovalRules) -> Laboratory {
@@ -215,4 +216,38 @@ fn a_reverted_stage_is_committed_once_more_where_somebody_wants_that_attempt() {
     let retries = &laboratory.ledger.as_ref().unwrap().retries;
     assert_eq!(retries.iter().map(|retry| retry.attempt).collect::<Vec<_>>(), [2]);
     assert_eq!(laboratory.log().iter().filter(|line| **line == "commit cert-manager 2").count(), 2);
+}
+
+#[test]
+fn a_merge_outside_of_its_window_is_told_and_on_record_and_the_next_stage_waits() {
+    for is_overridden in [false, true] {
+        let mut laboratory = asking(&[("cert-manager", 1, 2), ("capi", 1, 2)], ApprovalRules::default());
+        let opens = laboratory.now + SignedDuration::from_hours(8);
+        let from = u16::try_from(opens.as_second().rem_euclid(86_400) / 60).unwrap();
+        let time_zone = "UTC".parse().unwrap();
+        laboratory.policy.windows = vec![MaintenanceWindow { days: Vec::new(), from, to: from + 60, time_zone }].into();
+        laboratory.turns(20);
+        laboratory.merge_by("alice");
+        let at = laboratory.now;
+        if is_overridden {
+            let plan = laboratory.ledger.as_ref().unwrap().plan.clone();
+            let (who, reason) = ("alice".parse().unwrap(), "the cluster is down".to_owned());
+            let facts: &mut ApprovalFacts = &mut laboratory.people.landed.last_mut().unwrap().facts;
+            facts.overridden = Some(Override { who, at, plan, reason, missing: Vec::new() });
+        }
+        let told = merged_outside_window(&laboratory.world()).map(|reason| reason.to_string());
+        let expected = format!("stage cert-manager was merged outside of its maintenance windows by alice at {at}");
+        assert_eq!(told, (!is_overridden).then(|| expected.clone()));
+        let waiting = waits(&laboratory.turns(40));
+        assert!(waiting.contains("waits for approval; the next maintenance window opens at"), "{waiting}");
+        assert_eq!(laboratory.log(), ["ask", "commit cert-manager 2", "ask"]);
+        laboratory.now = opens;
+        laboratory.turns(40);
+        laboratory.merge_by("alice");
+        laboratory.until("close");
+        let records = &laboratory.ledger.as_ref().unwrap().stages;
+        let noted = records.iter().map(|record| record.reasons.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let first = if is_overridden { Vec::new() } else { vec![expected] };
+        assert_eq!(noted.collect::<Vec<_>>(), [first, Vec::new()]);
+    }
 }

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use jiff::Timestamp;
 use serde_json::Value;
 use tests::servers::manifests::{apply, define, kind, objects};
