@@ -159,10 +159,10 @@ fn merge_values(mut below: Node, above: Node, schema: &Schema) -> Result<Option<
 
 /// Refuses values that no map can hold. Keys of the first level may be numbers and booleans.
 fn refuse_unfit(values: &Node) -> Result<(), BuildError> {
-    type_mismatch::refuse_repeated_keys(&values)?;
+    type_mismatch::refuse_repeated_keys(values)?;
     match values.as_mapping() {
         Some(mapping) => mapping.iter().try_for_each(|entry| type_mismatch::refuse(&entry.value)),
-        None => type_mismatch::refuse(&values),
+        None => type_mismatch::refuse(values),
     }
 }
 

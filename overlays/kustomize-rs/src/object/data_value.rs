@@ -1,4 +1,4 @@
-//! Values of ConfigMaps and Secrets.
+//! Values of a `ConfigMap` or a Secret.
 
 use yaml::{Node, Style, Text};
 
