@@ -19,7 +19,7 @@ pub mod object;
 mod remembered;
 pub mod render;
 mod source;
-pub mod staging;
+pub mod spec_rollout;
 #[cfg(test)]
 mod testing;
 mod tree;
@@ -37,8 +37,9 @@ pub use note::{Note, NoteKind, RemovedVersion, Weight};
 pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary, objects_of};
 pub use remembered::Remembered;
 pub use render::{
-    ComponentName, Hop, RenderError, RenderRequest, RenderedCluster, RenderedComponent, kustomization_file,
+    ComponentName, IntermediateVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent,
+    kustomization_file,
 };
 pub use source::{ChartError, ChartRequest, Charts, FetchError, Manifests};
-pub use staging::{ClusterStage, SpecChange, SpecStage, cluster_stages, spec_tree};
+pub use spec_rollout::{ClusterStage, SpecChange, SpecStage, cluster_stages, spec_tree};
 pub use tree::{DeployedTree, FileChange, RenderedTree, TreeDifference};

@@ -1,11 +1,11 @@
 //! The reconciler: everything with input and output.
 
 pub mod cli;
-pub mod controller;
 pub mod demo;
 mod difference;
 pub mod endpoint;
 pub mod install;
+pub mod reconcile;
 pub mod report;
 pub mod telemetry;
 pub mod watch;

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use stepgate::controller::{ClusterOutcome, Controller, Pass};
+use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
 
 use crate::fleet::{Fleet, is_done, name};
 use crate::measure::{Sample, whole_process};
@@ -101,7 +101,12 @@ pub fn run(environment: &Environment) -> anyhow::Result<Report> {
 }
 
 /// Passes until a stage of the cluster is committed; the sample is that of the pass that commits it.
-fn until_committed(fleet: &Fleet, controller: &Controller, pass: &Pass, cluster: &str) -> anyhow::Result<Sample> {
+fn until_committed(
+    fleet: &Fleet,
+    controller: &Controller,
+    pass: &ReconcileReport,
+    cluster: &str,
+) -> anyhow::Result<Sample> {
     let mut last = pass.clone();
     for _ in 0..1_000 {
         fleet.go_on(controller, &last)?;

@@ -12,13 +12,13 @@ use futures::executor::block_on;
 use git::{CommitDraft, CommitMessage, CommitOutcome, PushOutcome, Repository, Signing};
 use jiff::{SignedDuration, Timestamp};
 use overlays::ClusterSpec;
-use stepgate::controller::access::Clusters;
-use stepgate::controller::adopt::adopt;
-use stepgate::controller::clock::{Clock as _, VirtualClock};
-use stepgate::controller::planner::Planner;
-use stepgate::controller::sources::FetchSources;
-use stepgate::controller::{ClusterOutcome, Controller, Pass};
 use stepgate::demo::{DemoSettings, FleetFiles, SimulatedFleet};
+use stepgate::reconcile::cache::sources::FetchSources;
+use stepgate::reconcile::clusters::access::Clusters;
+use stepgate::reconcile::effects::adopt::adopt;
+use stepgate::reconcile::main_loop::clock::{Clock as _, VirtualClock};
+use stepgate::reconcile::planner::Planner;
+use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -122,12 +122,12 @@ impl Fleet {
     }
 
     /// One pass.
-    pub fn pass(controller: &Controller) -> anyhow::Result<Arc<Pass>> {
+    pub fn pass(controller: &Controller) -> anyhow::Result<Arc<ReconcileReport>> {
         Ok(block_on(controller.pass())?)
     }
 
     /// Tells the clusters of what was pushed, and lets time pass until one is to be looked at again.
-    pub fn go_on(&self, controller: &Controller, pass: &Pass) -> anyhow::Result<()> {
+    pub fn go_on(&self, controller: &Controller, pass: &ReconcileReport) -> anyhow::Result<()> {
         self.simulated.follow(&self.repository, &controller.planner().read()?, self.clock.now())?;
         let soon = self.clock.now() + SignedDuration::from_secs(1);
         let next = pass.clusters.iter().filter_map(|cluster| cluster.next).min();
@@ -143,7 +143,7 @@ pub fn name(number: usize) -> String {
 }
 
 /// Whether every cluster is done.
-pub fn is_done(pass: &Pass) -> bool {
+pub fn is_done(pass: &ReconcileReport) -> bool {
     pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done && cluster.committed.is_empty())
 }
 

@@ -93,8 +93,8 @@ fn arrows_between_our_packages_are_the_ones_of_the_design() {
             "cluster",
             &["domain", "host", "kustomize-rs", "kustomize-rs-yaml", "overlays", "policy", "rollout", "simulator"],
         ),
-        ("fetch", &["bundles", "domain", "host", "kustomize-rs", "overlays"]),
-        ("forge", &["git", "host", "policy"]),
+        ("fetch", &["bundles", "domain", "host", "kustomize-rs", "overlays", "policy"]),
+        ("forge", &["git", "host", "overlays", "policy"]),
         ("stepgate", &OURS[..14]),
         ("tests", &OURS[..15]),
     ]);

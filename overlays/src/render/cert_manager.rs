@@ -4,7 +4,9 @@ use yaml::Node;
 
 use super::images::SectionImages;
 use super::output::Directory;
-use super::{ComponentName, Hop, RenderError, RenderRequest, RenderedComponent, build, hops, inventory, upstream};
+use super::{
+    ComponentName, IntermediateVersion, RenderError, RenderRequest, RenderedComponent, build, hops, inventory, upstream,
+};
 use crate::{BundleFile, ClusterKind};
 
 const NAME: ComponentName = ComponentName::CertManager;
@@ -26,7 +28,7 @@ pub(super) fn render(request: &RenderRequest<'_>) -> Result<RenderedComponent, R
     for step in &way.steps {
         let (hop, objects) = render_at(request, step, &before)?;
         before = objects;
-        rendered_hops.push(Hop {
+        rendered_hops.push(IntermediateVersion {
             version: hop.version.unwrap_or_default(),
             bundle: step.bundles.name.clone(),
             tree: hop.tree,

@@ -8,7 +8,8 @@ use super::images::SectionImages;
 use super::output::Directory;
 use super::upstream::Upstream;
 use super::{
-    ComponentName, Hop, RenderError, RenderRequest, RenderedComponent, build, hops, network_policies, upstream,
+    ComponentName, IntermediateVersion, RenderError, RenderRequest, RenderedComponent, build, hops, network_policies,
+    upstream,
 };
 use crate::note::{Note, NoteKind, Weight};
 use crate::object::{containers, object_id, open_list};
@@ -67,7 +68,7 @@ fn rendered(request: &RenderRequest<'_>, name: ComponentName) -> Result<Rendered
         let (hop, objects) = render_at(request, step, name, from.as_deref(), &before)?;
         before = objects;
         from = hop.version.clone();
-        steps.push(Hop {
+        steps.push(IntermediateVersion {
             version: hop.version.unwrap_or_default(),
             bundle: step.bundles.name.clone(),
             tree: hop.tree,

@@ -38,7 +38,10 @@ use output::Directory;
 pub use flux::install_address;
 pub use flux_objects::{kustomization_file, kustomization_name};
 pub use needs::needs;
-pub use types::{ComponentName, Hop, RenderError, RenderRequest, RenderedCluster, RenderedComponent, UnknownComponent};
+pub use types::{
+    ComponentName, IntermediateVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent,
+    UnknownComponent,
+};
 
 /// Renders the target of one cluster: every component that it has.
 pub fn render(request: &RenderRequest<'_>) -> RenderedCluster {

@@ -144,7 +144,7 @@ pub struct RenderedComponent {
     /// Definitions that stop having a version; `status.storedVersions` must not list it any more when this is applied.
     pub removed_versions: Vec<RemovedVersion>,
     /// Versions to go through before this one, in order; empty when none is skipped.
-    pub hops: Vec<Hop>,
+    pub hops: Vec<IntermediateVersion>,
     /// Minor versions (as `1.18`) that would have to be gone through and that no bundle of the repository has. The plan
     /// is blocked while there are any.
     pub missing_hops: Vec<String>,
@@ -152,7 +152,7 @@ pub struct RenderedComponent {
 
 /// An intermediate version of a component (Cilium and cert-manager go minor by minor).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Hop {
+pub struct IntermediateVersion {
     /// Its version.
     pub version: String,
     /// Name of the bundle that it comes from.

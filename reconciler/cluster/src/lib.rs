@@ -46,7 +46,7 @@ pub struct ObserveRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
     /// What a watch has told is good enough.
-    Told,
+    WatchEvidence,
     /// From the cluster. What causes something is asked for before what it causes, so that whoever says "done" is followed by what was done.
     Fresh,
     /// From the cluster, a short while after a reading in which everything held. Who says "done" said it then, before anything that is asked
@@ -70,11 +70,14 @@ pub struct BackupRequest {
 pub struct DeployedObjects {
     files: Vec<Arc<[u8]>>,
     /// Their texts, once one was looked for: a tenth of what they take once they are read.
-    objects: Mutex<Option<Arc<HashMap<DeployedKey, Box<str>>>>>,
+    objects: Mutex<Option<DeployedTexts>>,
 }
 
 /// Group, kind, namespace (empty where none is named) and name.
 type DeployedKey = (String, String, String, String);
+
+/// The text of each object, as JSON.
+type DeployedTexts = Arc<HashMap<DeployedKey, Box<str>>>;
 
 impl DeployedObjects {
     /// The objects of these YAML files.
@@ -96,18 +99,18 @@ impl DeployedObjects {
         serde_json::from_str(text?).ok()
     }
 
-    fn objects(&self) -> MutexGuard<'_, Option<Arc<HashMap<DeployedKey, Box<str>>>>> {
+    fn objects(&self) -> MutexGuard<'_, Option<DeployedTexts>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// About how many bytes of memory the texts of objects take by now.
     pub fn bytes(&self) -> usize {
-        let entry = |((group, kind, namespace, name), text): (&DeployedKey, &Box<str>)| {
-            let allocations =
-                [group.len(), kind.len(), namespace.len(), name.len(), text.len()].map(|length| length + 16);
+        let entry = |key: &DeployedKey, text: usize| {
+            let (group, kind, namespace, name) = key;
+            let allocations = [group.len(), kind.len(), namespace.len(), name.len(), text].map(|length| length + 16);
             2 * (size_of::<DeployedKey>() + size_of::<Box<str>>()) + allocations.iter().sum::<usize>()
         };
-        self.objects().as_ref().map_or(0, |objects| objects.iter().map(entry).sum())
+        self.objects().as_ref().map_or(0, |objects| objects.iter().map(|(key, text)| entry(key, text.len())).sum())
     }
 
     /// Lets the texts go: they are read again from the files when an object is looked for.

@@ -44,7 +44,7 @@ impl Cluster for Simulated {
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
         let mut cluster = self.cluster();
         let observation = match request.freshness {
-            Freshness::Told => cluster.observe(request.at),
+            Freshness::WatchEvidence => cluster.observe(request.at),
             Freshness::Fresh | Freshness::Again => cluster.observe_afresh(request.at),
         };
         Box::pin(future::ready(observation))
@@ -109,7 +109,7 @@ mod tests {
         let cluster = simulated();
         let observation = cluster.observe(&request(300, Freshness::Fresh)).await;
         assert_eq!((observation.nodes.len(), observation.confirmed, observation.read_at), (3, true, at(300)));
-        assert!(!cluster.observe(&request(301, Freshness::Told)).await.confirmed);
+        assert!(!cluster.observe(&request(301, Freshness::WatchEvidence)).await.confirmed);
         let observation = cluster.observe(&request(700, Freshness::Fresh)).await;
         assert!(matches!(observation.reachable, Reachability::Unreachable { .. }), "{observation:?}");
     }

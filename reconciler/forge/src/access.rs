@@ -14,8 +14,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::app::App;
 use super::error::ForgeError;
+use super::forge_http::{Credential, ForgeHttp};
 use super::patience::Patience;
-use super::wire::{Credential, Wire};
 use super::{Forge, GitHub, GitLab, Gitea};
 use git::RepositoryLocation;
 use host::disk;
@@ -129,7 +129,7 @@ impl Forges {
                 return Err(setup("only GitHub has Apps: give a token instead".to_owned()));
             }
         };
-        let wire = Wire::new(url, credential, accept, Arc::clone(&self.patience)).map_err(setup)?;
+        let wire = ForgeHttp::new(url, credential, accept, Arc::clone(&self.patience)).map_err(setup)?;
         let name = &policy.repository;
         let forge = Arc::new(match policy.kind {
             ForgeKind::Gitea => Forge::Gitea(Gitea::new(wire, name)),

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::access::read_secret;
 use super::error::ForgeError;
-use super::wire::{Call, Wire};
+use super::forge_http::{Call, ForgeHttp};
 use host::once::Once;
 
 /// How far the claim begins in the past, for a clock that is ahead of GitHub's.
@@ -69,7 +69,7 @@ impl App {
     }
 
     /// A token for the fleet repository alone; the last one as long as it lasts.
-    pub(super) async fn token(&self, wire: &Wire) -> Result<SecretString, ForgeError> {
+    pub(super) async fn token(&self, wire: &ForgeHttp) -> Result<SecretString, ForgeError> {
         let now = Timestamp::now();
         let current = {
             let mut current = self.current();
@@ -86,7 +86,7 @@ impl App {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, wire: &Wire, now: Timestamp) -> Result<InstallationToken, ForgeError> {
+    async fn ask(&self, wire: &ForgeHttp, now: Timestamp) -> Result<InstallationToken, ForgeError> {
         let claim = self.claim(now)?;
         let action = format!("find the installation of App {} on {}/{}", self.id, self.owner, self.name);
         let path = [self.root, &["repos", &self.owner, &self.name, "installation"]].concat();

@@ -4,14 +4,15 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::ForgeError;
-use super::hub::{Hub, Pull, User};
-use super::wire::{Call, Wire};
+use super::forge_http::{Call, ForgeHttp};
+use super::github_api::{GitHubApi, Pull, User};
 use super::{
-    Comment, CommitStatus, Edit, Interface, NewPullRequest, Permission, PullRequest, PullRequestState, Review, Seal,
+    Comment, CommitStatus, Edit, ForgeApi, MetadataSigner, NewPullRequest, Permission, PullRequest, PullRequestState,
+    Review,
 };
 
 /// A repository on Gitea or Forgejo.
-pub struct Gitea(Hub);
+pub struct Gitea(GitHubApi);
 
 #[derive(Deserialize)]
 struct Event {
@@ -21,8 +22,8 @@ struct Event {
 }
 
 impl Gitea {
-    pub(super) fn new(wire: Wire, repository: &str) -> Self {
-        Self(Hub::new(wire, &["api", "v1"], repository, ("limit", "50")))
+    pub(super) fn new(wire: ForgeHttp, repository: &str) -> Self {
+        Self(GitHubApi::new(wire, &["api", "v1"], repository, ("limit", "50")))
     }
 
     /// The same with who closed it.
@@ -41,7 +42,7 @@ impl Gitea {
     }
 }
 
-impl Interface for Gitea {
+impl ForgeApi for Gitea {
     async fn find(&self, base: &str, head: &str) -> Result<Option<PullRequest>, ForgeError> {
         let action = self.0.doing(&format!("look for the pull request of {head}"));
         // Slashes of the head's name stay: that part of the path is everything after the base.
@@ -124,7 +125,7 @@ impl Interface for Gitea {
         self.0.permission(user).await
     }
 
-    fn seal(&self) -> Result<Seal, ForgeError> {
+    fn seal(&self) -> Result<MetadataSigner, ForgeError> {
         self.0.seal()
     }
 }

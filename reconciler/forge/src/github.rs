@@ -4,17 +4,18 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::error::ForgeError;
-use super::hub::{Hub, Pull, User};
-use super::wire::{Call, Wire};
+use super::forge_http::{Call, ForgeHttp};
+use super::github_api::{GitHubApi, Pull, User};
 use super::{
-    Comment, CommitStatus, Edit, Interface, NewPullRequest, Permission, PullRequest, PullRequestState, Review, Seal,
+    Comment, CommitStatus, Edit, ForgeApi, MetadataSigner, NewPullRequest, Permission, PullRequest, PullRequestState,
+    Review,
 };
 
 /// How many pull requests of one branch are looked at: each has its whole text with it.
 const NEWEST: (&str, &str) = ("per_page", "10");
 
 /// A repository on GitHub.
-pub struct GitHub(Hub);
+pub struct GitHub(GitHubApi);
 
 #[derive(Deserialize)]
 struct Issue {
@@ -32,8 +33,8 @@ impl GitHub {
         (url, &["api", "v3"], accept)
     }
 
-    pub(super) fn new(wire: Wire, root: &'static [&'static str], repository: &str) -> Self {
-        Self(Hub::new(wire, root, repository, ("per_page", "100")))
+    pub(super) fn new(wire: ForgeHttp, root: &'static [&'static str], repository: &str) -> Self {
+        Self(GitHubApi::new(wire, root, repository, ("per_page", "100")))
     }
 
     /// The same with who merged or closed it, which lists do not tell.
@@ -59,7 +60,7 @@ impl GitHub {
     }
 }
 
-impl Interface for GitHub {
+impl ForgeApi for GitHub {
     async fn find(&self, base: &str, head: &str) -> Result<Option<PullRequest>, ForgeError> {
         let path = self.0.path(&["pulls"]);
         let from = format!("{}:{head}", self.0.owner());
@@ -139,7 +140,7 @@ impl Interface for GitHub {
         self.0.permission(user).await
     }
 
-    fn seal(&self) -> Result<Seal, ForgeError> {
+    fn seal(&self) -> Result<MetadataSigner, ForgeError> {
         self.0.seal()
     }
 }

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::ForgeError;
-use super::wire::{Call, Wire};
+use super::forge_http::{Call, ForgeHttp};
 use super::{
-    Comment, CommitStatus, Edit, Interface, NewPullRequest, Permission, PullRequest, PullRequestState, Review, Seal,
-    StatusState,
+    Comment, CommitStatus, Edit, ForgeApi, MetadataSigner, NewPullRequest, Permission, PullRequest, PullRequestState,
+    Review, StatusState,
 };
 
 /// The lowest level of access that may push and merge: that of developers.
@@ -20,7 +20,7 @@ const NEWEST: usize = 10;
 
 /// A project on GitLab.
 pub struct GitLab {
-    wire: Wire,
+    wire: ForgeHttp,
     project: String,
 }
 
@@ -118,7 +118,7 @@ impl From<Merge> for PullRequest {
 }
 
 impl GitLab {
-    pub(super) fn new(wire: Wire, repository: &str) -> Self {
+    pub(super) fn new(wire: ForgeHttp, repository: &str) -> Self {
         Self { wire, project: repository.to_owned() }
     }
 
@@ -131,7 +131,7 @@ impl GitLab {
     }
 }
 
-impl Interface for GitLab {
+impl ForgeApi for GitLab {
     async fn find(&self, base: &str, head: &str) -> Result<Option<PullRequest>, ForgeError> {
         let path = self.path(&["merge_requests"]);
         let query = [
@@ -286,7 +286,7 @@ impl Interface for GitLab {
         self.wire.send::<Value>(&Call::send(method, &path, json!({"body": body}), action)).await.map(drop)
     }
 
-    fn seal(&self) -> Result<Seal, ForgeError> {
+    fn seal(&self) -> Result<MetadataSigner, ForgeError> {
         self.wire.seal(&self.project)
     }
 

@@ -3,18 +3,18 @@
 //! Architecture Invariant: a forge shows and asks, git decides. Nothing lands because of what a forge says: the merge lands, and that is read
 //! from the deploy branch. So a forge that is away, slow or wrong delays and never misleads.
 //!
-//! A further forge is one file: the few calls of `Interface`.
+//! A further forge is one file: the few calls of `ForgeApi`.
 
 mod access;
 mod app;
 mod error;
+mod forge_http;
 mod gitea;
 mod github;
+mod github_api;
 mod gitlab;
-mod hub;
+mod metadata_signer;
 mod patience;
-mod seal;
-mod wire;
 
 use jiff::Timestamp;
 
@@ -23,7 +23,7 @@ pub use error::ForgeError;
 pub use gitea::Gitea;
 pub use github::GitHub;
 pub use gitlab::GitLab;
-pub use seal::Seal;
+pub use metadata_signer::MetadataSigner;
 
 /// Where a pull request stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ pub enum Permission {
 }
 
 /// The few calls that Stepgate makes. What is read may be a few seconds old.
-trait Interface: Send + Sync {
+trait ForgeApi: Send + Sync {
     fn find(&self, base: &str, head: &str) -> impl Future<Output = Result<Option<PullRequest>, ForgeError>> + Send;
     fn of_branch(&self, base: &str, head: &str) -> impl Future<Output = Result<Vec<PullRequest>, ForgeError>> + Send;
     fn recent_ones(&self, base: &str) -> impl Future<Output = Result<Vec<PullRequest>, ForgeError>> + Send;
@@ -175,7 +175,7 @@ trait Interface: Send + Sync {
     fn comments(&self, number: u64) -> impl Future<Output = Result<Vec<Comment>, ForgeError>> + Send;
     fn comment(&self, number: u64, id: Option<u64>, body: &str) -> impl Future<Output = Result<(), ForgeError>> + Send;
     fn permission(&self, user: &str) -> impl Future<Output = Result<Permission, ForgeError>> + Send;
-    fn seal(&self) -> Result<Seal, ForgeError>;
+    fn seal(&self) -> Result<MetadataSigner, ForgeError>;
 }
 
 /// A repository on a forge.
@@ -266,7 +266,7 @@ impl Forge {
     }
 
     /// The seal of whoever has this token or App key. Another one seals differently.
-    pub fn seal(&self) -> Result<Seal, ForgeError> {
+    pub fn seal(&self) -> Result<MetadataSigner, ForgeError> {
         match self {
             Self::Gitea(repository) => repository.seal(),
             Self::GitHub(repository) => repository.seal(),

@@ -55,8 +55,8 @@ pub use plan::{
 };
 pub use stage::{InvalidStage, StageId, StageName};
 pub use step::{
-    Told, after_soak, behind_gate, concerning_running_gate, confirming, expected_of_flux, first_read, may_read_first,
-    record, running_gate, step, told_of_flux, told_of_gate, waits_for_flux, waits_for_gate,
+    WatchEvidence, after_soak, behind_gate, concerning_running_gate, confirming, expected_of_flux, first_read,
+    may_read_first, record, running_gate, step, told_of_flux, told_of_gate, waits_for_flux, waits_for_gate,
 };
 pub use step::{approval_rules, approval_scope, approval_verdict, exhausted, merged_outside_window, outside_windows};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};

@@ -11,12 +11,12 @@ use rollout::{ClusterIdentity, Identification};
 use super::error::CommandError;
 use super::exit::Exit;
 use super::{ClusterArguments, FleetArguments, fleet, output};
-use crate::controller::access::Clusters;
-use crate::controller::adopt::{Adoption, LostRecord, Unrendered, record, replace_identity};
-use crate::controller::comparison::{Comparison, compare};
-use crate::controller::missing::MissingRecord;
-use crate::controller::planner::{ClusterView, FleetReading};
-use crate::controller::told::{self, ClusterTold};
+use crate::reconcile::clusters::access::Clusters;
+use crate::reconcile::clusters::comparison::{Comparison, compare};
+use crate::reconcile::clusters::missing::MissingRecord;
+use crate::reconcile::clusters::recorded_commits::{self, ClusterTold};
+use crate::reconcile::effects::adopt::{Adoption, LostRecord, Unrendered, record, replace_identity};
+use crate::reconcile::planner::{ClusterView, FleetReading};
 use git::RepositoryLocation;
 
 /// Arguments of `stepgate adopt`.
@@ -163,7 +163,7 @@ impl Asking<'_> {
         let cluster = self.access.referred(&view.cluster, &reference);
         let runtime = super::run::runtime()?;
         let now = Timestamp::now();
-        match runtime.block_on(told::ask(&self.opened.planner, reading, view, cluster.as_ref(), now)) {
+        match runtime.block_on(recorded_commits::ask(&self.opened.planner, reading, view, cluster.as_ref(), now)) {
             ClusterTold::Lost(missing) => self.refuse(reading, view, &missing)?,
             ClusterTold::Nothing => self.refuse(reading, view, missing)?,
             ClusterTold::Unreachable(reason) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cluster::kubernetes::Connection;
 use domain::Problem;
 
-use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
+use crate::reconcile::{ClusterOutcome, ClusterPass, Controller, ReconcileReport};
 
 /// So many clusters are named with their states; of more only the numbers are told.
 const NAMED: usize = 12;
@@ -14,18 +14,18 @@ const NAMED: usize = 12;
 /// What has been told.
 #[derive(Debug, Default)]
 pub struct Announcements {
-    last: Option<Arc<Pass>>,
+    last: Option<Arc<ReconcileReport>>,
     unreachable: bool,
     errors: Vec<Problem>,
 }
 
 impl Announcements {
     /// Tells what a pass came to, as far as it is new.
-    pub fn tell(&mut self, controller: &Controller, pass: &Arc<Pass>) {
+    pub fn tell(&mut self, controller: &Controller, pass: &Arc<ReconcileReport>) {
         if self.last.is_none() {
             tell_fleet(controller, pass);
         }
-        tell_changes(self.last.as_deref().unwrap_or(&Pass::default()), pass);
+        tell_changes(self.last.as_deref().unwrap_or(&ReconcileReport::default()), pass);
         self.last = Some(Arc::clone(pass));
         let errors = controller.errors();
         for problem in errors.iter().filter(|problem| !self.errors.contains(problem)) {
@@ -60,7 +60,7 @@ pub async fn tell_server(connection: Result<Connection, String>) {
     }
 }
 
-fn tell_fleet(controller: &Controller, pass: &Pass) {
+fn tell_fleet(controller: &Controller, pass: &ReconcileReport) {
     let planner = controller.planner();
     let (repository, source) = (planner.repository().location(), planner.source_branch());
     let deploy = controller.branches().into_iter().find(|branch| branch != source);
@@ -74,7 +74,7 @@ fn tell_fleet(controller: &Controller, pass: &Pass) {
 }
 
 /// The clusters with their states.
-fn states(pass: &Pass) -> String {
+fn states(pass: &ReconcileReport) -> String {
     let word = |cluster: &ClusterPass| cluster.outcome.word();
     let told = if pass.clusters.len() <= NAMED {
         pass.clusters.iter().map(|cluster| format!("{} {}", cluster.cluster, word(cluster))).collect::<Vec<_>>()
@@ -91,7 +91,7 @@ fn states(pass: &Pass) -> String {
 }
 
 /// Transitions only: a wait that goes on is not told again, and what it waits for only to whoever looks closely.
-fn tell_changes(last: &Pass, pass: &Pass) {
+fn tell_changes(last: &ReconcileReport, pass: &ReconcileReport) {
     let known: HashMap<&str, &ClusterPass> =
         last.clusters.iter().map(|cluster| (cluster.cluster.as_str(), cluster)).collect();
     for cluster in &pass.clusters {
@@ -131,7 +131,9 @@ mod tests {
             proposed: None,
             next: None,
         };
-        let of = |count: usize| Pass { clusters: (0..count).map(|number| cluster(&format!("c{number}"))).collect() };
+        let of = |count: usize| ReconcileReport {
+            clusters: (0..count).map(|number| cluster(&format!("c{number}"))).collect(),
+        };
         assert_eq!(states(&of(0)), "no clusters: the source branch names none");
         assert_eq!(states(&of(2)), "2 clusters: c0 done, c1 done");
         assert_eq!(states(&of(400)), "400 clusters: 400 done");

@@ -5,7 +5,7 @@ use clap::Args;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::{FleetArguments, fleet, output};
-use crate::controller::proposal::{AnswerError, Approval, Consent, answer};
+use crate::reconcile::proposal::{AnswerError, Approval, Consent, answer};
 use git::{Identity, Repository};
 
 /// Arguments of `stepgate approve`.

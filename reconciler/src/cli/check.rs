@@ -9,7 +9,7 @@ use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
 use super::policy_changes::policy_changes;
 use super::{FleetArguments, fleet, machine};
-use crate::controller::sources::undefined;
+use crate::reconcile::cache::sources::undefined;
 
 /// Arguments of `stepgate check`.
 #[derive(Debug, Args)]

@@ -10,8 +10,8 @@ use simulator::Break;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
-use crate::controller::ClusterOutcome;
 use crate::demo::{self, DemoEvent, DemoReport, DemoSettings};
+use crate::reconcile::ClusterOutcome;
 
 /// Arguments of `stepgate demo`.
 #[derive(Debug, Args)]

@@ -10,8 +10,8 @@ use overlays::Fleet;
 use super::error::CommandError;
 use super::output;
 use super::{ClusterArguments, FleetArguments};
-use crate::controller::planner::{ClusterView, FleetReading, PlanError, Planner};
-use crate::controller::sources::FetchSources;
+use crate::reconcile::cache::sources::FetchSources;
+use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner};
 use forge::{ForgeAccess, ForgeCredential};
 use git::{GitError, GitSettings, LastSeen, Limits, ListedSnapshot, Pace, Repository, RepositoryLocation};
 
@@ -47,7 +47,7 @@ impl Opened {
         if let (Some(head), Some(LastSeen { commit, by })) = (head, tracked)
             && *head != commit
         {
-            let used = crate::controller::missing::used_repository(&by);
+            let used = crate::reconcile::clusters::missing::used_repository(&by);
             output::note(&format!("warning: this is a clone, whose branch {branch} is not at {by}: {used}"));
         }
     }

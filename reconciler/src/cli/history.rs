@@ -100,7 +100,7 @@ fn commits_of(opened: &fleet::Opened, name: &str, limit: usize) -> Result<Vec<Co
     let entries = opened.planner.commits(&opened.reading, &cluster, limit)?;
     let report = |entry: &git::HistoryEntry| -> Result<CommitReport, CommandError> {
         let snapshot = opened.planner.repository().deploy_snapshot(&opened.reading.layout, &entry.commit)?;
-        Ok(report(name, entry, &crate::controller::directory::read(&snapshot, &cluster)?))
+        Ok(report(name, entry, &crate::reconcile::clusters::directory::read(&snapshot, &cluster)?))
     };
     entries.iter().map(report).collect()
 }

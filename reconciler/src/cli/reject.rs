@@ -6,7 +6,7 @@ use super::approve::{PersonArguments, explain, would};
 use super::error::CommandError;
 use super::exit::Exit;
 use super::{FleetArguments, fleet, output};
-use crate::controller::proposal::reject;
+use crate::reconcile::proposal::reject;
 
 /// Arguments of `stepgate reject`.
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use super::approve::{PersonArguments, explain};
 use super::error::CommandError;
 use super::exit::Exit;
 use super::{FleetArguments, fleet, output};
-use crate::controller::proposal::retry;
+use crate::reconcile::proposal::retry;
 
 /// Arguments of `stepgate retry`.
 #[derive(Debug, Args)]

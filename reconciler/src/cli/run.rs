@@ -12,8 +12,8 @@ use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
 use super::serve::{Management, serve};
 use super::{ClusterArguments, FleetArguments, fleet};
-use crate::controller::clock::SystemClock;
-use crate::controller::{ClusterPass, Controller, Pass};
+use crate::reconcile::main_loop::clock::SystemClock;
+use crate::reconcile::{ClusterPass, Controller, ReconcileReport};
 use cluster::kubernetes::{Connection, Lease, Projection, SYSTEM_NAMESPACE};
 
 /// The name of the Lease.
@@ -113,8 +113,8 @@ pub struct PassedCluster {
     pub help: Option<String>,
 }
 
-impl From<&Pass> for PassReport {
-    fn from(pass: &Pass) -> Self {
+impl From<&ReconcileReport> for PassReport {
+    fn from(pass: &ReconcileReport) -> Self {
         let cluster = |cluster: &ClusterPass| PassedCluster {
             cluster: cluster.cluster.clone(),
             state: cluster.outcome.word().to_owned(),
@@ -189,7 +189,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     runtime.block_on(serve(&controller, arguments.interval, endpoints, management))
 }
 
-fn exit(pass: &Pass) -> Exit {
+fn exit(pass: &ReconcileReport) -> Exit {
     let any = |word: &str| pass.clusters.iter().any(|cluster| cluster.outcome.word() == word);
     match () {
         () if any("failed") => Exit::Error,

@@ -10,12 +10,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::announce::{Announcements, tell_server};
+use super::debounce::{Debounce, processor_time};
 use super::endpoints::Endpoints;
 use super::error::CommandError;
 use super::exit::Exit;
-use super::pace::{Pace, processor_time};
-use crate::controller::clock::{Clock as _, SystemClock};
-use crate::controller::{ClusterPass, Controller, Pass};
+use crate::reconcile::main_loop::clock::{Clock as _, SystemClock};
+use crate::reconcile::{ClusterPass, Controller, ReconcileReport};
 use crate::telemetry::{Health, Metrics};
 use crate::watch::{Watch, WatchSettings};
 use cluster::kubernetes::{Connection, Holder, Lease, Projection, RolloutView, end_expired};
@@ -66,8 +66,8 @@ pub async fn serve(
     let mut stop = Stop { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? };
     tracing::info!(git.branch = %planner.source_branch(), "watching {}", planner.repository().location());
     let mut announcements = Announcements::default();
-    let mut last = Arc::new(Pass::default());
-    let mut pace = Pace::default();
+    let mut last = Arc::new(ReconcileReport::default());
+    let mut pace = Debounce::default();
     let mut passes = controller.passes();
     loop {
         health.alive();
@@ -78,7 +78,7 @@ pub async fn serve(
             passes = controller.passes();
             shown.send_if_modified(|shown| shown.take().is_some());
             // What was said before is not what is seen when it is our turn again.
-            last = Arc::new(Pass::default());
+            last = Arc::new(ReconcileReport::default());
             // Whoever stands by is as ready as can be.
             if now == Turn::Theirs {
                 health.ready();
@@ -99,7 +99,8 @@ pub async fn serve(
         };
         let ended = SystemClock.now();
         let (took, spent) = (started.elapsed(), processor_time().saturating_sub(spent));
-        let has_committed = |pass: &Arc<Pass>| pass.clusters.iter().any(|cluster| !cluster.committed.is_empty());
+        let has_committed =
+            |pass: &Arc<ReconcileReport>| pass.clusters.iter().any(|cluster| !cluster.committed.is_empty());
         let rest = pace.rest(started, took, spent, pass.as_ref().is_ok_and(has_committed));
         metrics.passed(pass.as_deref().ok(), took, ended.as_duration().as_secs_f64());
         let wake = match pass {
@@ -259,8 +260,8 @@ async fn compete(lease: Arc<Lease>, turn: Sender<Turn>) {
 
 /// Shows the newest pass as `Rollout` objects, beside the passes: a slow server holds up nothing, and passes in between are left out. It is shown
 /// again now and then: the definition may have come since, or somebody may have changed the objects. While another process leads, none is shown.
-fn show(projection: Option<Projection>) -> (Sender<Option<Arc<Pass>>>, Option<JoinHandle<()>>) {
-    let (sender, mut passes) = tokio::sync::watch::channel(None::<Arc<Pass>>);
+fn show(projection: Option<Projection>) -> (Sender<Option<Arc<ReconcileReport>>>, Option<JoinHandle<()>>) {
+    let (sender, mut passes) = tokio::sync::watch::channel(None::<Arc<ReconcileReport>>);
     let task = projection.map(|mut projection| {
         tokio::spawn(async move {
             let mut told = false;
@@ -330,7 +331,7 @@ fn later(interval: u64) -> Timestamp {
     now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(now)
 }
 
-fn next_wake(pass: &Pass, interval: u64) -> Timestamp {
+fn next_wake(pass: &ReconcileReport, interval: u64) -> Timestamp {
     let soon = SystemClock.now().checked_add(SOONEST).unwrap_or_else(|_| SystemClock.now());
     let next = pass.clusters.iter().filter_map(|cluster| cluster.next).min();
     next.map_or_else(|| later(interval), |next| next.max(soon).min(later(interval)))

@@ -13,10 +13,10 @@ use super::fleet::Opened;
 use super::output::{self, Report, Table};
 use super::when::Teller;
 use super::{ClusterArguments, ReportArguments};
-use crate::controller::clock::SystemClock;
-use crate::controller::explain::{Explainer, Explanation};
-use crate::controller::people::facts::overridden;
-use crate::controller::planner::{ClusterView, PlanError};
+use crate::reconcile::main_loop::clock::SystemClock;
+use crate::reconcile::observe::explain::{Explainer, Explanation};
+use crate::reconcile::people::facts::overridden;
+use crate::reconcile::planner::{ClusterView, PlanError};
 
 /// How many clusters are read at once.
 const AT_ONCE: usize = 8;

@@ -11,10 +11,10 @@ use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
 use super::when::Teller;
 use super::{ClusterArguments, FleetArguments, fleet};
-use crate::controller::clock::SystemClock;
-use crate::controller::explain::{Explainer, Explanation, State};
-use crate::controller::people::facts::overridden;
-use crate::controller::planner::ClusterView;
+use crate::reconcile::main_loop::clock::SystemClock;
+use crate::reconcile::observe::explain::{Explainer, Explanation, State};
+use crate::reconcile::people::facts::overridden;
+use crate::reconcile::planner::ClusterView;
 
 /// Arguments of `stepgate why`.
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use include_dir::{Dir, include_dir};
 use jiff::Timestamp;
 
 use super::DemoSettings;
-use crate::controller::directory::path;
+use crate::reconcile::clusters::directory::path;
 use git::{BranchName, CommitDraft, CommitMessage, CommitOutcome, Identity, PushOutcome, Repository, Signing};
 
 static FIXTURES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../fixtures/demo");

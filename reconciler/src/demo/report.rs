@@ -3,7 +3,7 @@
 use serde::Serialize;
 use simulator::Break;
 
-use crate::controller::{ClusterPass, CommittedStage};
+use crate::reconcile::{ClusterPass, CommittedStage};
 use crate::report::ClusterPlan;
 
 /// Something to tell while a demonstration runs; times are virtual.

@@ -12,11 +12,11 @@ use super::DemoSettings;
 use super::fleet::{self, FleetFiles};
 use super::report::{ClusterResult, DemoEvent, DemoReport, HeldResult, StageResult};
 use super::simulated::SimulatedFleet;
-use crate::controller::adopt::adopt;
-use crate::controller::clock::{Clock as _, VirtualClock};
-use crate::controller::planner::{FleetReading, Planner};
-use crate::controller::sources::FetchSources;
-use crate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
+use crate::reconcile::cache::sources::FetchSources;
+use crate::reconcile::effects::adopt::adopt;
+use crate::reconcile::main_loop::clock::{Clock as _, VirtualClock};
+use crate::reconcile::planner::{FleetReading, Planner};
+use crate::reconcile::{ClusterOutcome, ClusterPass, Controller, ReconcileReport};
 use crate::report::ClusterPlan;
 use git::{BranchName, Repository, RepositoryLocation};
 
@@ -116,7 +116,7 @@ struct Course {
     simulated: Arc<SimulatedFleet>,
     controller: Controller,
     broken: Option<(String, Break)>,
-    last: Arc<Pass>,
+    last: Arc<ReconcileReport>,
     results: Vec<(String, StageResult)>,
     held: Option<HeldResult>,
 }
@@ -179,7 +179,12 @@ impl Course {
         }
     }
 
-    fn tell(&mut self, pass: &Pass, now: Timestamp, tell: &mut (dyn FnMut(Timestamp, DemoEvent<'_>) + Send)) {
+    fn tell(
+        &mut self,
+        pass: &ReconcileReport,
+        now: Timestamp,
+        tell: &mut (dyn FnMut(Timestamp, DemoEvent<'_>) + Send),
+    ) {
         for cluster in &pass.clusters {
             for stage in &cluster.committed {
                 tell(now, DemoEvent::Committed { cluster: &cluster.cluster, stage });

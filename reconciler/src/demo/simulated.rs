@@ -10,8 +10,8 @@ use rollout::StageName;
 use simulator::{DeployedCommit, DesiredState, SimulatedCluster};
 
 use super::deployed::{desired, shape};
-use crate::controller::access::{Clusters, NoAccess};
-use crate::controller::planner::FleetReading;
+use crate::reconcile::clusters::access::{Clusters, NoAccess};
+use crate::reconcile::planner::FleetReading;
 use cluster::Cluster;
 use cluster::simulated::Simulated;
 use git::{GitError, GitSnapshot, Repository};
@@ -41,7 +41,7 @@ impl SimulatedFleet {
         let Some(deploy) = &reading.deploy else { return Ok(fleet) };
         for (seed, spec) in (1..).zip(&reading.fleet.clusters) {
             let Ok(name) = spec.name.parse::<ClusterName>() else { continue };
-            let directory = crate::controller::directory::read(deploy, &name)?;
+            let directory = crate::reconcile::clusters::directory::read(deploy, &name)?;
             let wanted = Arc::new(desired(&name, spec, &directory));
             let mut cluster = SimulatedCluster::new(&shape(&name, spec, &directory), seed, at);
             cluster.install(
@@ -95,7 +95,7 @@ impl SimulatedFleet {
             let (Ok(name), Some(known)) = (spec.name.parse::<ClusterName>(), clusters.get_mut(&spec.name)) else {
                 continue;
             };
-            let directory = crate::controller::directory::read(snapshot, &name)?;
+            let directory = crate::reconcile::clusters::directory::read(snapshot, &name)?;
             let mut stage: Option<StageName> = None;
             if directory.ids != known.directory.ids {
                 known.desired = Arc::new(desired(&name, spec, &directory));

@@ -2,8 +2,8 @@
 
 mod compare;
 mod objects;
-mod told;
+mod redaction;
 
 pub use compare::{Change, FieldDifference, ObjectDifference, compare};
 pub use objects::{is_manifest, objects};
-pub use told::{harmless, told};
+pub use redaction::{harmless, redacted};

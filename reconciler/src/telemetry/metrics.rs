@@ -13,7 +13,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use rollout::{StageId, StageName};
 
-use crate::controller::{ClusterOutcome, Pass};
+use crate::reconcile::{ClusterOutcome, ReconcileReport};
 
 /// Clusters that have series of their own; those beyond count in the sums only.
 const MOST_CLUSTERS: usize = 2000;
@@ -73,7 +73,7 @@ impl Default for Metrics {
         registry.register("build", "The program", version);
         registry.register(
             "passes",
-            "Passes over the fleet, by whether the fleet could be read",
+            "ReconcileLoop over the fleet, by whether the fleet could be read",
             metrics.passes.clone(),
         );
         let duration = metrics.pass_duration.clone();
@@ -90,7 +90,7 @@ impl Default for Metrics {
 
 impl Metrics {
     /// A pass ended at `at` (Unix time in seconds); none where the fleet could not be read.
-    pub fn passed(&self, pass: Option<&Pass>, duration: Duration, at: f64) {
+    pub fn passed(&self, pass: Option<&ReconcileReport>, duration: Duration, at: f64) {
         let result = if pass.is_some() { "success" } else { "failure" };
         self.passes.get_or_create(&PassResult { result }).inc();
         self.pass_duration.observe(duration.as_secs_f64());
@@ -110,7 +110,7 @@ impl Metrics {
     }
 
     /// A pass pushed what it says: to be called once for each pass that is not one seen before.
-    pub fn committed(&self, pass: &Pass) {
+    pub fn committed(&self, pass: &ReconcileReport) {
         for commit in pass.clusters.iter().flat_map(|cluster| &cluster.committed) {
             let kind = if commit.reverted { "revert" } else { "commit" };
             self.commits.get_or_create(&Commit { stage: stage_word(&commit.stage), kind }).inc();
@@ -156,7 +156,7 @@ mod tests {
     use rollout::Reason;
 
     use super::*;
-    use crate::controller::{ClusterPass, CommittedStage};
+    use crate::reconcile::{ClusterPass, CommittedStage};
 
     fn cluster(name: &str, outcome: ClusterOutcome) -> ClusterPass {
         ClusterPass { cluster: name.to_owned(), committed: Vec::new(), outcome, proposed: None, next: None }
@@ -167,7 +167,8 @@ mod tests {
         let metrics = Metrics::default();
         let stage: StageId = "workers/md-0".parse().unwrap();
         let waiting = ClusterOutcome::Waiting { stage: Some(stage.clone()), reason: Reason::new("a"), until: None };
-        let mut pass = Pass { clusters: vec![cluster("one", waiting), cluster("two", ClusterOutcome::Done)] };
+        let mut pass =
+            ReconcileReport { clusters: vec![cluster("one", waiting), cluster("two", ClusterOutcome::Done)] };
         pass.clusters[0].committed.push(CommittedStage {
             stage,
             commit: "0".repeat(40).parse().unwrap(),
@@ -187,7 +188,11 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected} in\n{text}");
         }
-        metrics.passed(Some(&Pass { clusters: vec![cluster("one", ClusterOutcome::Done)] }), Duration::ZERO, 2.0);
+        metrics.passed(
+            Some(&ReconcileReport { clusters: vec![cluster("one", ClusterOutcome::Done)] }),
+            Duration::ZERO,
+            2.0,
+        );
         metrics.passed(None, Duration::ZERO, 3.0);
         let text = metrics.text();
         assert!(!text.contains("cluster=\"two\"") && !text.contains("workers\"} 1\n# "), "{text}");
@@ -200,7 +205,7 @@ mod tests {
         let metrics = Metrics::default();
         let clusters =
             (0..3 * MOST_CLUSTERS).map(|index| cluster(&format!("c{index}"), ClusterOutcome::Done)).collect();
-        metrics.passed(Some(&Pass { clusters }), Duration::ZERO, 0.0);
+        metrics.passed(Some(&ReconcileReport { clusters }), Duration::ZERO, 0.0);
         let text = metrics.text();
         assert_eq!(text.matches("stepgate_cluster_state{").count(), MOST_CLUSTERS);
         assert!(text.contains(&format!("stepgate_clusters{{state=\"done\"}} {}", 3 * MOST_CLUSTERS)), "end");

@@ -7,8 +7,8 @@ use git2::{BranchType, Commit, Oid};
 use jiff::{SignedDuration, Timestamp};
 use rollout::StageName;
 use simulator::Fault;
-use stepgate::controller::proposal::{self, AnswerError};
-use stepgate::controller::{ClusterOutcome, Controller, Pass};
+use stepgate::reconcile::proposal::{self, AnswerError};
+use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
 
 use crate::fleet::{CLUSTERS, Fleet, assert_no_stage_twice, is_done, outcome, told};
 
@@ -188,7 +188,7 @@ impl Git {
 }
 
 /// Everything waits for people, or is done.
-pub fn waits_for_people(pass: &Pass) -> bool {
+pub fn waits_for_people(pass: &ReconcileReport) -> bool {
     pass.clusters.iter().all(|cluster| {
         cluster.outcome == ClusterOutcome::Done
             || cluster.outcome.message().contains("waits for approval")

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use stepgate::controller::proposal::{self, AnswerError, Approval, Consent};
-use stepgate::controller::{ClusterOutcome, Controller, Pass};
+use stepgate::reconcile::proposal::{self, AnswerError, Approval, Consent};
+use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
 
 use crate::approvals::{Git, Merge, OVERLAY, waits_for_people};
 use crate::fleet::{Fleet, assert_no_stage_twice, outcome, told};
@@ -61,7 +61,7 @@ fn says(fleet: &Fleet, who: &str) -> Result<Approval, AnswerError> {
     proposal::answer(&planner, &reading, &view, Some(&by), &Consent::Word, fleet.clock_now())
 }
 
-fn message(pass: &Pass) -> String {
+fn message(pass: &ReconcileReport) -> String {
     outcome(pass, "mgmt").message()
 }
 
@@ -127,7 +127,7 @@ fn an_edit_voids_what_was_approved_before_and_who_made_it_does_not_approve_it() 
     // Somebody else changes it once more: both are its authors then.
     let (branch, _) = git.of_branch("mgmt");
     edit(&git, &branch, "Dave", MANIFEST, |text| text.replace("team-critical", "team-high"));
-    let taken_up = |pass: &Pass| waits_for_people(pass) && message(pass).contains("0 of 2 approvals");
+    let taken_up = |pass: &ReconcileReport| waits_for_people(pass) && message(pass).contains("0 of 2 approvals");
     fleet.run_until(&controller, taken_up);
     for author in ["Carol", "Dave"] {
         let missing = says(&fleet, author).unwrap().missing;

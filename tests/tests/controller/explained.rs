@@ -4,9 +4,9 @@ use futures::executor::block_on;
 use jiff::SignedDuration;
 use rollout::StageName;
 use simulator::{Fault, Injection, Trigger};
-use stepgate::controller::clock::Clock as _;
-use stepgate::controller::explain::{Explainer, Explanation, State};
-use stepgate::controller::proposal;
+use stepgate::reconcile::main_loop::clock::Clock as _;
+use stepgate::reconcile::observe::explain::{Explainer, Explanation, State};
+use stepgate::reconcile::proposal;
 
 use crate::approvals::{Git, Merge, OVERLAY, waits_for_people};
 use crate::fleet::Fleet;

@@ -16,13 +16,13 @@ use jiff::{SignedDuration, Timestamp};
 use overlays::RenderedTree;
 use rollout::StageName;
 use simulator::{Fault, Injection, Trigger};
-use stepgate::controller::access::Clusters;
-use stepgate::controller::adopt::adopt;
-use stepgate::controller::clock::{Clock as _, VirtualClock};
-use stepgate::controller::planner::Planner;
-use stepgate::controller::sources::FetchSources;
-use stepgate::controller::{ClusterOutcome, Controller, Pass};
 use stepgate::demo::{DemoSettings, FleetFiles, SimulatedFleet};
+use stepgate::reconcile::cache::sources::FetchSources;
+use stepgate::reconcile::clusters::access::Clusters;
+use stepgate::reconcile::effects::adopt::adopt;
+use stepgate::reconcile::main_loop::clock::{Clock as _, VirtualClock};
+use stepgate::reconcile::planner::Planner;
+use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
 use tempfile::TempDir;
 
 /// Virtual time within which every rollout here comes to its end.
@@ -207,7 +207,7 @@ impl Fleet {
     }
 
     /// One pass of a controller; the clusters hear of what it pushed. None when it was killed in the middle.
-    pub fn pass_or_death(&self, controller: &Controller, dead: &AtomicBool) -> Option<Arc<Pass>> {
+    pub fn pass_or_death(&self, controller: &Controller, dead: &AtomicBool) -> Option<Arc<ReconcileReport>> {
         // The executor of a test may stand around this one, and it alone would renew what a task may do before it yields.
         let mut pass = pin!(tokio::task::unconstrained(controller.pass()));
         let result = futures::executor::block_on(std::future::poll_fn(|context| match pass.as_mut().poll(context) {
@@ -225,12 +225,12 @@ impl Fleet {
         self.simulated.follow(&self.repository, &reading, self.clock.now()).unwrap();
     }
 
-    pub fn pass(&self, controller: &Controller) -> Arc<Pass> {
+    pub fn pass(&self, controller: &Controller) -> Arc<ReconcileReport> {
         self.pass_or_death(controller, &AtomicBool::new(false)).unwrap()
     }
 
     /// Lets time pass until a cluster of the pass is to be looked at again.
-    pub fn wait(&self, pass: Option<&Pass>) {
+    pub fn wait(&self, pass: Option<&ReconcileReport>) {
         let soon = self.clock.now() + SignedDuration::from_secs(1);
         let next = pass.and_then(|pass| pass.clusters.iter().filter_map(|cluster| cluster.next).min());
         let until: Timestamp = next.map_or(soon, |next| next.max(soon));
@@ -239,7 +239,11 @@ impl Fleet {
 
     /// Passes until one of them is what is wanted.
     #[track_caller]
-    pub fn run_until(&self, controller: &Controller, wanted: impl Fn(&Pass) -> bool) -> Arc<Pass> {
+    pub fn run_until(
+        &self,
+        controller: &Controller,
+        wanted: impl Fn(&ReconcileReport) -> bool,
+    ) -> Arc<ReconcileReport> {
         let end = self.clock.now() + PATIENCE;
         loop {
             let pass = self.pass(controller);
@@ -252,13 +256,13 @@ impl Fleet {
     }
 
     #[track_caller]
-    pub fn run_to_the_end(&self, controller: &Controller) -> Arc<Pass> {
+    pub fn run_to_the_end(&self, controller: &Controller) -> Arc<ReconcileReport> {
         self.run_until(controller, is_done)
     }
 
     /// Passes until the clusters' history has this stage of the newest rollout of `cluster`.
     #[track_caller]
-    pub fn run_until_committed(&self, controller: &Controller, cluster: &str, stage: &str) -> Arc<Pass> {
+    pub fn run_until_committed(&self, controller: &Controller, cluster: &str, stage: &str) -> Arc<ReconcileReport> {
         self.run_until(controller, |pass| {
             let own = pass.clusters.iter().find(|own| own.cluster == cluster).unwrap();
             own.committed.iter().any(|committed| committed.stage.to_string() == stage)
@@ -330,18 +334,18 @@ fn commit(
 }
 
 /// Every cluster is done, and was so before the pass.
-pub fn is_done(pass: &Pass) -> bool {
+pub fn is_done(pass: &ReconcileReport) -> bool {
     pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done && cluster.committed.is_empty())
 }
 
 /// Where a cluster stands.
-pub fn outcome<'a>(pass: &'a Pass, cluster: &str) -> &'a ClusterOutcome {
+pub fn outcome<'a>(pass: &'a ReconcileReport, cluster: &str) -> &'a ClusterOutcome {
     &pass.clusters.iter().find(|own| own.cluster == cluster).unwrap().outcome
 }
 
 /// A pass for a person.
-pub fn told(pass: &Pass) -> String {
-    let line = |cluster: &stepgate::controller::ClusterPass| {
+pub fn told(pass: &ReconcileReport) -> String {
+    let line = |cluster: &stepgate::reconcile::ClusterPass| {
         let stage = cluster.outcome.stage().map(ToString::to_string).unwrap_or_default();
         format!("{} {} {stage}: {}", cluster.cluster, cluster.outcome.word(), cluster.outcome.message())
     };

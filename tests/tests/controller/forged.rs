@@ -1,8 +1,8 @@
 //! Which cluster it is follows from no text that others can write: an identity that somebody writes
 //! into a proposed ledger.
 
-use stepgate::controller::proposal::{self, AnswerError, Consent};
-use stepgate::controller::{ClusterOutcome, Controller};
+use stepgate::reconcile::proposal::{self, AnswerError, Consent};
+use stepgate::reconcile::{ClusterOutcome, Controller};
 
 use crate::approvals::{Git, Merge, OVERLAY, waits_for_people};
 use crate::fleet::{Fleet, assert_no_stage_twice, outcome, told};

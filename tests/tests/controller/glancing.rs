@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use cluster::kubernetes::{Changes, Extent};
+use cluster::kubernetes::{ChangeScope, Changes};
 use jiff::SignedDuration;
 use rollout::StageName;
 use simulator::Fault;
-use stepgate::controller::{Controller, Pass};
+use stepgate::reconcile::{Controller, ReconcileReport};
 
 use crate::fleet::{Fleet, outcome};
 use crate::hooked::{Act, Hook, Hooked};
@@ -23,7 +23,7 @@ struct Scene {
     read: Arc<Mutex<Vec<Act>>>,
     /// Whether something changes while a gate is confirmed.
     disturbed: Arc<AtomicBool>,
-    last: RefCell<Option<Arc<Pass>>>,
+    last: RefCell<Option<Arc<ReconcileReport>>>,
 }
 
 impl Scene {
@@ -41,7 +41,7 @@ impl Scene {
         let (reads, disturbs, told) = (Arc::clone(&read), Arc::clone(&disturbed), Arc::clone(&changes));
         let hook: Hook = Arc::new(move |cluster, act| {
             if act == Act::Confirm && disturbs.load(Ordering::Relaxed) {
-                told.note(CLUSTER, Extent::More);
+                told.note(CLUSTER, ChangeScope::More);
             }
             if cluster == CLUSTER && !matches!(act, Act::BackUp | Act::Nudge) {
                 reads.lock().unwrap().push(act);
@@ -83,7 +83,7 @@ impl Scene {
     /// Passes, each a second after the other and a word of Flux, as long as these glance: how many did, and what the one after them read.
     fn glances(&self) -> (usize, Vec<Act>) {
         for count in 0..100 {
-            self.changes.note(CLUSTER, Extent::Flux);
+            self.changes.note(CLUSTER, ChangeScope::Flux);
             let read = self.pass_after(1);
             if read != [Act::Glance] {
                 return (count, read);
@@ -111,7 +111,7 @@ fn after_a_commit_flux_alone_is_read_until_it_has_applied_that() {
             // Half a minute was over.
             assert_eq!((read, second % 30), (vec![Act::Observe], 0));
         }
-        scene.changes.note(CLUSTER, Extent::Flux);
+        scene.changes.note(CLUSTER, ChangeScope::Flux);
     }
     panic!("Flux is never done");
 }
@@ -125,7 +125,7 @@ fn glances_end_after_half_a_minute_whatever_flux_says() {
     assert!((28..=30).contains(&count), "{count}");
     assert_eq!(read, [Act::Observe]);
     // From then on everything is read whenever something is.
-    scene.changes.note(CLUSTER, Extent::More);
+    scene.changes.note(CLUSTER, ChangeScope::More);
     assert_eq!(scene.pass_after(5), [Act::Observe]);
 }
 
@@ -138,12 +138,12 @@ fn while_nothing_is_told_of_a_cluster_that_waits_nothing_is_read() {
     let said = scene.said();
     for second in 2..30 {
         // Of the other cluster everything changes.
-        scene.changes.note("team-a", Extent::More);
+        scene.changes.note("team-a", ChangeScope::More);
         assert_eq!((scene.pass_after(1), scene.said()), (Vec::new(), said.clone()), "after {second} s");
     }
     // Half a minute after the commit it is read, whether anything was told or not.
     assert_eq!(scene.pass_after(3), [Act::Observe]);
-    scene.changes.note(CLUSTER, Extent::Flux);
+    scene.changes.note(CLUSTER, ChangeScope::Flux);
     assert_eq!(scene.pass_after(1), [Act::Glance]);
 }
 
@@ -153,14 +153,14 @@ fn what_else_has_changed_is_read_at_once() {
     scene.fleet.break_at(CLUSTER, StageName::CertManager, Fault::FluxSuspended);
     scene.commit_first();
     assert_eq!(scene.pass_after(1), [Act::Glance]);
-    scene.changes.note(CLUSTER, Extent::Flux);
-    scene.changes.note("team-a", Extent::More);
+    scene.changes.note(CLUSTER, ChangeScope::Flux);
+    scene.changes.note("team-a", ChangeScope::More);
     assert_eq!(scene.pass_after(1), [Act::Glance]);
-    scene.changes.note(CLUSTER, Extent::More);
-    scene.changes.note(CLUSTER, Extent::Flux);
+    scene.changes.note(CLUSTER, ChangeScope::More);
+    scene.changes.note(CLUSTER, ChangeScope::Flux);
     assert_eq!(scene.pass_after(1), [Act::Observe]);
     // What Flux alone tells later is looked at with it alone.
-    scene.changes.note(CLUSTER, Extent::Flux);
+    scene.changes.note(CLUSTER, ChangeScope::Flux);
     assert_eq!(scene.pass_after(1), [Act::Glance]);
 }
 
@@ -170,7 +170,7 @@ fn a_cluster_that_is_held_is_read_whole() {
     scene.fleet.break_at(CLUSTER, StageName::CertManager, Fault::FailingPod);
     scene.fleet.bump();
     scene.fleet.run_until(&scene.controller, |pass| outcome(pass, CLUSTER).word() == "held");
-    scene.changes.note(CLUSTER, Extent::Flux);
+    scene.changes.note(CLUSTER, ChangeScope::Flux);
     let read = scene.pass_after(5);
     assert!(read.contains(&Act::Observe) && !read.contains(&Act::Glance), "{read:?}");
 }
@@ -202,8 +202,8 @@ fn committed(scene: Scene, changed: &[&str]) -> Scene {
 
 impl Scene {
     /// What is read in the pass in which Flux is done, each told as `extent`, and how many stages it commits.
-    fn when_flux_is_done(&self, extent: Extent) -> (Vec<Act>, usize) {
-        let waits = if extent == Extent::Flux { Act::Glance } else { Act::Observe };
+    fn when_flux_is_done(&self, extent: ChangeScope) -> (Vec<Act>, usize) {
+        let waits = if extent == ChangeScope::Flux { Act::Glance } else { Act::Observe };
         for _ in 1..200 {
             self.changes.note(CLUSTER, extent);
             let read = self.pass_after(1);
@@ -223,13 +223,13 @@ fn what_is_read_while_flux_is_at_work_is_the_first_of_two_reads_where_nothing_so
     // Everything is read once before Flux has begun.
     assert_eq!(scene.pass_after(1), [Act::Observe]);
     // What the gate itself expects is read anew, and lets the next stage be committed; after that commit there is a glance.
-    assert_eq!(scene.when_flux_is_done(Extent::Flux), (vec![Act::Glance, Act::Confirm, Act::Glance], 1));
+    assert_eq!(scene.when_flux_is_done(ChangeScope::Flux), (vec![Act::Glance, Act::Confirm, Act::Glance], 1));
 }
 
 #[test]
 fn a_whole_reading_is_followed_by_one_of_what_the_gate_expects() {
     let scene = without_soak(&["cert-manager", "capi"]);
-    assert_eq!(scene.when_flux_is_done(Extent::More), (vec![Act::Observe, Act::Confirm, Act::Glance], 1));
+    assert_eq!(scene.when_flux_is_done(ChangeScope::More), (vec![Act::Observe, Act::Confirm, Act::Glance], 1));
 }
 
 #[test]
@@ -237,14 +237,17 @@ fn what_changes_while_a_gate_is_confirmed_is_read_before_anything_follows() {
     let scene = without_soak(&["capi", "eks-a"]);
     assert_eq!(scene.pass_after(1), [Act::Observe]);
     scene.disturbed.store(true, Ordering::Relaxed);
-    assert_eq!(scene.when_flux_is_done(Extent::Flux), (vec![Act::Glance, Act::Confirm, Act::Observe, Act::Glance], 1));
+    assert_eq!(
+        scene.when_flux_is_done(ChangeScope::Flux),
+        (vec![Act::Glance, Act::Confirm, Act::Observe, Act::Glance], 1)
+    );
 }
 
 #[test]
 fn before_the_end_of_a_rollout_everything_is_read() {
     let scene = without_soak(&["capi"]);
     // The last gate needs two reads; then machines are to be seen settled twice, a second apart.
-    assert_eq!(scene.when_flux_is_done(Extent::Flux), (vec![Act::Glance, Act::Observe, Act::Observe], 0));
+    assert_eq!(scene.when_flux_is_done(ChangeScope::Flux), (vec![Act::Glance, Act::Observe, Act::Observe], 0));
 }
 
 #[test]
@@ -253,7 +256,7 @@ fn what_watches_tell_of_flux_is_looked_at_in_the_place_of_a_request() {
     assert_eq!(scene.pass_after(0), [Act::Look]);
     assert_eq!(scene.pass_after(1), [Act::Observe]);
     for _ in 1..200 {
-        scene.changes.note(CLUSTER, Extent::Flux);
+        scene.changes.note(CLUSTER, ChangeScope::Flux);
         let read = scene.pass_after(1);
         if read != [Act::Look] {
             // What it tells is no more than the first of two reads: the gate passes on what was asked for.
@@ -274,7 +277,7 @@ impl Scene {
         assert_eq!(self.pass_after(1), [Act::Observe]);
         let mut waited = false;
         for second in 1..200 {
-            self.changes.note(CLUSTER, Extent::Gate);
+            self.changes.note(CLUSTER, ChangeScope::Gate);
             let read = self.pass_after(1);
             if read == [flux] {
                 assert!(!waited, "Flux is done");
@@ -312,9 +315,9 @@ fn what_else_changes_makes_everything_be_read_also_while_a_gate_is_looked_at_alo
     scene.commit_first();
     assert_eq!(scene.pass_after(0), [Act::Glance]);
     assert_eq!(scene.pass_after(1), [Act::Observe]);
-    scene.changes.note(CLUSTER, Extent::Gate);
+    scene.changes.note(CLUSTER, ChangeScope::Gate);
     assert_eq!(scene.pass_after(1), [Act::Glance]);
-    scene.changes.note(CLUSTER, Extent::More);
-    scene.changes.note(CLUSTER, Extent::Gate);
+    scene.changes.note(CLUSTER, ChangeScope::More);
+    scene.changes.note(CLUSTER, ChangeScope::Gate);
     assert_eq!(scene.pass_after(1), [Act::Observe]);
 }

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use overlays::ClusterSpec;
 use rollout::FluxReference;
 use rollout::{BackupReport, Expectation, FluxObservation, Observation, WorkloadObservation};
-use stepgate::controller::access::Clusters;
 use stepgate::demo::SimulatedFleet;
+use stepgate::reconcile::clusters::access::Clusters;
 
 /// The acts of a controller on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]

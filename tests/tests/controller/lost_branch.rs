@@ -1,10 +1,10 @@
 //! A deploy branch that is lost in the middle of a rollout, and what the cluster knows of it.
 
 use simulator::{Fault, Injection, Trigger};
-use stepgate::controller::access::Clusters as _;
-use stepgate::controller::comparison::compare;
-use stepgate::controller::explain::{Explainer, Explanation, State};
-use stepgate::controller::told::{self, ClusterTold};
+use stepgate::reconcile::clusters::access::Clusters as _;
+use stepgate::reconcile::clusters::comparison::compare;
+use stepgate::reconcile::clusters::recorded_commits::{self, ClusterTold};
+use stepgate::reconcile::observe::explain::{Explainer, Explanation, State};
 
 use super::fleet::Fleet;
 
@@ -68,7 +68,7 @@ async fn a_cluster_that_does_not_answer_is_no_cluster_without_a_record() {
     let reading = planner.read().unwrap();
     let view = planner.view(&reading, "mgmt").unwrap();
     let cluster = fleet.simulated.cluster(&view.cluster);
-    let told = told::ask(&planner, &reading, &view, cluster.as_ref(), fleet.clock_now()).await;
+    let told = recorded_commits::ask(&planner, &reading, &view, cluster.as_ref(), fleet.clock_now()).await;
     assert!(matches!(told, ClusterTold::Unreachable(_)), "{told:?}");
     assert!(compare(&view, cluster.as_ref(), fleet.clock_now()).await.is_err());
 }

@@ -9,11 +9,11 @@ use domain::CommitId;
 use git::Repository;
 use overlays::{Charts, Manifests};
 use planning::policies::Field;
-use stepgate::controller::adopt::adopt;
-use stepgate::controller::planner::{Planner, Sources};
-use stepgate::controller::proposal::{self, AnswerError, Approval, Consent};
-use stepgate::controller::sources::FetchSources;
-use stepgate::controller::{ClusterOutcome, Controller, Pass};
+use stepgate::reconcile::cache::sources::FetchSources;
+use stepgate::reconcile::effects::adopt::adopt;
+use stepgate::reconcile::planner::{Planner, Sources};
+use stepgate::reconcile::proposal::{self, AnswerError, Approval, Consent};
+use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
 
 use crate::approvals::{Git, Merge, OVERLAY, waits_for_people};
 use crate::fleet::{Fleet, assert_no_stage_twice, outcome, told};
@@ -40,7 +40,7 @@ fn push(fleet: &Fleet, policy: impl FnOnce(String) -> String) -> CommitId {
     ]))
 }
 
-fn message(pass: &Pass) -> String {
+fn message(pass: &ReconcileReport) -> String {
     outcome(pass, "mgmt").message()
 }
 
@@ -207,7 +207,7 @@ fn a_window_or_a_pause_is_not_pushed_away() {
     let fleet = Fleet::with_policy(|policy| policy + windows);
     let controller = fleet.controller();
     let (head, commit) = (fleet.head(), push(&fleet, |policy| policy.replace(windows, "")));
-    let waits = |pass: &Pass| message(pass).contains("outside of the maintenance windows");
+    let waits = |pass: &ReconcileReport| message(pass).contains("outside of the maintenance windows");
     fleet.run_until(&controller, waits);
     assert_eq!((fleet.head(), changed(&fleet)), (head, vec![Field::Windows]));
     fleet.run_until_committed(&trusting(&fleet, &commit), "mgmt", "cert-manager");
@@ -238,8 +238,9 @@ fn a_bar_that_is_raised_on_the_way_is_not_lowered_on_the_way() {
     assert_eq!(fleet.stages("mgmt"), ["cert-manager"]);
     // What was committed last was committed with two.
     fleet.edit(POLICY, |policy| policy.replace(two, ""));
-    let waits =
-        |pass: &Pass| message(pass).contains("waits for approval") && message(pass).contains("0 of 2 approvals");
+    let waits = |pass: &ReconcileReport| {
+        message(pass).contains("waits for approval") && message(pass).contains("0 of 2 approvals")
+    };
     fleet.run_until(&controller, waits);
     fleet.run_until(&fleet.controller(), waits);
     assert_eq!(fleet.stages("mgmt"), ["cert-manager"]);
@@ -443,7 +444,7 @@ fn a_process_that_cannot_render_withdraws_no_proposal_and_no_rejection() {
     let view = planner.view(&reading, "mgmt").unwrap();
     let bob = "Bob <bob@example.com>".parse().unwrap();
     proposal::reject(&planner, &reading, &view, Some(&bob), "not now", fleet.clock_now()).unwrap();
-    let is_held = |pass: &Pass| matches!(outcome(pass, "mgmt"), ClusterOutcome::Held { .. });
+    let is_held = |pass: &ReconcileReport| matches!(outcome(pass, "mgmt"), ClusterOutcome::Held { .. });
     fleet.run_until(&controller, is_held);
     for _ in 0..3 {
         fleet.pass(&blind());

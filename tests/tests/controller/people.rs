@@ -2,7 +2,7 @@
 
 use rollout::StageName;
 use simulator::Fault;
-use stepgate::controller::{ClusterOutcome, Pass};
+use stepgate::reconcile::{ClusterOutcome, ReconcileReport};
 
 use crate::fleet::{CLUSTERS, Fleet, assert_no_stage_twice, is_done, outcome, told};
 
@@ -124,7 +124,7 @@ fn a_failed_stage_is_reverted_and_tried_again_as_often_as_the_policy_says() {
     let before = fleet.folder("clusters/mgmt/cert-manager");
     fleet.break_at("mgmt", StageName::CertManager, Fault::FailingPod);
     fleet.bump();
-    let given_up = |pass: &Pass| outcome(pass, "mgmt").message().contains("committed 2 times and reverted");
+    let given_up = |pass: &ReconcileReport| outcome(pass, "mgmt").message().contains("committed 2 times and reverted");
     fleet.run_until(&controller, given_up);
     let stages = fleet.stages("mgmt");
     let attempts = stages.iter().filter(|stage| *stage == "cert-manager").count();

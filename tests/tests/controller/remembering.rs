@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cluster::Cluster;
 use git::{GitSettings, Limit, Limits, Repository};
 use overlays::ClusterSpec;
-use stepgate::controller::access::Clusters;
-use stepgate::controller::planner::{ClusterView, Planner};
-use stepgate::controller::{ClusterOutcome, ClusterPass, Controller, Pass};
+use stepgate::reconcile::clusters::access::Clusters;
+use stepgate::reconcile::planner::{ClusterView, Planner};
+use stepgate::reconcile::{ClusterOutcome, ClusterPass, Controller, ReconcileReport};
 
 use crate::fleet::{CLUSTERS, Files, Fleet, is_done, told};
 
@@ -122,7 +122,7 @@ fn a_controller_that_remembers_commits_what_one_that_starts_anew_after_each_comm
         }
         assert_same_views(what, &remembering, &planner);
         // Where a cluster cannot be read, the others come to their end all the same.
-        let end = |pass: &Pass| {
+        let end = |pass: &ReconcileReport| {
             let quiet = |own: &ClusterPass| {
                 own.committed.is_empty()
                     && matches!(

@@ -2,8 +2,8 @@
 
 use rollout::StageName;
 use simulator::Fault;
-use stepgate::controller::proposal::{self, AnswerError, Approval, Consent};
-use stepgate::controller::{ClusterOutcome, Controller, Pass};
+use stepgate::reconcile::proposal::{self, AnswerError, Approval, Consent};
+use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
 
 use crate::approvals::{Git, Merge, OVERLAY, waits_for_people};
 use crate::fleet::{Fleet, assert_no_stage_twice, outcome, told};
@@ -28,11 +28,11 @@ fn approves(fleet: &Fleet, who: &str) -> Vec<String> {
     says(fleet, who, &Consent::Word).unwrap().missing
 }
 
-fn is_held(pass: &Pass) -> bool {
+fn is_held(pass: &ReconcileReport) -> bool {
     matches!(outcome(pass, "mgmt"), ClusterOutcome::Held { .. })
 }
 
-fn message(pass: &Pass) -> String {
+fn message(pass: &ReconcileReport) -> String {
     outcome(pass, "mgmt").message()
 }
 
@@ -184,7 +184,8 @@ fn a_merge_of_what_the_source_branch_has_left_behind_is_taken_back_where_the_pol
         let (_, old) = git.of_cluster("mgmt").unwrap();
         let before = fleet.tree();
         fleet.edit(OVERLAY, |text| text.replace("system-node-critical", "another-class"));
-        let asked_anew = |pass: &Pass| waits_for_people(pass) && git.of_cluster("mgmt").is_some_and(|it| it.1 != old);
+        let asked_anew =
+            |pass: &ReconcileReport| waits_for_people(pass) && git.of_cluster("mgmt").is_some_and(|it| it.1 != old);
         fleet.run_until(&controller, asked_anew);
         git.merge(old, how, fleet.clock_now());
         for _ in 0..10 {

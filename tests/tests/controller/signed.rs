@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use domain::CommitId;
 use git::Signing;
-use stepgate::controller::{ClusterOutcome, Controller};
+use stepgate::reconcile::{ClusterOutcome, Controller};
 
 use crate::approvals::{Git, OVERLAY};
 use crate::fleet::{Fleet, assert_no_stage_twice, outcome, told};
@@ -120,7 +120,8 @@ fn is_blocked(fleet: &Fleet, controller: &Controller, said: &str, newest: &Commi
 #[track_caller]
 fn fails(fleet: &Fleet, controller: &Controller, said: &str) {
     let head = fleet.head();
-    let failed = |pass: &stepgate::controller::Pass| matches!(outcome(pass, "mgmt"), ClusterOutcome::Failed { .. });
+    let failed =
+        |pass: &stepgate::reconcile::ReconcileReport| matches!(outcome(pass, "mgmt"), ClusterOutcome::Failed { .. });
     let pass = fleet.run_until(controller, failed);
     assert!(told(&pass).contains(said), "{}", told(&pass));
     assert_eq!(fleet.head(), head);

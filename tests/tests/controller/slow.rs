@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use cluster::kubernetes::{Changes, Extent};
+use cluster::kubernetes::{ChangeScope, Changes};
 use cluster::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, ObserveRequest};
 use futures::FutureExt as _;
 use futures::executor::block_on;
@@ -15,10 +15,10 @@ use jiff::{SignedDuration, Timestamp};
 use overlays::ClusterSpec;
 use rollout::FluxReference;
 use rollout::{BackupReport, Observation, Reachability};
-use stepgate::controller::access::Clusters;
-use stepgate::controller::clock::{Clock, VirtualClock};
-use stepgate::controller::{Controller, Pass, Passes};
 use stepgate::demo::SimulatedFleet;
+use stepgate::reconcile::clusters::access::Clusters;
+use stepgate::reconcile::main_loop::clock::{Clock, VirtualClock};
+use stepgate::reconcile::{Controller, ReconcileLoop, ReconcileReport};
 
 use crate::approvals::Git;
 use crate::fleet::{CLUSTERS, Fleet, assert_no_stage_twice, is_done, outcome, told};
@@ -179,7 +179,7 @@ impl Cluster for SlowCluster {
 }
 
 /// Makes a pass; the clusters hear of what it pushed.
-fn next(fleet: &Fleet, passes: &mut Passes<'_>) -> Arc<Pass> {
+fn next(fleet: &Fleet, passes: &mut ReconcileLoop<'_>) -> Arc<ReconcileReport> {
     let pass = block_on(passes.next()).unwrap();
     fleet.follow();
     pass
@@ -187,7 +187,11 @@ fn next(fleet: &Fleet, passes: &mut Passes<'_>) -> Arc<Pass> {
 
 /// Passes until one of them is what is wanted.
 #[track_caller]
-fn run_until(fleet: &Fleet, passes: &mut Passes<'_>, mut wanted: impl FnMut(&Pass) -> bool) -> Arc<Pass> {
+fn run_until(
+    fleet: &Fleet,
+    passes: &mut ReconcileLoop<'_>,
+    mut wanted: impl FnMut(&ReconcileReport) -> bool,
+) -> Arc<ReconcileReport> {
     for _ in 0..20_000 {
         let pass = next(fleet, passes);
         if wanted(&pass) {
@@ -205,7 +209,7 @@ fn run_until(fleet: &Fleet, passes: &mut Passes<'_>, mut wanted: impl FnMut(&Pas
 /// When each stage of these clusters was committed, until they are done.
 fn committed_at(
     fleet: &Fleet,
-    passes: &mut Passes<'_>,
+    passes: &mut ReconcileLoop<'_>,
     clusters: &[&str],
 ) -> BTreeMap<(String, String), SignedDuration> {
     let start = fleet.clock_now();
@@ -241,7 +245,7 @@ fn a_cluster_that_does_not_answer_holds_up_no_other() {
         let late = *at - undisturbed[stage];
         assert!(late < TIMEOUT / 2, "{stage:?} is committed {late:?} later");
     }
-    let said = |pass: &Pass| (outcome(pass, "team-a").word(), outcome(pass, "team-a").message());
+    let said = |pass: &ReconcileReport| (outcome(pass, "team-a").word(), outcome(pass, "team-a").message());
     run_until(&fleet, &mut passes, |pass| {
         let (word, message) = said(pass);
         word == "waiting" && message.contains(SILENT)
@@ -267,12 +271,12 @@ fn what_changes_while_a_cluster_is_read_is_decided_on_before_it_is_read_again() 
     let slow = Slow::of(&fleet, &[("mgmt", PATIENCE * 3)]);
     let controller = slow.controller(&fleet);
     let mut passes = controller.passes();
-    let said = |pass: &Pass| outcome(pass, "mgmt").message();
+    let said = |pass: &ReconcileReport| outcome(pass, "mgmt").message();
     assert_eq!(said(&next(&fleet, &mut passes)), NOT_YET);
     assert!(passes.changed().now_or_never().is_none());
 
     // It is not asked twice at once, and nothing wakes anybody meanwhile.
-    slow.changes.note("mgmt", Extent::More);
+    slow.changes.note("mgmt", ChangeScope::More);
     assert!(passes.changed().now_or_never().is_some());
     assert_eq!(said(&next(&fleet, &mut passes)), NOT_YET);
     assert!(passes.changed().now_or_never().is_none());
@@ -303,7 +307,7 @@ fn a_glance_that_takes_too_long_is_followed_by_a_reading_of_everything() {
         !fleet.stages("mgmt").is_empty() && outcome(pass, "mgmt").word() == "waiting"
     });
     slow.now_takes("mgmt", SignedDuration::MAX);
-    slow.changes.note("mgmt", Extent::Flux);
+    slow.changes.note("mgmt", ChangeScope::Flux);
     let before = slow.read("mgmt");
     run_until(&fleet, &mut passes, |pass| outcome(pass, "mgmt").message().contains(SILENT));
     assert_eq!(slow.read("mgmt") - before, 2);
@@ -345,7 +349,8 @@ fn a_cluster_that_does_not_answer_stays_on_the_branch_on_which_people_are_asked(
     let slow = Slow::of(&fleet, &[]);
     let controller = slow.controller(&fleet);
     let mut passes = controller.passes();
-    let asks = |pass: &Pass, cluster: &str| outcome(pass, cluster).message().contains("waits for approval: branch");
+    let asks =
+        |pass: &ReconcileReport, cluster: &str| outcome(pass, cluster).message().contains("waits for approval: branch");
     run_until(&fleet, &mut passes, |pass| asks(pass, "team-a") && asks(pass, "team-b"));
     let asked = || {
         let git = Git::of(&fleet);
@@ -354,13 +359,13 @@ fn a_cluster_that_does_not_answer_stays_on_the_branch_on_which_people_are_asked(
     };
     assert_eq!(asked(), [["team-a", "team-b"]]);
     slow.now_takes("team-a", SignedDuration::MAX);
-    slow.changes.note("team-a", Extent::More);
+    slow.changes.note("team-a", ChangeScope::More);
     let before = slow.read("team-b");
     for _ in 0..3 {
         let pass = next(&fleet, &mut passes);
         assert!(asks(&pass, "team-a") && asks(&pass, "team-b"), "{}", told(&pass));
         assert_eq!(asked(), [["team-a", "team-b"]]);
-        slow.changes.note("team-b", Extent::More);
+        slow.changes.note("team-b", ChangeScope::More);
     }
     assert!(slow.read("team-b") > before);
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 use forge::ForgeAccess;
 use git::{GitSettings, Repository};
 use jiff::Timestamp;
-use stepgate::controller::planner::Planner;
-use stepgate::controller::proposal::{self, Consent};
-use stepgate::controller::sources::FetchSources;
+use stepgate::reconcile::cache::sources::FetchSources;
+use stepgate::reconcile::planner::Planner;
+use stepgate::reconcile::proposal::{self, Consent};
 use tests::servers::SshServer;
 
 use crate::approvals::OVERLAY;

@@ -1,7 +1,7 @@
 //! Stages of several clusters that are asked for together, without any forge.
 
-use stepgate::controller::proposal::{self, AnswerError, Approval, Consent};
-use stepgate::controller::{ClusterOutcome, Controller, Pass};
+use stepgate::reconcile::proposal::{self, AnswerError, Approval, Consent};
+use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
 
 use crate::approvals::{Git, Merge, waits_for_people};
 use crate::fleet::{Fleet, assert_no_stage_twice, outcome, told};
@@ -14,11 +14,11 @@ fn asking(policy: &str) -> (Fleet, Controller) {
     (fleet, controller)
 }
 
-fn asks(pass: &Pass, cluster: &str) -> bool {
+fn asks(pass: &ReconcileReport, cluster: &str) -> bool {
     outcome(pass, cluster).message().contains("waits for approval: branch")
 }
 
-fn both_ask(pass: &Pass) -> bool {
+fn both_ask(pass: &ReconcileReport) -> bool {
     asks(pass, "team-a") && asks(pass, "team-b")
 }
 
@@ -79,7 +79,8 @@ fn one_that_is_rejected_leaves_and_the_others_go_on() {
     let git = Git::of(&fleet);
     one_branch(&git, &["team-a", "team-b"]);
     rejects(&fleet, "team-b");
-    let held = |pass: &Pass| matches!(outcome(pass, "team-b"), ClusterOutcome::Held { .. }) && asks(pass, "team-a");
+    let held =
+        |pass: &ReconcileReport| matches!(outcome(pass, "team-b"), ClusterOutcome::Held { .. }) && asks(pass, "team-a");
     for controller in [&controller, &fleet.controller()] {
         let pass = fleet.run_until(controller, held);
         assert!(outcome(&pass, "team-b").message().contains("rejected by Alice"), "{}", told(&pass));

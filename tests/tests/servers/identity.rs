@@ -17,7 +17,7 @@ use kube::api::PostParams;
 use overlays::{ClusterSpec, MemoryFiles, read_fleet};
 use rollout::{Expectation, Identification};
 use serde_json::{Value, json};
-use stepgate::controller::access::{Clusters as _, KubernetesClusters};
+use stepgate::reconcile::clusters::access::{Clusters as _, KubernetesClusters};
 use tests::servers::manifests::{apply, define, objects};
 use tests::servers::{ApiServer, ApiServerOptions, FleetRepository, Folder, definition, demo_fleet, isolated};
 

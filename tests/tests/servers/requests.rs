@@ -13,11 +13,11 @@ use jiff::Timestamp;
 use overlays::{Charts, ClusterSpec, Fleet, Manifests};
 use rollout::{BackupReport, FluxReference, Observation};
 use serde_json::Value;
-use stepgate::controller::access::{Clusters, KubernetesClusters};
-use stepgate::controller::clock::SystemClock;
-use stepgate::controller::explain::Explainer;
-use stepgate::controller::planner::{Planner, Sources};
-use stepgate::controller::sources::FetchSources;
+use stepgate::reconcile::cache::sources::FetchSources;
+use stepgate::reconcile::clusters::access::{Clusters, KubernetesClusters};
+use stepgate::reconcile::main_loop::clock::SystemClock;
+use stepgate::reconcile::observe::explain::Explainer;
+use stepgate::reconcile::planner::{Planner, Sources};
 use tests::servers::Programs;
 use tests::servers::settled::CLUSTER;
 

@@ -28,10 +28,13 @@ const GROUPS_KEPT: Duration = Duration::from_secs(30);
 const ENTRY: usize = 512;
 const ADDRESS: usize = 512;
 
+/// When a kind was looked up, how it is addressed in each version, and what that takes.
+type KnownKind = (Instant, Vec<Address>, Charge);
+
 /// What is known of one server.
 #[derive(Debug)]
 pub(super) struct Known {
-    kinds: Mutex<BTreeMap<String, (Instant, Vec<Address>, Charge)>>,
+    kinds: Mutex<BTreeMap<String, KnownKind>>,
     served: Mutex<Option<(Instant, ServedVersions)>>,
     /// Whether somebody is looking up what is served.
     renewing: AtomicBool,

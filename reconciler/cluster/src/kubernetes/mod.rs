@@ -50,7 +50,7 @@ pub use lease::{Holder, Lease};
 pub use pause::{Paused, end_expired};
 pub use review::{Permit, review};
 pub use rollout_resource::{Projection, RolloutView, rollout_definition};
-pub use watch::{Changes, Extent};
+pub use watch::{ChangeScope, Changes};
 pub use watched::ManagementWatches;
 
 use self::kind::KUSTOMIZATION;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rollout::{FluxObservation, WorkloadObservation};
 
 use super::connection::Connection;
-use super::watch::{Changes, Extent, Watches};
+use super::watch::{ChangeScope, Changes, Watches};
 use super::workload::Opened;
 use super::{KubernetesCluster, Own, observe};
 use crate::ObserveRequest;
@@ -62,11 +62,11 @@ impl Watched {
     /// Follows what the requests look at, of which the second looks at what concerns the running gate alone. A server that does not answer is followed
     /// the next time.
     pub(super) async fn follow(&self, cluster: &KubernetesCluster, request: &ObserveRequest, gate: &ObserveRequest) {
-        let mut own = observe::interests::own(request, Extent::More);
-        own.extend(observe::interests::own(gate, Extent::Gate));
+        let mut own = observe::interests::own(request, ChangeScope::More);
+        own.extend(observe::interests::own(gate, ChangeScope::Gate));
         if let Ok(served) = cluster.management.lately_served_versions().await {
-            let mut managed = observe::interests::managed(request, &served, Extent::More);
-            managed.extend(observe::interests::managed(gate, &served, Extent::Gate));
+            let mut managed = observe::interests::managed(request, &served, ChangeScope::More);
+            managed.extend(observe::interests::managed(gate, &served, ChangeScope::Gate));
             if matches!(cluster.own, Own::Management) {
                 managed.extend(own);
                 self.management.watches.follow(&cluster.management, &self.cluster, managed);

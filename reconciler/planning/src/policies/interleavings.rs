@@ -48,6 +48,7 @@ const FIELDS: [Field; 17] = [
     Field::Signing,
 ];
 
+#[expect(clippy::disallowed_methods, reason = "how many orders to try is the caller's choice")]
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
@@ -70,6 +71,7 @@ fn nothing_lands_that_the_stricter_of_two_policies_would_not_let_land() {
     let first = setting("STEPGATE_SEED");
     let count = setting("STEPGATE_INTERLEAVINGS").unwrap_or(if first.is_some() { 1 } else { FEW });
     let first = first.unwrap_or_default();
+    #[expect(clippy::disallowed_methods, reason = "figures are printed, nothing is decided by them")]
     let started = Instant::now();
     let (mut pushes, mut landed, mut blocked, mut reverted, mut edited) = (0, 0, 0, 0, 0);
     for seed in first..first + count {

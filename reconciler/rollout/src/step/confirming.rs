@@ -15,8 +15,8 @@ use crate::stage::StageId;
 use crate::verdict::{GateVerdict, Reason};
 use crate::world::World;
 
+use super::flux_precheck::{earlier, plan, taking_first_reads, with_flux};
 use super::gates::OwnedGate;
-use super::glance::{earlier, plan, taking_first_reads, with_flux};
 
 /// What the running gate looks at, now and where its stage is reverted. Where nothing else has changed, a reading of that alone may be enough
 /// ([`running_gate`]); nothing where it never is.
@@ -99,14 +99,14 @@ mod tests {
 
     use jiff::SignedDuration;
 
-    use super::super::laboratory::{Laboratory, expectations};
+    use super::super::harness::{RolloutHarness, expectations};
     use super::super::{first_read, record, step};
     use super::*;
     use crate::observation::Observation;
 
     /// The second of three stages is committed, Flux has applied it, and a first read was made of a whole one.
-    fn first() -> (Laboratory, World) {
-        let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2), ("eks-a", 1, 2)]);
+    fn first() -> (RolloutHarness, World) {
+        let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2), ("eks-a", 1, 2)]);
         laboratory.policy.soak = Duration::ZERO;
         laboratory.until("commit capi 2");
         laboratory.now += SignedDuration::from_secs(6);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     /// What the running gate expects, read anew.
-    fn read(laboratory: &Laboratory) -> Observation {
+    fn read(laboratory: &RolloutHarness) -> Observation {
         let mut observation = laboratory.read();
         observation.flux.kustomizations.retain(|known| known.name == "capi");
         observation.deployments.retain(|deployment| deployment.name == "capi");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     /// What is decided on this reading, over what was read before.
-    fn decide(laboratory: &Laboratory, world: &World, read: Observation) -> Vec<Effect> {
+    fn decide(laboratory: &RolloutHarness, world: &World, read: Observation) -> Vec<Effect> {
         let rest = world.observation.clone();
         let mut world = World { observation: Some(Arc::new(read)), rest, ..world.clone() };
         world.history = record(&world, laboratory.now);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_everything_is_read(laboratory: &Laboratory, effects: &[Effect]) {
+    fn assert_everything_is_read(laboratory: &RolloutHarness, effects: &[Effect]) {
         let now = laboratory.now;
         assert!(
             matches!(effects, [Effect::Observe { confirm: true, at }, Effect::Wait { .. }] if *at == now),
@@ -210,15 +210,15 @@ mod tests {
     }
 
     /// The second of three stages is committed; a whole reading is from before Flux has done anything.
-    fn rolling_out() -> (Laboratory, World, Observation) {
-        let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2), ("eks-a", 1, 2)]);
+    fn rolling_out() -> (RolloutHarness, World, Observation) {
+        let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2), ("eks-a", 1, 2)]);
         laboratory.policy.soak = Duration::ZERO;
         laboratory.until("commit capi 2");
         laboratory.now += SignedDuration::from_secs(6);
         let mut whole = laboratory.read();
         whole.deployments[1].updated_replicas = Some(0);
         for known in &mut whole.flux.kustomizations {
-            known.last_applied_revision = Some(Laboratory::source_commit(7));
+            known.last_applied_revision = Some(RolloutHarness::source_commit(7));
         }
         laboratory.now += SignedDuration::from_secs(1);
         let world = laboratory.world();

@@ -47,7 +47,7 @@ pub fn behind_gate(world: &World, now: Timestamp) -> Vec<Effect> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::laboratory::Laboratory;
+    use super::super::harness::RolloutHarness;
     use super::super::step;
     use super::*;
     use crate::approval::ApprovalState;
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_soak_that_has_just_begun_hides_nothing_of_what_comes_after_it() {
-        let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+        let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
         laboratory.until("commit cert-manager 2");
         laboratory.policy.approval = Approval::Stage;
         laboratory.turn();
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn people_and_their_answers_are_seen_behind_a_gate_that_is_not_open() {
-        let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+        let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
         laboratory.broken = vec![("cert-manager", 2)];
         laboratory.until("commit cert-manager 2");
         laboratory.turns(3);

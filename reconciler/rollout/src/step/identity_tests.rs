@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::laboratory::Laboratory;
+use super::harness::RolloutHarness;
 use super::*;
 use crate::identity::{ClusterIdentity, Identification};
 
@@ -20,8 +20,8 @@ fn unproven() -> Identification {
 }
 
 /// The first of two stages is committed, to the cluster with this uid.
-fn begun(uid: &str) -> Laboratory {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+fn begun(uid: &str) -> RolloutHarness {
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.identity = identified(uid);
     laboratory.until("commit cert-manager 2");
     laboratory
@@ -49,12 +49,12 @@ fn another_cluster_of_the_same_name_waits_for_ever_and_the_way_out_is_said() {
 
 #[test]
 fn what_is_not_proven_waits_before_the_first_stage_in_mid_rollout_and_at_the_end() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2)]);
     laboratory.identity = unproven();
     waits_for(&laboratory.turns(50), &["not proven", "nobody named it", "--management-cluster"]);
     assert!(laboratory.log().is_empty() && laboratory.backup.is_none());
     for last in ["commit cert-manager 2", "commit capi 2"] {
-        let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+        let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
         laboratory.until(last);
         laboratory.identity = unproven();
         waits_for(&laboratory.turns(50), &["not proven"]);
@@ -99,7 +99,7 @@ fn a_ledger_without_an_identity_goes_on_and_records_it_with_the_next_commit() {
 
 #[test]
 fn two_reads_of_two_clusters_confirm_nothing() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2)]);
     for number in 0..100 {
         laboratory.identity = identified(if number % 2 == 0 { "one" } else { "another" });
         laboratory.turn();

@@ -7,18 +7,18 @@ mod advance;
 mod approval;
 mod commit;
 mod confirming;
+mod flux_precheck;
 mod foresight;
 mod gates;
-mod glance;
 mod landed;
 mod opening;
 mod repair;
-mod told;
+mod watch_evidence;
 
 #[cfg(test)]
-mod identity_tests;
+mod harness;
 #[cfg(test)]
-mod laboratory;
+mod identity_tests;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
@@ -41,11 +41,11 @@ use crate::world::World;
 pub use advance::exhausted;
 pub use approval::{rules as approval_rules, scope as approval_scope, verdict as approval_verdict};
 pub use confirming::{concerning_running_gate, confirming, running_gate, waits_for_gate};
+pub use flux_precheck::{expected_of_flux, first_read, may_read_first, told_of_flux, waits_for_flux};
 pub use foresight::{after_soak, behind_gate};
-pub use glance::{expected_of_flux, first_read, may_read_first, told_of_flux, waits_for_flux};
 pub use landed::merged_outside_window;
 pub use opening::outside_windows;
-pub use told::{Told, told_of_gate};
+pub use watch_evidence::{WatchEvidence, told_of_gate};
 
 use opening::Opening;
 

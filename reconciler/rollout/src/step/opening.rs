@@ -80,7 +80,7 @@ pub(super) fn hold(stage: StageId, reasons: Vec<Reason>) -> Effect {
 mod tests {
     use jiff::SignedDuration;
 
-    use super::super::laboratory::Laboratory;
+    use super::super::harness::RolloutHarness;
     use super::super::{record, step};
     use crate::effect::Effect;
     use crate::observation::Hold;
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn what_people_hold_neither_goes_on_nor_back_until_they_let_it() {
-        let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+        let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
         laboratory.policy.on_failure = OnFailure::Revert;
         laboratory.until("commit cert-manager 2");
         let until = laboratory.now + SignedDuration::from_hours(4);

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use proptest::prelude::*;
 
-use super::laboratory::Laboratory;
+use super::harness::RolloutHarness;
 use super::*;
 use crate::ledger::StageRecord;
 use crate::observation::Reachability;
@@ -78,7 +78,7 @@ fn check(effects: &[Effect]) {
     }
 }
 
-fn decide(laboratory: &Laboratory) -> Vec<Effect> {
+fn decide(laboratory: &RolloutHarness) -> Vec<Effect> {
     let mut world = laboratory.world();
     world.history = record(&world, laboratory.now);
     let effects = step(&world, laboratory.now);
@@ -88,7 +88,7 @@ fn decide(laboratory: &Laboratory) -> Vec<Effect> {
 }
 
 /// Disturbs the laboratory; what stays in it has to be such that the laboratory itself can go on.
-fn disturb(laboratory: &mut Laboratory, disturbance: &Disturbance) {
+fn disturb(laboratory: &mut RolloutHarness, disturbance: &Disturbance) {
     match disturbance {
         Disturbance::Turn => check(&laboratory.turn()),
         Disturbance::Push(stage, version) => laboratory.push(&[(NAMES[*stage], *version)]),
@@ -142,7 +142,7 @@ proptest! {
     #[test]
     fn every_world_gets_an_answer(disturbances in proptest::collection::vec(disturbance(), 1..60)) {
         let stages: Vec<_> = NAMES.iter().map(|name| (*name, 1, 2)).collect();
-        let mut laboratory = Laboratory::new(&stages);
+        let mut laboratory = RolloutHarness::new(&stages);
         for disturbance in &disturbances {
             disturb(&mut laboratory, disturbance);
             decide(&laboratory);
@@ -153,7 +153,7 @@ proptest! {
     #[test]
     fn every_disturbed_rollout_ends_at_the_newest_target(disturbances in proptest::collection::vec(disturbance(), 1..40)) {
         let stages: Vec<_> = NAMES.iter().map(|name| (*name, 1, 2)).collect();
-        let mut laboratory = Laboratory::new(&stages);
+        let mut laboratory = RolloutHarness::new(&stages);
         let harmless = |disturbance: &&Disturbance| !matches!(
             disturbance,
             // What breaks the branch itself is for people to put right.

@@ -141,7 +141,7 @@ mod tests {
 
     use jiff::SignedDuration;
 
-    use super::super::laboratory::Laboratory;
+    use super::super::harness::RolloutHarness;
     use super::super::step;
     use super::*;
     use crate::observation::{Condition, ConditionStatus, conditions};
@@ -149,8 +149,8 @@ mod tests {
     const DRY_RUN: &str = "Deployment/system/capi dry-run failed (Invalid): spec.replicas: Invalid value: -1";
 
     /// The second stage is committed, and Flux says this of it.
-    fn committed(reason: &'static str, message: &'static str) -> Laboratory {
-        let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2), ("eks-a", 1, 2)]);
+    fn committed(reason: &'static str, message: &'static str) -> RolloutHarness {
+        let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2), ("eks-a", 1, 2)]);
         laboratory.broken = vec![("capi", 2)];
         laboratory.refused = vec![("capi", 2, reason, message)];
         laboratory.until("commit capi 2");
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn preflight_lets_the_repair_of_what_flux_refuses_through_and_nothing_else() {
         let refused = |stages| {
-            let mut laboratory = Laboratory::new(stages);
+            let mut laboratory = RolloutHarness::new(stages);
             laboratory.append(None);
             laboratory.refused = vec![("capi", 1, "ReconciliationFailed", DRY_RUN)];
             laboratory
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_rollout_that_has_to_end_first_gives_way_to_the_repair_of_what_flux_refuses() {
-        let mut laboratory = Laboratory::new(&[("control-plane", 1, 2), ("workers/a", 1, 2)]);
+        let mut laboratory = RolloutHarness::new(&[("control-plane", 1, 2), ("workers/a", 1, 2)]);
         laboratory.refused = vec![("workers/a", 2, "ReconciliationFailed", DRY_RUN)];
         laboratory.until("commit workers/a 2");
         laboratory.turns(3);
@@ -308,7 +308,7 @@ mod tests {
             gate.as_gate().refused(&read, now).is_some()
         };
         assert!(refused(|_| ()));
-        assert!(!refused(|known| known.last_attempted_revision = Some(Laboratory::source_commit(7))));
+        assert!(!refused(|known| known.last_attempted_revision = Some(RolloutHarness::source_commit(7))));
         assert!(!refused(|known| known.last_attempted_revision = None));
         assert!(!refused(|known| known.observed_generation = Some(0)));
         assert!(!refused(|known| known.suspended = true));

@@ -1,14 +1,14 @@
 use jiff::SignedDuration;
 
-use super::laboratory::Laboratory;
+use super::harness::RolloutHarness;
 use super::merged_outside_window;
 use crate::approval::{ApprovalFacts, ApprovalScope, Retry};
 use crate::effect::Effect;
 use policy::{Approval, MaintenanceWindow, OnFailure};
 use policy::{ApprovalRules, Override};
 
-fn asking(stages: &[(&'static str, u8, u8)], rules: ApprovalRules) -> Laboratory {
-    let mut laboratory = Laboratory::new(stages);
+fn asking(stages: &[(&'static str, u8, u8)], rules: ApprovalRules) -> RolloutHarness {
+    let mut laboratory = RolloutHarness::new(stages);
     laboratory.policy.approval = Approval::Stage;
     laboratory.policy.approvers = rules;
     laboratory
@@ -197,7 +197,7 @@ fn a_stage_without_a_way_back_is_asked_apart_and_of_somebody_else() {
 
 #[test]
 fn a_reverted_stage_is_committed_once_more_where_somebody_wants_that_attempt() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2)]);
     laboratory.policy.on_failure = OnFailure::Revert;
     laboratory.broken = vec![("cert-manager", 2)];
     laboratory.until("revert cert-manager 1");

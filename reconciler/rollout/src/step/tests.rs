@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::laboratory::Laboratory;
+use super::harness::RolloutHarness;
 use super::*;
 use crate::approval::{ApprovalScope, ApprovalState};
 use crate::observation::Reachability;
@@ -33,7 +33,7 @@ fn held(effects: &[Effect]) -> String {
 
 #[test]
 fn a_bump_travels_stage_by_stage_and_is_closed() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 1), ("eks-a", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 1), ("eks-a", 1, 2)]);
     laboratory.until("close");
     assert_eq!(laboratory.log(), ["commit cert-manager 2", "commit eks-a 2", "close"]);
     assert!(is_done(&laboratory.turn()));
@@ -50,13 +50,13 @@ fn a_bump_travels_stage_by_stage_and_is_closed() {
 
 #[test]
 fn nothing_to_do_is_done_without_reading_the_cluster() {
-    let laboratory = Laboratory::new(&[("cert-manager", 1, 1)]);
+    let laboratory = RolloutHarness::new(&[("cert-manager", 1, 1)]);
     assert_eq!(step(&laboratory.world(), laboratory.now), [Effect::Done]);
 }
 
 #[test]
 fn the_backup_is_taken_for_this_rollout_before_the_first_commit() {
-    let mut laboratory = Laboratory::new(&[("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("capi", 1, 2)]);
     let rollout = laboratory.plan_at(0).rollout_id;
     laboratory.until("commit capi 2");
     assert_eq!(laboratory.backup.as_ref().unwrap().rollout, rollout);
@@ -70,7 +70,7 @@ fn backs_up(effects: &[Effect]) -> bool {
 
 #[test]
 fn a_backup_that_has_grown_too_old_before_the_first_commit_is_taken_again() {
-    let mut laboratory = Laboratory::new(&[("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("capi", 1, 2)]);
     let rollout = laboratory.plan_at(0).rollout_id;
     let old = laboratory.now - SignedDuration::from_hours(25);
     laboratory.backup = Some(crate::observation::BackupReport {
@@ -86,7 +86,7 @@ fn a_backup_that_has_grown_too_old_before_the_first_commit_is_taken_again() {
 
 #[test]
 fn a_backup_for_which_there_is_no_room_is_named_and_tried_again_after_a_minute() {
-    let mut laboratory = Laboratory::new(&[("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("capi", 1, 2)]);
     let rollout = laboratory.plan_at(0).rollout_id;
     while laboratory.backup.is_none() {
         laboratory.turn();
@@ -108,7 +108,7 @@ fn a_backup_for_which_there_is_no_room_is_named_and_tried_again_after_a_minute()
 
 #[test]
 fn a_lost_memory_only_waits_longer() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.until("commit cert-manager 2");
     for _ in 0..20 {
         laboratory.history = GateHistory::default();
@@ -123,7 +123,7 @@ fn a_lost_memory_only_waits_longer() {
 
 #[test]
 fn an_unhealthy_stage_waits_then_holds_and_goes_on_once_it_is_healthy() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.broken = vec![("cert-manager", 2)];
     laboratory.until("commit cert-manager 2");
     let waiting = waits_for(&laboratory.turns(5));
@@ -138,7 +138,7 @@ fn an_unhealthy_stage_waits_then_holds_and_goes_on_once_it_is_healthy() {
 
 #[test]
 fn a_failed_stage_is_reverted_retried_and_then_held() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.policy.on_failure = OnFailure::Revert;
     laboratory.policy.retries = 1;
     laboratory.broken = vec![("cert-manager", 2)];
@@ -160,7 +160,7 @@ fn a_failed_stage_is_reverted_retried_and_then_held() {
 #[test]
 fn a_reverted_worker_stage_says_that_its_repair_has_to_keep_kubernetes() {
     let help_of = |stages: &[(&'static str, u8, u8)], broken: &'static str| {
-        let mut laboratory = Laboratory::new(stages);
+        let mut laboratory = RolloutHarness::new(stages);
         laboratory.policy.on_failure = OnFailure::Revert;
         laboratory.broken = vec![(broken, 2)];
         laboratory.until(&format!("revert {broken} 1"));
@@ -177,7 +177,7 @@ fn a_reverted_worker_stage_says_that_its_repair_has_to_keep_kubernetes() {
 
 #[test]
 fn a_one_way_stage_is_held_and_never_reverted() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2)]);
     laboratory.policy.on_failure = OnFailure::Revert;
     laboratory.one_way = true;
     laboratory.broken = vec![("cert-manager", 2)];
@@ -189,7 +189,7 @@ fn a_one_way_stage_is_held_and_never_reverted() {
 
 #[test]
 fn an_unreachable_cluster_is_no_failure() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2)]);
     laboratory.policy.on_failure = OnFailure::Revert;
     laboratory.until("commit cert-manager 2");
     laboratory.now += SignedDuration::from_secs(6000);
@@ -202,7 +202,7 @@ fn an_unreachable_cluster_is_no_failure() {
 
 #[test]
 fn health_of_an_earlier_stage_is_asked_again_before_every_commit() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2), ("eks-a", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2), ("eks-a", 1, 2)]);
     laboratory.until("commit capi 2");
     laboratory.broken = vec![("cert-manager", 2)];
     let waiting = waits_for(&laboratory.turns(10));
@@ -213,7 +213,7 @@ fn health_of_an_earlier_stage_is_asked_again_before_every_commit() {
 
 #[test]
 fn a_new_target_lets_the_running_stage_finish_and_replans_components() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.until("commit cert-manager 2");
     let first = laboratory.ledger.as_ref().unwrap().rollout.clone();
     laboratory.push(&[("capi", 3)]);
@@ -229,7 +229,8 @@ fn a_new_target_lets_the_running_stage_finish_and_replans_components() {
 
 #[test]
 fn a_new_target_after_the_control_plane_waits_for_the_end() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 1), ("control-plane", 1, 2), ("workers/md-0", 1, 2)]);
+    let mut laboratory =
+        RolloutHarness::new(&[("cert-manager", 1, 1), ("control-plane", 1, 2), ("workers/md-0", 1, 2)]);
     laboratory.until("commit control-plane 2");
     laboratory.push(&[("cert-manager", 2)]);
     laboratory.until("close");
@@ -242,7 +243,7 @@ fn a_new_target_after_the_control_plane_waits_for_the_end() {
 #[test]
 fn a_new_target_repairs_a_failed_stage() {
     for stage in ["cert-manager", "control-plane"] {
-        let mut laboratory = Laboratory::new(&[(stage, 1, 2), ("workers/md-0", 1, 2)]);
+        let mut laboratory = RolloutHarness::new(&[(stage, 1, 2), ("workers/md-0", 1, 2)]);
         laboratory.broken = vec![(stage, 2)];
         laboratory.until(&format!("commit {stage} 2"));
         laboratory.push(&[(stage, 3)]);
@@ -258,7 +259,7 @@ fn a_new_target_repairs_a_failed_stage() {
 
 #[test]
 fn a_target_that_goes_back_to_what_is_deployed_supersedes_the_rollout() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.until("commit cert-manager 2");
     laboratory.push(&[("capi", 1)]);
     laboratory.until("close");
@@ -268,7 +269,7 @@ fn a_target_that_goes_back_to_what_is_deployed_supersedes_the_rollout() {
 
 #[test]
 fn a_paused_line_commits_nothing_and_says_where_it_was_paused() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2)]);
     laboratory.paused = Some(Pause { place: "stepgate.yaml".into(), reason: Some("freeze".into()), help: None });
     let effects = laboratory.turns(50);
     assert_eq!(waits_for(&effects), "paused in stepgate.yaml: freeze");
@@ -278,7 +279,7 @@ fn a_paused_line_commits_nothing_and_says_where_it_was_paused() {
 
 #[test]
 fn a_change_by_somebody_else_stops_the_rollout() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.until("commit cert-manager 2");
     laboratory.stages[1].1 = 7;
     laboratory.append(None);
@@ -299,7 +300,7 @@ fn a_change_by_somebody_else_stops_the_rollout() {
 
 #[test]
 fn an_approval_is_asked_once_and_bound_to_the_plan() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.policy.approval = Approval::Rollout;
     let waiting = waits_for(&laboratory.turns(20));
     assert!(waiting.contains("waits for approval"), "{waiting}");
@@ -316,7 +317,7 @@ fn an_approval_is_asked_once_and_bound_to_the_plan() {
 
 #[test]
 fn each_stage_asks_when_its_gate_is_open_and_a_rejection_holds() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.policy.approval = Approval::Stage;
     laboratory.turns(20);
     assert_eq!(laboratory.approvals[0].scope, ApprovalScope::Stage("cert-manager".parse().unwrap()));
@@ -330,7 +331,7 @@ fn each_stage_asks_when_its_gate_is_open_and_a_rejection_holds() {
 
 #[test]
 fn a_merged_proposal_is_the_commit_and_a_rollout_is_approved_once() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.policy.approval = Approval::Rollout;
     laboratory.turns(20);
     laboratory.merge();
@@ -342,7 +343,7 @@ fn a_merged_proposal_is_the_commit_and_a_rollout_is_approved_once() {
 
 #[test]
 fn each_stage_waits_for_its_own_merge() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.policy.approval = Approval::Stage;
     laboratory.turns(20);
     laboratory.merge();
@@ -356,7 +357,7 @@ fn each_stage_waits_for_its_own_merge() {
 
 #[test]
 fn nothing_is_proposed_before_its_gate_is_open() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.policy.approval = Approval::Stage;
     laboratory.broken = vec![("cert-manager", 2)];
     laboratory.turns(20);
@@ -370,7 +371,7 @@ fn nothing_is_proposed_before_its_gate_is_open() {
 
 #[test]
 fn a_proposal_tells_when_a_merge_is_welcome_and_an_approved_commit_waits_for_it() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2)]);
     laboratory.policy.approval = Approval::Stage;
     let opens = laboratory.now + SignedDuration::from_hours(2);
     let minute = u16::try_from(opens.as_second().rem_euclid(86_400) / 60).unwrap();
@@ -385,7 +386,7 @@ fn a_proposal_tells_when_a_merge_is_welcome_and_an_approved_commit_waits_for_it(
 
 #[test]
 fn another_cluster_comes_first_and_windows_are_kept() {
-    let mut laboratory = Laboratory::new(&[("cilium", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cilium", 1, 2)]);
     laboratory.prerequisites =
         vec![Prerequisite { cluster: "hub".parse().unwrap(), met: false, state: "waiting at capi".into() }];
     let waiting = waits_for(&laboratory.turns(20));
@@ -404,7 +405,7 @@ fn another_cluster_comes_first_and_windows_are_kept() {
 
 #[test]
 fn a_missing_stage_commit_waits_for_the_whole_history() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     laboratory.until("commit cert-manager 2");
     let mut commits = laboratory.deploy.commits();
     commits[0].trailer = None;
@@ -414,10 +415,10 @@ fn a_missing_stage_commit_waits_for_the_whole_history() {
 
 #[test]
 fn nothing_is_written_while_a_change_of_policy_is_unconfirmed() {
-    let mut laboratory = Laboratory::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
+    let mut laboratory = RolloutHarness::new(&[("cert-manager", 1, 2), ("capi", 1, 2)]);
     let block =
         Block { code: "policy-unconfirmed".into(), stage: None, message: "author".into(), help: "trust".into() };
-    let stands = |laboratory: &mut Laboratory| {
+    let stands = |laboratory: &mut RolloutHarness| {
         laboratory.unconfirmed = vec![block.clone()];
         let log: Vec<String> = laboratory.log().iter().map(ToString::to_string).collect();
         let effects = laboratory.turns(20);

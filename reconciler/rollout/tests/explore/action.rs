@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use rollout::{
     BackupReport, ConditionStatus, Effect, Expectation, FluxKustomization, GateHistory, Identification, Observation,
-    Reachability, StageTrailer, Told, WorkloadObservation, conditions, confirming, record, running_gate, told_of_gate,
+    Reachability, StageTrailer, WatchEvidence, WorkloadObservation, conditions, confirming, record, running_gate,
+    told_of_gate,
 };
 
 use super::model::{LATE, Model, NAMES, STAGES, Versions, digest, time, tree};
@@ -137,7 +138,7 @@ impl Model {
         let (_, rest) = running_gate(&self.world(cluster), whole, &flux, time(self.now))?;
         let deployments = self.content(cluster, applied, actual).deployments;
         let told = WorkloadObservation { deployments, daemon_sets: Vec::new() };
-        let Some(Told::Holds(read)) = told_of_gate(&self.world(cluster), &rest, &told, time(self.now)) else {
+        let Some(WatchEvidence::Holds(read)) = told_of_gate(&self.world(cluster), &rest, &told, time(self.now)) else {
             return None;
         };
         self.own(cluster).rest = Some(Arc::new(rest));

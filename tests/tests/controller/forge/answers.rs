@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
 use serde_json::json;
-use stepgate::controller::ClusterOutcome;
+use stepgate::reconcile::ClusterOutcome;
 use stepgate::watch::{Watch, WatchSettings, WebhookSecret, WebhookSettings, webhook};
 use tests::servers::gitea::Permission;
 use tests::servers::{Gitea, isolated};

@@ -28,7 +28,7 @@ async fn a_stage_of_a_hundred_clusters_is_one_pull_request_and_few_requests() ->
     let controller = fleet.controller();
     let edit = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\ncommonAnnotations: {team.example.com/owner: platform}\n";
     fleet.edit("overlays/cilium/kustomization.yaml", |_| edit.to_owned());
-    let all_ask = |pass: &stepgate::controller::Pass| {
+    let all_ask = |pass: &stepgate::reconcile::ReconcileReport| {
         names
             .iter()
             .all(|name| outcome(pass, name).message().contains("waits for approval: https://github.example.com"))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use forge::ForgeCredential;
 use reqwest::Method;
 use serde_json::json;
-use stepgate::controller::Pass;
+use stepgate::reconcile::ReconcileReport;
 use tests::servers::forge_proxy::Fate;
 use tests::servers::gitea::Permission;
 use tests::servers::{Gitea, isolated};
@@ -15,7 +15,7 @@ use super::{Scene, message, number, text, waits_for_people};
 use crate::fleet::{is_done, told};
 
 /// Merged and verified, or not yet merged: nothing else is right after a death.
-async fn finish(scene: &Scene, merge: bool) -> anyhow::Result<Arc<Pass>> {
+async fn finish(scene: &Scene, merge: bool) -> anyhow::Result<Arc<ReconcileReport>> {
     let controller = scene.fleet.controller();
     let pass = scene.fleet.run_until(&controller, waits_for_people);
     let pulls = scene.pulls("open").await?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use stepgate::controller::ClusterOutcome;
+use stepgate::reconcile::ClusterOutcome;
 use tests::servers::{Gitea, isolated};
 
 use super::{Scene, head, number, text, waits_for_people};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fastrand::Rng;
 use serde_json::Value;
-use stepgate::controller::{ClusterOutcome, Pass};
+use stepgate::reconcile::{ClusterOutcome, ReconcileReport};
 use tests::servers::forge_proxy::Fate;
 use tests::servers::{Gitea, isolated};
 
@@ -30,7 +30,7 @@ fn annotate(scene: &Scene, owner: usize) {
 }
 
 /// The only open pull request; none where nothing is asked.
-async fn the_group(scene: &Scene, pass: &Pass) -> anyhow::Result<Option<Value>> {
+async fn the_group(scene: &Scene, pass: &ReconcileReport) -> anyhow::Result<Option<Value>> {
     let mut pulls = scene.pulls("open").await?;
     if pulls.is_empty() {
         let done = pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done);

@@ -4,7 +4,7 @@
 //!
 //! The whole controller, real git, and a strict server that speaks as GitHub documents it. `STEPGATE_INTERLEAVINGS` says how many are tried,
 //! `STEPGATE_SEED` tries one alone; a failing one prints its seed and everything that was done. The 50,000 are tried on the part that decides:
-//! `reconciler/src/controller/proposal/interleavings.rs`.
+//! `reconciler/src/reconcile/proposal/interleavings.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use forge::{ForgeAccess, ForgeCredential};
 use git::{HistoryEntry, Repository, StageTrailers};
 use git2::Oid;
 use jiff::Timestamp;
-use stepgate::controller::Controller;
+use stepgate::reconcile::Controller;
 
 use super::OVERLAY;
 use super::hub::{Fate, Server};

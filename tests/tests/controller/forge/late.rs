@@ -4,7 +4,7 @@ use std::path::Path;
 
 use forge::{ForgeAccess, ForgeCredential};
 use git::Repository;
-use stepgate::controller::{ClusterOutcome, Controller, Pass};
+use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
 
 use super::hub::Server;
 use super::{OVERLAY, message};
@@ -46,7 +46,7 @@ impl Scene {
     }
 }
 
-fn asks(pass: &Pass) -> bool {
+fn asks(pass: &ReconcileReport) -> bool {
     message(pass).contains("waits for approval: https")
 }
 
@@ -75,7 +75,7 @@ async fn a_person_is_looked_up_once_a_pass() -> anyhow::Result<()> {
     .await?;
     let edit = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\ncommonAnnotations: {team.example.com/owner: platform}\n";
     scene.fleet.edit("overlays/cilium/kustomization.yaml", |_| edit.to_owned());
-    let waits = |pass: &Pass, words: &str| {
+    let waits = |pass: &ReconcileReport, words: &str| {
         ["team-a", "team-b"].iter().all(|team| outcome(pass, team).message().contains(words))
     };
     scene.fleet.run_until(&scene.controller, |pass| waits(pass, "waits for approval: https"));
@@ -137,7 +137,7 @@ async fn a_commit_in_our_name_is_ours_by_what_it_holds() -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_somebody_writes_into_the_text_of_a_pull_request_approves_nothing() -> anyhow::Result<()> {
     let scene = Scene::asking("approvers: {minimum: 2, author: true}\n").await?;
-    let counts = |count: u8| move |pass: &Pass| message(pass).contains(&format!("{count} of 2 approvals"));
+    let counts = |count: u8| move |pass: &ReconcileReport| message(pass).contains(&format!("{count} of 2 approvals"));
     let until = |count: u8| scene.fleet.run_until(&scene.controller, counts(count));
     scene.server.say(1, "alice", "/stepgate approve");
     until(1);

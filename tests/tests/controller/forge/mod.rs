@@ -22,7 +22,7 @@ use git::{GitSettings, Repository};
 use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
-use stepgate::controller::{ClusterOutcome, Controller, Pass};
+use stepgate::reconcile::{ClusterOutcome, Controller, ReconcileReport};
 use tests::servers::gitea::{OWNER, Permission, REPOSITORY};
 use tests::servers::{ForgeProxy, Gitea, Programs};
 
@@ -122,7 +122,7 @@ impl Scene {
     }
 
     /// A pass of a controller that dies as the proxy says; none when it did.
-    async fn pass_or_death(&self, controller: &Controller) -> Option<Arc<Pass>> {
+    async fn pass_or_death(&self, controller: &Controller) -> Option<Arc<ReconcileReport>> {
         let pass = tokio::select! {
             pass = controller.pass() => Some(pass.unwrap()),
             () = self.proxy.died() => None,
@@ -133,7 +133,7 @@ impl Scene {
     }
 }
 
-fn waits_for_people(pass: &Pass) -> bool {
+fn waits_for_people(pass: &ReconcileReport) -> bool {
     pass.clusters.iter().all(|cluster| {
         let message = cluster.outcome.message();
         cluster.outcome == ClusterOutcome::Done
@@ -154,6 +154,6 @@ fn head(pull: &Value) -> &str {
     text(&pull["head"], "sha")
 }
 
-fn message(pass: &Pass) -> String {
+fn message(pass: &ReconcileReport) -> String {
     outcome(pass, "mgmt").message()
 }

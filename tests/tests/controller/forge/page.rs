@@ -60,8 +60,9 @@ fn a_pull_request_reads_well_on_its_page() {
         let fleet = &scene.fleet;
         let controller = fleet.controller();
         fleet.bump();
-        let asks =
-            |pass: &stepgate::controller::Pass, team: &str| outcome(pass, team).message().contains("approval: http");
+        let asks = |pass: &stepgate::reconcile::ReconcileReport, team: &str| {
+            outcome(pass, team).message().contains("approval: http")
+        };
         let pass = fleet.run_until(&controller, |pass| asks(pass, "team-a") && asks(pass, "team-b"));
         let pulls = scene.pulls("open").await?;
         assert_eq!(pulls.len(), 1, "{}", told(&pass));

@@ -7,7 +7,7 @@ use axum::http::Method;
 use forge::{ForgeAccess, ForgeCredential};
 use git::Repository;
 use jiff::SignedDuration;
-use stepgate::controller::Controller;
+use stepgate::reconcile::Controller;
 
 use super::OVERLAY;
 use super::hub::{Fate, Server};

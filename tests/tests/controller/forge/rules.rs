@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::json;
-use stepgate::controller::ClusterOutcome;
+use stepgate::reconcile::ClusterOutcome;
 use tests::servers::{Gitea, isolated};
 
 use super::{Scene, head, message, number, text, waits_for_people};

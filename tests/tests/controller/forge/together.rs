@@ -1,6 +1,6 @@
 //! Several clusters in one pull request.
 
-use stepgate::controller::Pass;
+use stepgate::reconcile::ReconcileReport;
 use tests::servers::{Gitea, isolated};
 
 use super::{Scene, head, number, text};
@@ -8,7 +8,7 @@ use crate::fleet::{assert_no_stage_twice, outcome, told};
 
 const TEAMS: &str = "clusters: {mgmt: {approval: none}}\n";
 
-fn asks(pass: &Pass, cluster: &str) -> bool {
+fn asks(pass: &ReconcileReport, cluster: &str) -> bool {
     outcome(pass, cluster).message().contains("waits for approval: http")
 }
 

@@ -8,18 +8,18 @@ use super::super::kind::{
     OCI_REPOSITORY, POD,
 };
 use super::super::request::ServedVersions;
-use super::super::watch::{Extent, Filter, Interest};
+use super::super::watch::{ChangeScope, Filter, Interest};
 use super::reads::Reads;
 use crate::ObserveRequest;
 
 /// What changes in the management cluster matter to a request. Surveys are not followed: they are looked at twice in a rollout.
-pub(in super::super) fn managed(request: &ObserveRequest, served: &ServedVersions, extent: Extent) -> Interest {
+pub(in super::super) fn managed(request: &ObserveRequest, served: &ServedVersions, extent: ChangeScope) -> Interest {
     let reads = Reads::of(request);
     let mut interest = Interest::default();
     let mut add = |kind: &Kind, filter: Filter| {
         let is_flux = [&KUSTOMIZATION, &GIT_REPOSITORY, &OCI_REPOSITORY].contains(&kind);
         if let Some(version) = served.version_of(kind) {
-            interest.add(kind.resource(version), filter, if is_flux { Extent::Flux } else { extent });
+            interest.add(kind.resource(version), filter, if is_flux { ChangeScope::Flux } else { extent });
         }
     };
     if !reads.clusters.is_empty() {
@@ -50,7 +50,7 @@ pub(in super::super) fn managed(request: &ObserveRequest, served: &ServedVersion
 }
 
 /// What changes in the cluster itself matter to a request.
-pub(in super::super) fn own(request: &ObserveRequest, extent: Extent) -> Interest {
+pub(in super::super) fn own(request: &ObserveRequest, extent: ChangeScope) -> Interest {
     let reads = Reads::of(request);
     let mut interest = Interest::default();
     let mut add = |kind: &Kind, filter: Filter| {
@@ -99,10 +99,10 @@ mod tests {
         };
         let kinds = [&KUSTOMIZATION, &GIT_REPOSITORY, &OCI_REPOSITORY, &HELM_RELEASE];
         let served = ServedVersions::of(kinds.map(|kind| (kind.group, kind.versions[0])));
-        for extent in [Extent::Gate, Extent::More] {
+        for extent in [ChangeScope::Gate, ChangeScope::More] {
             let interest = managed(&request, &served, extent);
             let extents = kinds.map(|kind| interest.extent_of(kind.kind));
-            assert_eq!(extents, [Extent::Flux, Extent::Flux, Extent::Flux, extent].map(Some));
+            assert_eq!(extents, [ChangeScope::Flux, ChangeScope::Flux, ChangeScope::Flux, extent].map(Some));
         }
     }
 }

@@ -60,7 +60,7 @@ pub(super) async fn observe(cluster: &KubernetesCluster, request: &ObserveReques
     if reading.unreachable.is_none() {
         // Flux is the cause of everything else; what follows from it in several ways is read at once.
         match request.freshness {
-            Freshness::Told | Freshness::Fresh => {
+            Freshness::WatchEvidence | Freshness::Fresh => {
                 reading.add(reading.flux(&cluster.management, served.as_ref(), &reads).await);
                 if reading.unreachable.is_none() {
                     reading.add(reading.followers(cluster, &own, served.as_ref(), &reads, &ToldPods::default()).await);

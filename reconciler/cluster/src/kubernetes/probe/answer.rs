@@ -7,7 +7,7 @@ use super::hook::{Admission, Backend, Hook};
 
 /// What one request tells.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum AdmissionAnswer {
     /// What serves these was called, and has answered.
     Answered(BTreeSet<Backend>),
     /// One of the webhooks could not be called; the server's words.
@@ -21,7 +21,7 @@ pub(super) fn tell(
     answer: Result<(), RequestError>,
     admission: &Admission<'_>,
     hooks: &[Hook],
-) -> Result<Told, RequestError> {
+) -> Result<AdmissionAnswer, RequestError> {
     let passed = |is_asked: fn(&Hook) -> bool| {
         let proven = hooks.iter().filter(|hook| is_asked(hook) && hook.is_proven_by(admission));
         answered(proven, "its rules and selectors leave the probe out")
@@ -40,7 +40,7 @@ pub(super) fn tell(
     if message.contains("failed calling webhook") || message.contains("failed to call webhook") {
         let is_other =
             named(&message, "failed calling webhook \"").is_some_and(|name| hooks.iter().all(|hook| hook.name != name));
-        return Ok(if is_other { Told::Nothing(message) } else { Told::Unreachable(message) });
+        return Ok(if is_other { AdmissionAnswer::Nothing(message) } else { AdmissionAnswer::Unreachable(message) });
     }
     if message.contains("denied the request")
         && let Some(name) = named(&message, "admission webhook \"")
@@ -52,18 +52,22 @@ pub(super) fn tell(
     match error {
         // The schema is checked after the webhooks that change an object and before those that check it.
         RequestError::Refused { code: 422, .. } => Ok(match passed(|hook| hook.mutates) {
-            Told::Nothing(_) => Told::Nothing(message),
+            AdmissionAnswer::Nothing(_) => AdmissionAnswer::Nothing(message),
             told => told,
         }),
-        RequestError::Refused { .. } | RequestError::Conflict { .. } => Ok(Told::Nothing(message)),
+        RequestError::Refused { .. } | RequestError::Conflict { .. } => Ok(AdmissionAnswer::Nothing(message)),
         // A missing verb or a server in trouble says nothing of the webhook, and the reading has to say so.
         _ => Err(error),
     }
 }
 
-fn answered<'a>(hooks: impl Iterator<Item = &'a Hook>, otherwise: &str) -> Told {
+fn answered<'a>(hooks: impl Iterator<Item = &'a Hook>, otherwise: &str) -> AdmissionAnswer {
     let backends: BTreeSet<Backend> = hooks.map(|hook| hook.backend.clone()).collect();
-    if backends.is_empty() { Told::Nothing(otherwise.to_owned()) } else { Told::Answered(backends) }
+    if backends.is_empty() {
+        AdmissionAnswer::Nothing(otherwise.to_owned())
+    } else {
+        AdmissionAnswer::Answered(backends)
+    }
 }
 
 /// The quoted name that follows these words.
@@ -105,9 +109,9 @@ mod tests {
             labels: &labels,
         };
         match tell(answer, &admission, &hooks) {
-            Ok(Told::Answered(_)) => "answered",
-            Ok(Told::Unreachable(_)) => "unreachable",
-            Ok(Told::Nothing(_)) => "nothing",
+            Ok(AdmissionAnswer::Answered(_)) => "answered",
+            Ok(AdmissionAnswer::Unreachable(_)) => "unreachable",
+            Ok(AdmissionAnswer::Nothing(_)) => "nothing",
             Err(_) => "error",
         }
     }

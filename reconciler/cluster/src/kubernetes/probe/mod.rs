@@ -10,7 +10,7 @@
 mod answer;
 mod endpoints;
 mod hook;
-mod specimen;
+mod minimal_object;
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ use kube::core::DynamicObject;
 use rollout::WebhookOutcome;
 use serde_json::{Value, json};
 
-use self::answer::{Told, tell};
+use self::answer::{AdmissionAnswer, tell};
 use self::hook::{Admission, Backend, Hook, Labels, Operation, Target};
-use self::specimen::specimen;
+use self::minimal_object::specimen;
 use super::connection::Connection;
 use super::error::RequestError;
 use super::kind::{
@@ -71,9 +71,9 @@ pub(super) async fn probe(connection: &Connection, name: &str, at: Timestamp) ->
                 _ => break,
             }
             match try_target(connection, &hooks, hook, &target).await? {
-                Told::Answered(backends) => open.retain(|known, _| !backends.contains(known)),
-                Told::Unreachable(message) => return Ok(WebhookOutcome::Unreachable { message }),
-                Told::Nothing(reason) => {
+                AdmissionAnswer::Answered(backends) => open.retain(|known, _| !backends.contains(known)),
+                AdmissionAnswer::Unreachable(message) => return Ok(WebhookOutcome::Unreachable { message }),
+                AdmissionAnswer::Nothing(reason) => {
                     open.entry(&hook.backend).and_modify(|known| known.reason = reason);
                 }
             }
@@ -118,23 +118,23 @@ async fn try_target(
     hooks: &[Hook],
     hook: &Hook,
     target: &Target,
-) -> Result<Told, RequestError> {
+) -> Result<AdmissionAnswer, RequestError> {
     let Some(address) = connection.address_of_plural(&target.api_version, &target.plural).await? else {
-        return Ok(Told::Nothing(format!("{} of {} is not served", target.plural, target.api_version)));
+        return Ok(AdmissionAnswer::Nothing(format!("{} of {} is not served", target.plural, target.api_version)));
     };
-    let mut told = Told::Nothing(format!("there is no {} to change", address.resource.kind));
+    let mut told = AdmissionAnswer::Nothing(format!("there is no {} to change", address.resource.kind));
     if hook.is_for(target, Operation::Update)
         && let Some(object) = existing(connection, &address, hook).await?
     {
         told = change(connection, hooks, target, &address, &object).await?;
     }
     if hook.is_for(target, Operation::Create)
-        && matches!(told, Told::Nothing(_))
+        && matches!(told, AdmissionAnswer::Nothing(_))
         && let Some(place) = place(connection, &address, hook).await?
     {
         told = create(connection, hooks, target, &address, &place, made_up(&address, hook)).await?;
         // What is known of a kind is not enough: its definition knows better.
-        if matches!(told, Told::Nothing(_))
+        if matches!(told, AdmissionAnswer::Nothing(_))
             && let Some(object) = of_definition(connection, &address, hook).await?
         {
             told = create(connection, hooks, target, &address, &place, object).await?;
@@ -161,7 +161,7 @@ async fn change(
     target: &Target,
     address: &Address,
     object: &DynamicObject,
-) -> Result<Told, RequestError> {
+) -> Result<AdmissionAnswer, RequestError> {
     let metadata = &object.metadata;
     let namespace = metadata.namespace.as_deref();
     let of_namespace = match namespace {
@@ -217,7 +217,7 @@ async fn create(
     address: &Address,
     place: &Place,
     object: Value,
-) -> Result<Told, RequestError> {
+) -> Result<AdmissionAnswer, RequestError> {
     let labels: Labels = object
         .pointer("/metadata/labels")
         .and_then(|labels| serde_json::from_value(labels.clone()).ok())

@@ -39,7 +39,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::super::kind::{GIT_REPOSITORY, Kind};
-    use super::super::{Changes, Extent, Filter, Interest, State, topic};
+    use super::super::{ChangeScope, Changes, Filter, Interest, State, topic};
     use super::*;
 
     /// Watches of Flux' objects for one cluster that looks at the Kustomization `capi`.
@@ -52,8 +52,8 @@ mod tests {
         fn new() -> Self {
             let mut state = State::default();
             let mut interest = Interest::default();
-            interest.add(KUSTOMIZATION.resource("v1"), Filter::named([("flux-system", "capi")]), Extent::Flux);
-            interest.add(GIT_REPOSITORY.resource("v1"), Filter::All, Extent::Flux);
+            interest.add(KUSTOMIZATION.resource("v1"), Filter::named([("flux-system", "capi")]), ChangeScope::Flux);
+            interest.add(GIT_REPOSITORY.resource("v1"), Filter::All, ChangeScope::Flux);
             state.interests.set("prod", interest);
             Self { state, changes: Arc::default() }
         }

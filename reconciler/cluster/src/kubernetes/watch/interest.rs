@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use kube::core::{ApiResource, DynamicObject};
 
-use super::Extent;
+use super::ChangeScope;
 
 /// The label by which Cluster API's objects name their cluster.
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
@@ -25,12 +25,12 @@ pub(in super::super) enum Filter {
 /// What the gates of one cluster look at on one API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in super::super) struct Interest {
-    of: Vec<(ApiResource, Filter, Extent)>,
+    of: Vec<(ApiResource, Filter, ChangeScope)>,
 }
 
 impl Interest {
     /// These objects are looked at, and this is what has changed when one of them has.
-    pub(in super::super) fn add(&mut self, resource: ApiResource, filter: Filter, extent: Extent) {
+    pub(in super::super) fn add(&mut self, resource: ApiResource, filter: Filter, extent: ChangeScope) {
         self.of.push((resource, filter, extent));
     }
 
@@ -44,12 +44,12 @@ impl Interest {
 
     /// What has changed when an object of this kind has.
     #[cfg(test)]
-    pub(in super::super) fn extent_of(&self, kind: &str) -> Option<Extent> {
+    pub(in super::super) fn extent_of(&self, kind: &str) -> Option<ChangeScope> {
         self.of.iter().find(|(resource, ..)| resource.kind == kind).map(|(.., extent)| *extent)
     }
 
     /// Where it is found by what it is about, with the widest extent of each.
-    fn keys(&self) -> BTreeMap<Key, Extent> {
+    fn keys(&self) -> BTreeMap<Key, ChangeScope> {
         let mut keys = BTreeMap::new();
         for (resource, filter, extent) in &self.of {
             for key in filter.keys(&topic(resource)) {
@@ -60,7 +60,7 @@ impl Interest {
     }
 }
 
-fn widen<K: Ord>(extents: &mut BTreeMap<K, Extent>, key: K, extent: Extent) {
+fn widen<K: Ord>(extents: &mut BTreeMap<K, ChangeScope>, key: K, extent: ChangeScope) {
     let known = extents.entry(key).or_insert(extent);
     *known = extent.max(*known);
 }
@@ -91,7 +91,7 @@ impl Key {
 #[derive(Debug, Default)]
 pub(super) struct Interests {
     by_cluster: BTreeMap<String, Interest>,
-    by_key: HashMap<Key, BTreeMap<String, Extent>>,
+    by_key: HashMap<Key, BTreeMap<String, ChangeScope>>,
 }
 
 impl Interests {
@@ -126,7 +126,7 @@ impl Interests {
     }
 
     /// The clusters that look at this object, and what of them has changed with it.
-    pub(super) fn in_object(&self, topic: &str, object: &DynamicObject) -> BTreeMap<&str, Extent> {
+    pub(super) fn in_object(&self, topic: &str, object: &DynamicObject) -> BTreeMap<&str, ChangeScope> {
         let metadata = &object.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
         let name = metadata.name.clone().unwrap_or_default();
@@ -146,7 +146,7 @@ impl Interests {
     }
 
     /// The clusters that look at anything of this topic, and what of them has changed when it has.
-    pub(super) fn in_topic(&self, wanted: &str) -> BTreeMap<&str, Extent> {
+    pub(super) fn in_topic(&self, wanted: &str) -> BTreeMap<&str, ChangeScope> {
         let widest = |interest: &Interest| {
             let looks = interest.of.iter().filter(|(resource, ..)| topic(resource) == wanted);
             looks.map(|(.., extent)| *extent).max()
@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn interest(of: impl IntoIterator<Item = (ApiResource, Filter)>) -> Interest {
-        Interest { of: of.into_iter().map(|(resource, filter)| (resource, filter, Extent::More)).collect() }
+        Interest { of: of.into_iter().map(|(resource, filter)| (resource, filter, ChangeScope::More)).collect() }
     }
 
     #[test]
@@ -232,10 +232,10 @@ mod tests {
         let (deployments, pods) = (DEPLOYMENT.resource("v1"), POD.resource("v1"));
         let in_namespace = |name: &str| Filter::In(BTreeSet::from([name.to_owned()]));
         let mut of = Interest::default();
-        of.add(pods.clone(), in_namespace("a"), Extent::Gate);
-        of.add(pods.clone(), in_namespace("b"), Extent::Gate);
-        of.add(pods.clone(), in_namespace("b"), Extent::More);
-        of.add(deployments.clone(), Filter::named([("a", "app")]), Extent::Gate);
+        of.add(pods.clone(), in_namespace("a"), ChangeScope::Gate);
+        of.add(pods.clone(), in_namespace("b"), ChangeScope::Gate);
+        of.add(pods.clone(), in_namespace("b"), ChangeScope::More);
+        of.add(deployments.clone(), Filter::named([("a", "app")]), ChangeScope::Gate);
         let mut interests = Interests::default();
         interests.set("prod", of);
         let told = |resource: &ApiResource, namespace: &str| {
@@ -244,11 +244,11 @@ mod tests {
         };
         assert_eq!(
             ["a", "b", "c"].map(|namespace| told(&pods, namespace)),
-            [Some(Extent::Gate), Some(Extent::More), None]
+            [Some(ChangeScope::Gate), Some(ChangeScope::More), None]
         );
-        assert_eq!(told(&deployments, "a"), Some(Extent::Gate));
+        assert_eq!(told(&deployments, "a"), Some(ChangeScope::Gate));
         // What went while nobody watched may be any of them.
         let in_topic = |resource| interests.in_topic(&topic(resource)).get("prod").copied();
-        assert_eq!([in_topic(&pods), in_topic(&deployments)], [Some(Extent::More), Some(Extent::Gate)]);
+        assert_eq!([in_topic(&pods), in_topic(&deployments)], [Some(ChangeScope::More), Some(ChangeScope::Gate)]);
     }
 }

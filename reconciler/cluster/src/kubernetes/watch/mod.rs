@@ -45,7 +45,7 @@ const PAGE: u32 = 500;
 
 /// What has changed of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Extent {
+pub enum ChangeScope {
     /// What Flux says of its sources and Kustomizations, and nothing else.
     Flux,
     /// That, or what the running gate looks at and nothing else does.
@@ -57,13 +57,13 @@ pub enum Extent {
 /// The clusters in which something that gates read has changed.
 #[derive(Debug, Default)]
 pub struct Changes {
-    changed: Mutex<BTreeMap<String, Extent>>,
+    changed: Mutex<BTreeMap<String, ChangeScope>>,
     notify: Notify,
 }
 
 impl Changes {
     /// Something has changed of a cluster.
-    pub fn note(&self, cluster: &str, extent: Extent) {
+    pub fn note(&self, cluster: &str, extent: ChangeScope) {
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         let known = changed.entry(cluster.to_owned()).or_insert(extent);
         *known = extent.max(*known);
@@ -72,13 +72,13 @@ impl Changes {
 
     /// What has changed of a cluster since [`Self::take`] was called last.
     #[must_use]
-    pub fn of(&self, cluster: &str) -> Option<Extent> {
+    pub fn of(&self, cluster: &str) -> Option<ChangeScope> {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner).get(cluster).copied()
     }
 
     /// The clusters that have changed since this was called last.
     #[must_use]
-    pub fn take(&self) -> BTreeMap<String, Extent> {
+    pub fn take(&self) -> BTreeMap<String, ChangeScope> {
         std::mem::take(&mut *self.changed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -48,7 +48,7 @@ fn follow(server: &ApiServer, names: &[&str]) -> (Watches, Arc<Changes>) {
     for name in names {
         let named = BTreeMap::from([(String::new(), BTreeSet::from([(*name).to_owned()]))]);
         let mut interest = Interest::default();
-        interest.add(NODE.resource("v1"), Filter::Named(named), Extent::More);
+        interest.add(NODE.resource("v1"), Filter::Named(named), ChangeScope::More);
         watches.follow(&server.connection(), name, interest);
     }
     (watches, changes)
@@ -75,7 +75,7 @@ async fn a_server_whose_events_cannot_be_read_is_asked_once() {
     let watches = Watches::new(Arc::default());
     let follow = || {
         let mut interest = Interest::default();
-        interest.add(NODE.resource("v1"), Filter::All, Extent::More);
+        interest.add(NODE.resource("v1"), Filter::All, ChangeScope::More);
         watches.follow(&server.connection(), "prod", interest);
         watches.tasks.lock().unwrap().drain().map(|(_, task)| task).collect::<Vec<_>>()
     };

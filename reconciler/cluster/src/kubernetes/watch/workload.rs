@@ -70,7 +70,7 @@ mod tests {
     use kube::core::DynamicObject;
     use serde_json::{Value, json};
 
-    use super::super::{Changes, Extent, Filter, Interest, State};
+    use super::super::{ChangeScope, Changes, Filter, Interest, State};
     use super::*;
 
     /// Watches of the Deployment `capi-system/manager`, and of the pods in its namespace, for one cluster.
@@ -84,8 +84,8 @@ mod tests {
             let mut state = State::default();
             let mut interest = Interest::default();
             let namespaces = BTreeSet::from(["capi-system".to_owned()]);
-            interest.add(DEPLOYMENT.resource("v1"), Filter::named([("capi-system", "manager")]), Extent::Gate);
-            interest.add(POD.resource("v1"), Filter::In(namespaces), Extent::Gate);
+            interest.add(DEPLOYMENT.resource("v1"), Filter::named([("capi-system", "manager")]), ChangeScope::Gate);
+            interest.add(POD.resource("v1"), Filter::In(namespaces), ChangeScope::Gate);
             state.interests.set("prod", interest);
             Self { state, changes: Arc::default() }
         }

@@ -1,0 +1,111 @@
+//! The views of a fleet's clusters, made anew only where something they follow from has changed.
+
+use std::collections::VecDeque;
+use std::num::NonZero;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::ClusterName;
+use overlays::{ClusterSpec, Management};
+
+use crate::reconcile::planner::{ClusterView, FleetReading, PlanError};
+use crate::reconcile::{Controller, Eksa, KnownView, StateKey, ViewKey};
+use planning::progress::ClusterProgress;
+
+impl Controller {
+    /// What git says of a cluster now; none for one that has no plan.
+    pub(in crate::reconcile) fn state(reading: &FleetReading, cluster: &ClusterSpec) -> Option<StateKey> {
+        let eksa = match &cluster.management {
+            Management::SelfManaged | Management::Undeclared => Eksa::Fleet(Arc::clone(&reading.deployed.eksa)),
+            Management::ManagedBy(manager) => {
+                let manager = manager.parse::<ClusterName>().ok();
+                Eksa::Manager(manager.and_then(|manager| reading.deployed.eksa.get(&manager).cloned()))
+            }
+        };
+        // What cannot be read may change without any id that is known here.
+        let readable = reading.deployed.unreadable.is_empty();
+        let inputs = reading.source.inputs(&cluster.name).filter(|_| readable)?;
+        Some(StateKey { inputs, directory: reading.deployed.ids(&cluster.name), eksa })
+    }
+
+    /// Makes the views that are not at hand, on as many threads as there are processors: rendering is all that takes long.
+    ///
+    /// What goes wrong with one is found again, and told, when its cluster has its turn.
+    pub(in crate::reconcile) fn make_views(&self, reading: &FleetReading, clusters: &[&ClusterSpec]) {
+        let stale = |cluster: &&&ClusterSpec| {
+            let state = Self::state(reading, cluster);
+            let name = cluster.name.parse::<ClusterName>();
+            state.is_none() || name.is_ok_and(|name| !self.knows(&name, state.as_ref()))
+        };
+        let work: VecDeque<&ClusterSpec> = clusters.iter().filter(stale).copied().collect();
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(work.len());
+        if threads < 2 {
+            return;
+        }
+        let work = Mutex::new(work);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    loop {
+                        let next = work.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                        let Some(cluster) = next else { return };
+                        if let Err(error) = self.current_view(reading, cluster) {
+                            tracing::debug!(cluster.name = %cluster.name, %error, "no view yet");
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    /// Whether nothing has to be rendered for a cluster in that state.
+    fn knows(&self, cluster: &ClusterName, state: Option<&StateKey>) -> bool {
+        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.get(cluster).is_some_and(|memory| {
+            let view = memory.view.as_ref().map(|known| &known.key.state);
+            state.is_some() && (view == state || memory.done.as_ref() == state)
+        })
+    }
+
+    /// The view of a cluster.
+    pub(in crate::reconcile) fn current_view(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterSpec,
+    ) -> Result<Arc<ClusterView>, PlanError> {
+        let source = reading.source_commit().clone();
+        let key = Self::state(reading, cluster).map(|state| ViewKey {
+            state,
+            source: source.clone(),
+            deploy: reading.deploy_head().cloned(),
+        });
+        let name = cluster.name.parse::<ClusterName>().ok();
+        let known = name.as_ref().and_then(|name| self.memory(name).view).filter(|known| {
+            let same = key.as_ref().is_some_and(|key| key.state == known.key.state);
+            same && (!known.view.reaches_far || known.key.source == source)
+        });
+        let known = known.map(|known| (known.key, known.view));
+        let view = match known {
+            Some((known, view)) if Some(&known) == key.as_ref() => return Ok(view),
+            Some((known, view)) => {
+                let moved = known.deploy.as_ref() != reading.deploy_head();
+                let view = if moved { self.planner.view_at_head(reading, &view)? } else { Some(view.as_ref().clone()) };
+                view.map(|view| if known.source == source { view } else { view.at_source(&source) })
+            }
+            None => None,
+        };
+        let view = Arc::new(match view {
+            Some(view) => view,
+            None => self.planner.view(reading, &cluster.name)?,
+        });
+        self.stands(&view.name, ClusterProgress::of(&view.plan, view.directory.ledger()));
+        self.remember(&view.name, |memory| {
+            // First what was there is let go.
+            memory.view = None;
+            memory.view = key.and_then(|key| {
+                let charge = Arc::new(self.views.take(view.bytes())?);
+                Some(KnownView { key, view: Arc::clone(&view), _charge: charge })
+            });
+        });
+        Ok(view)
+    }
+}

@@ -1,0 +1,108 @@
+//! One cluster in a pass: what `step` says is carried out, until it says nothing that can be done now.
+
+use std::sync::Arc;
+
+use overlays::ClusterSpec;
+use rollout::Effect;
+
+use crate::reconcile::Controller;
+use crate::reconcile::clusters::cluster_timeout::ClusterTimeout;
+use crate::reconcile::effects::perform::Performed;
+use crate::reconcile::main_loop::report::ClusterPass;
+use crate::reconcile::planner::FleetReading;
+use crate::reconcile::proposal::{self, Asking, Position, ProposalCache};
+
+/// How many effects one cluster may carry out in one pass before the others have their turn again.
+const EFFECTS_PER_PASS: usize = 100;
+
+impl Controller {
+    /// Asks `step` and carries out what it says, until it says nothing that can be done now but to ask people.
+    pub(in crate::reconcile) async fn advance(
+        &self,
+        reading: &FleetReading,
+        board: &ProposalCache,
+        cluster: &ClusterSpec,
+        pass: &mut ClusterPass,
+        answering: &ClusterTimeout,
+    ) -> Result<Option<Position>, anyhow::Error> {
+        let mut reading = reading.clone();
+        let mut turn = None;
+        for _ in 0..EFFECTS_PER_PASS {
+            let view = self.current_view(&reading, cluster)?;
+            let now = self.clock.now();
+            let considered = proposal::consider(&self.planner, board, &reading, view).await?;
+            let mut askings = proposal::askings(&self.planner, board, &reading, &considered).await?;
+            let view = considered.view;
+            for asking in askings.iter_mut() {
+                asking.problem = self.problem(&asking.branch);
+            }
+            let people = proposal::people(&self.planner, board, &reading, &view).await?;
+            if people.retries.is_empty() && self.retry_by_comment(&reading, board, &view).await {
+                reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
+                continue;
+            }
+            let world = self.world(&reading, board, &view, &askings, people, now).await;
+            let effects = rollout::step(&world, now);
+            if !effects.iter().any(writes) {
+                drop(turn.take());
+            } else if turn.is_none() {
+                turn = Some(self.writing.lock().await);
+                // Somebody may have written while we waited for our turn: then everything is decided anew from there, and others have theirs
+                // meanwhile, since that may ask a forge.
+                if self.planner.repository().head(&reading.layout.branch)?.as_ref() != reading.deploy_head() {
+                    drop(turn.take());
+                    reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
+                    continue;
+                }
+            }
+            let mut again = false;
+            (pass.next, pass.proposed) = (None, None);
+            let held = effects.iter().any(|effect| matches!(effect, Effect::Hold { .. }));
+            let mut position = Position { view: Arc::clone(&view), askings, request: None, held };
+            for effect in effects {
+                if let Effect::RequestApproval(request) = effect {
+                    let is_for = |asking: &&Asking| asking.is_for(&request);
+                    pass.proposed = position.askings.iter().find(is_for).map(|asking| asking.branch.clone());
+                    position.request = Some(request);
+                    continue;
+                }
+                let performed = self.perform(&reading, &view, &world, effect, pass, answering).await?;
+                if answering.is_late() {
+                    // The pass has gone on without this cluster: the next one decides, on what was read.
+                    return Ok(None);
+                }
+                match performed {
+                    Performed::Nothing => {}
+                    Performed::Waits => break,
+                    Performed::Again => again = true,
+                    Performed::Pushed => {
+                        drop(turn.take());
+                        // What was read before the commit says nothing about it.
+                        let glances = self.may_glance_after_commit();
+                        self.remember(&view.name, |memory| memory.forget_reading(glances));
+                        reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
+                        again = true;
+                        break;
+                    }
+                    Performed::Moved => {
+                        // The deploy branch moved, by us or by somebody else: everything is decided anew from there.
+                        reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
+                        again = true;
+                        break;
+                    }
+                }
+            }
+            drop(turn.take());
+            if !again {
+                return Ok(Some(position));
+            }
+        }
+        pass.next = Some(self.clock.now());
+        Ok(None)
+    }
+}
+
+/// Whether an effect writes to the deploy branch.
+fn writes(effect: &Effect) -> bool {
+    matches!(effect, Effect::Commit(_) | Effect::Revert(_) | Effect::Close(_))
+}

@@ -1,0 +1,128 @@
+//! What a pass over the fleet came to.
+
+use domain::CommitId;
+use jiff::Timestamp;
+use rollout::{Block, Reason, StageId};
+
+use git::BranchName;
+
+/// One pass over the fleet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReconcileReport {
+    /// What became of each cluster, in the order of the fleet.
+    pub clusters: Vec<ClusterPass>,
+}
+
+/// What one pass did for one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterPass {
+    /// The cluster.
+    pub cluster: String,
+    /// Commits that were pushed, in order.
+    pub committed: Vec<CommittedStage>,
+    /// Where it stands.
+    pub outcome: ClusterOutcome,
+    /// The branch on which people are asked for the next commit, where they are.
+    pub proposed: Option<BranchName>,
+    /// When the cluster is to be read again; none where nothing but a change in git or in the cluster helps.
+    pub next: Option<Timestamp>,
+}
+
+/// A commit that this pass pushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommittedStage {
+    /// The stage; `verify` closes the rollout.
+    pub stage: StageId,
+    /// The commit.
+    pub commit: CommitId,
+    /// Whether the stage was taken back.
+    pub reverted: bool,
+    /// What the gate before it saw, one line a fact.
+    pub evidence: Vec<String>,
+}
+
+/// Where a cluster stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClusterOutcome {
+    /// Deploy equals target and the rollout is closed.
+    Done,
+    /// It waits.
+    Waiting {
+        /// The stage concerned.
+        stage: Option<StageId>,
+        /// What for.
+        reason: Reason,
+        /// Until when, where that is known.
+        until: Option<Timestamp>,
+    },
+    /// A gate failed; a person is needed, unless it passes after all.
+    Held {
+        /// The stage that failed.
+        stage: StageId,
+        /// Why.
+        reasons: Vec<Reason>,
+        /// What helps.
+        help: String,
+    },
+    /// The plan is forbidden.
+    Blocked {
+        /// Why.
+        reasons: Vec<Block>,
+    },
+    /// Something failed on our side of this cluster; the next pass tries again.
+    Failed {
+        /// What, with its causes.
+        message: String,
+        /// What helps, where that is known.
+        help: Option<String>,
+    },
+}
+
+impl ClusterOutcome {
+    /// Every answer of [`ClusterOutcome::word`].
+    pub const WORDS: [&'static str; 5] = ["done", "waiting", "held", "blocked", "failed"];
+
+    /// One word for tables and metrics.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Waiting { .. } => "waiting",
+            Self::Held { .. } => "held",
+            Self::Blocked { .. } => "blocked",
+            Self::Failed { .. } => "failed",
+        }
+    }
+
+    /// The stage concerned.
+    pub fn stage(&self) -> Option<&StageId> {
+        match self {
+            Self::Waiting { stage, .. } => stage.as_ref(),
+            Self::Held { stage, .. } => Some(stage),
+            Self::Done | Self::Blocked { .. } | Self::Failed { .. } => None,
+        }
+    }
+
+    /// One line for people.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Done => "nothing to do".to_owned(),
+            Self::Waiting { reason, .. } => reason.to_string(),
+            Self::Held { reasons, .. } => reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            Self::Blocked { reasons } => {
+                reasons.iter().map(|block| block.message.clone()).collect::<Vec<_>>().join("; ")
+            }
+            Self::Failed { message, .. } => message.clone(),
+        }
+    }
+
+    /// What helps, where somebody can help.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::Waiting { reason, .. } => reason.help.clone(),
+            Self::Held { help, .. } => Some(help.clone()),
+            Self::Blocked { reasons } => reasons.first().map(|block| block.help.clone()),
+            Self::Failed { help, .. } => help.clone(),
+            Self::Done => None,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A visit to a cluster: what is to be done there first is done, then it is read.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use policy::Apply;
+use rollout::{LedgerState, World};
+
+use crate::reconcile::Controller;
+use crate::reconcile::clusters::cluster_timeout::ClusterTimeout;
+use crate::reconcile::effects::direct;
+use crate::reconcile::main_loop::report::ClusterOutcome;
+use crate::reconcile::observe::flux_precheck::Glance;
+use crate::reconcile::observe::observation_cache::ObservationCache;
+use crate::reconcile::observe::observe_request::request;
+use crate::reconcile::planner::{ClusterView, FleetReading};
+use cluster::{Cluster, Freshness, ObserveRequest};
+
+/// What a visit comes to.
+pub(in crate::reconcile) enum Visit {
+    /// There is nothing to decide yet; when to look again.
+    Waits(ClusterOutcome, Timestamp),
+    /// This was read.
+    Read(ObservationCache),
+}
+
+impl Controller {
+    pub(in crate::reconcile) async fn visit(
+        &self,
+        reading: &FleetReading,
+        view: &Arc<ClusterView>,
+        world: &World,
+        freshness: Freshness,
+        answering: &ClusterTimeout,
+    ) -> Visit {
+        let now = self.clock.now();
+        let cluster = self.handle(reading, view);
+        self.ensure_applied(reading, view, cluster.as_ref(), now).await;
+        self.ensure_told(reading, view, cluster.as_ref(), now).await;
+        let mut request = request(view, world, freshness, now);
+        // First the watches: what changes after the reading is told, and nothing in between is missed.
+        cluster.follow(&request, &rollout::concerning_running_gate(world)).await;
+        match self.glance(view, world, cluster.as_ref(), &request).await {
+            // What a glance sees is for its own pass. If that has gone on without it, everything is read: this is kept for the next one.
+            Glance::Waits(..) if answering.is_late() => {
+                request = ObserveRequest { at: self.clock.now(), ..request };
+            }
+            Glance::Waits(outcome, next) => return Visit::Waits(outcome, next),
+            Glance::First(readings) => return Visit::Read(readings),
+            Glance::Nothing => {}
+        }
+        let readings = match self.confirm(view, world, cluster.as_ref(), &request).await {
+            Some(readings) => readings,
+            None => ObservationCache::whole(cluster.observe(&request).await),
+        };
+        let reachable = readings.observation().map(|observation| observation.reachable.clone());
+        self.remember(&view.name, |memory| memory.reachable = reachable);
+        Visit::Read(readings)
+    }
+
+    /// The cluster that is meant now. Where that leads elsewhere than before, what was read there says nothing of it.
+    pub(in crate::reconcile) fn handle(&self, reading: &FleetReading, view: &ClusterView) -> Arc<dyn Cluster> {
+        let reference = self.planner.reference(reading, &view.cluster);
+        self.remember(&view.name, |memory| {
+            if memory.reference.as_ref().is_some_and(|known| known.leads_elsewhere(&reference)) {
+                memory.forget_cluster();
+            }
+            memory.reference = Some(reference.clone());
+        });
+        self.clusters.referred(&view.cluster, &reference)
+    }
+
+    /// Flux is told of a commit before its effect is looked for, whoever brought it onto the branch: it would find it at its own interval, which
+    /// may be an hour. A new process cannot know what the one before it told, and tells it once more.
+    async fn ensure_told(&self, reading: &FleetReading, view: &ClusterView, cluster: &dyn Cluster, now: Timestamp) {
+        let runs = view.directory.ledger().is_some_and(|ledger| ledger.state == LedgerState::Running);
+        if !runs
+            || reading.fleet.policy.apply != Apply::Flux
+            || self.memory(&view.name).told == Some(view.directory.ids)
+        {
+            return;
+        }
+        if let Err(error) = cluster.nudge(&view.flux_references(), now).await {
+            tracing::warn!(cluster.name = %view.name, %error, "Flux was not told of the commit; it finds it at its own interval");
+        }
+        self.remember(&view.name, |memory| memory.told = Some(view.directory.ids));
+    }
+
+    /// Without Flux the directory is applied by us: after a commit, and once by each new process, since it cannot know what the
+    /// one before it still did.
+    async fn ensure_applied(&self, reading: &FleetReading, view: &ClusterView, cluster: &dyn Cluster, now: Timestamp) {
+        let Some(commit) = reading.deploy_head().filter(|_| view.befores.applies_directly(&reading.fleet.policy))
+        else {
+            return;
+        };
+        if self.memory(&view.name).applied == Some(view.directory.ids) {
+            return;
+        }
+        let request = direct::request(&reading.fleet, view, commit);
+        match cluster.apply(&request, now).await {
+            Ok(report) => direct::tell(view, &report),
+            Err(error) => {
+                // The next observation carries the problem, so the gate says it.
+                tracing::warn!(cluster.name = %view.name, %error, "could not apply the directory of `{}`", view.name);
+                return;
+            }
+        }
+        self.remember(&view.name, |memory| memory.applied = Some(view.directory.ids));
+    }
+}

@@ -1,0 +1,272 @@
+//! The loop: assemble a `World` for each cluster, ask `rollout::step`, carry out the effects.
+//!
+//! Architecture Invariant: nothing here decides. What is next comes from `step`; this folder reads, commits, pushes and waits.
+
+pub mod cache;
+pub mod clusters;
+pub mod effects;
+pub mod main_loop;
+pub mod observe;
+pub mod people;
+pub mod planner;
+pub mod proposal;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::Problem;
+use domain::{ClusterName, CommitId, PlanDigest};
+use jiff::Timestamp;
+use rollout::{GateHistory, Reachability};
+
+pub use main_loop::reconcile_loop::ReconcileLoop;
+pub use main_loop::report::{ClusterOutcome, ClusterPass, CommittedStage, ReconcileReport};
+
+use cache::cached_decision::CachedDecision;
+use cache::inputs::Inputs;
+use clusters::access::Clusters;
+use main_loop::clock::Clock;
+use observe::observation_cache::{ObservationCache, Weighed};
+use planner::{ClusterView, FleetReading, Planner};
+use planning::DirectoryIds;
+use planning::progress::{ClusterProgress, FleetProgress};
+use proposal::{Mergers, OpenOnes, Shown};
+
+use cluster::ClusterReference;
+use cluster::kubernetes::ChangeScope;
+use git::{BranchName, GitError, Heads};
+use host::memory::{Account, Charge, Part};
+
+/// What the controller remembers of a cluster between passes. Losing it costs time, never correctness.
+#[derive(Clone, Debug, Default)]
+struct Memory {
+    /// Which cluster was looked at.
+    reference: Option<ClusterReference>,
+    history: GateHistory,
+    readings: ObservationCache,
+    /// What of them was found to take how much memory.
+    weighed: Option<Weighed>,
+    /// Until when a reading of Flux alone may show that there is nothing to decide yet.
+    glances: Option<Timestamp>,
+    /// Whether the last pass has left the cluster held.
+    held: bool,
+    /// Whether it could be reached when it was read last.
+    reachable: Option<Reachability>,
+    view: Option<KnownView>,
+    /// What the cluster was done at, with nothing left to do.
+    done: Option<StateKey>,
+    /// What the last pass came to, where that was to wait.
+    resting: Option<Arc<CachedDecision>>,
+    /// The directory that was last applied without Flux.
+    applied: Option<DirectoryIds>,
+    /// The directory that Flux was last told of.
+    told: Option<DirectoryIds>,
+    /// Who merged what, as the forge said.
+    mergers: Mergers,
+    /// The proposed commit that was found to be the one that Stepgate makes for this plan.
+    proposed: Option<(CommitId, PlanDigest)>,
+    /// What went with a branch that was withdrawn, for whoever looks at the next proposal there.
+    lost: Option<(BranchName, Vec<String>)>,
+}
+
+impl Memory {
+    /// This was read.
+    fn read(&mut self, readings: ObservationCache) {
+        (self.readings, self.glances) = (readings, None);
+    }
+
+    /// Another cluster is meant by now: nothing that was read of the one before, or done to it, says anything.
+    fn forget_cluster(&mut self) {
+        (self.history, self.applied, self.told) = (GateHistory::default(), None, None);
+        self.forget_reading(None);
+    }
+
+    /// What was read says nothing any more. Glances may be enough for a while.
+    fn forget_reading(&mut self, glances: Option<Timestamp>) {
+        (self.readings, self.glances) = (ObservationCache::Nothing, glances);
+        self.weighed = None;
+    }
+}
+
+/// A view that is remembered, with what it follows from and the memory that it takes.
+#[derive(Clone, Debug)]
+struct KnownView {
+    key: ViewKey,
+    view: Arc<ClusterView>,
+    _charge: Arc<Charge>,
+}
+
+/// What git says of a cluster, by digests: while it stays, a cluster that is done is done, and its plan is the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct StateKey {
+    inputs: Inputs,
+    directory: DirectoryIds,
+    /// EKS Anywhere versions that the rules on skew look at: all for a management cluster, else its manager's.
+    eksa: Eksa,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Eksa {
+    Fleet(Arc<BTreeMap<ClusterName, String>>),
+    Manager(Option<String>),
+}
+
+/// What a view follows from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ViewKey {
+    state: StateKey,
+    source: CommitId,
+    deploy: Option<CommitId>,
+}
+
+/// Carries the rollouts of a fleet through. Two of them may run at once: the deploy branch moves by compare-and-swap only.
+pub struct Controller {
+    planner: Planner,
+    clusters: Arc<dyn Clusters>,
+    clock: Arc<dyn Clock>,
+    concurrency: usize,
+    memory: Mutex<BTreeMap<ClusterName, Memory>>,
+    /// What views take.
+    views: Arc<Account>,
+    /// What readings take.
+    readings: Arc<Account>,
+    standings: Mutex<FleetProgress>,
+    /// The fleet as it was read last, and the memory that it takes beside what is remembered of commits: of what views may take.
+    reading: Mutex<Option<(FleetReading, Charge)>>,
+    settled: Mutex<Option<Settled>>,
+    /// What people were last shown on the forge of each proposed branch, or why they could not be.
+    shown: Mutex<BTreeMap<BranchName, Shown>>,
+    open_pulls: Mutex<OpenOnes>,
+    /// One writer at a time in this process. Whoever has the turn decides at the newest head, so that nobody's commit is in
+    /// vain, and no two clusters take one place of a wave.
+    writing: tokio::sync::Mutex<()>,
+}
+
+/// The heads at which every cluster was done: while they stay, a pass reads two refs and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Settled {
+    heads: Heads,
+    pass: Arc<ReconcileReport>,
+}
+
+impl Controller {
+    /// A controller for the planner's fleet, that works on at most `concurrency` clusters at once.
+    pub fn new(planner: Planner, clusters: Arc<dyn Clusters>, clock: Arc<dyn Clock>, concurrency: usize) -> Self {
+        Self {
+            planner: planner.with_clock(Arc::clone(&clock)),
+            clusters,
+            clock,
+            concurrency: concurrency.max(1),
+            memory: Mutex::default(),
+            views: Account::new(Part::Views),
+            readings: Account::new(Part::Readings),
+            standings: Mutex::default(),
+            reading: Mutex::default(),
+            settled: Mutex::default(),
+            shown: Mutex::default(),
+            open_pulls: Mutex::default(),
+            writing: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// The same, with room for so many bytes of views and of readings each, instead of their parts of the limit.
+    #[must_use]
+    pub fn with_room_for(self, bytes: usize) -> Self {
+        Self { views: Account::of(bytes), readings: Account::of(bytes), ..self }
+    }
+
+    /// How many bytes views count with, and what was read of clusters.
+    pub fn remembered_bytes(&self) -> [usize; 2] {
+        [self.views.taken(), self.readings.taken()]
+    }
+
+    /// Returns when a cluster has changed, as far as clusters tell; else never.
+    pub async fn changed(&self) {
+        match self.clusters.changes() {
+            Some(changes) => changes.changed().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What was read of a cluster that has changed since is not worth keeping: it is read again now.
+    fn forget(&self, cluster: &str, extent: ChangeScope) {
+        let Ok(name) = cluster.parse::<ClusterName>() else { return };
+        let now = self.clock.now();
+        self.remember(&name, |memory| {
+            memory.resting = None;
+            match extent {
+                ChangeScope::Flux | ChangeScope::Gate => {
+                    let readings = std::mem::take(&mut memory.readings);
+                    let is_flux = extent == ChangeScope::Flux;
+                    memory.readings = if is_flux { readings.before_flux() } else { readings.before_gate() };
+                    memory.glances = memory.glances.or_else(|| observe::flux_precheck::until(now));
+                }
+                ChangeScope::More => memory.forget_reading(None),
+            }
+        });
+    }
+
+    /// Why none of the clusters that are at work can be reached; none where one can, or nothing is to be read of any.
+    pub fn unreachable(&self) -> Option<String> {
+        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut why = None;
+        for reachable in memory.values().filter_map(|memory| memory.reachable.as_ref()) {
+            match reachable {
+                Reachability::Unreachable { reason } => why = why.or_else(|| Some(reason.clone())),
+                Reachability::Reachable => return None,
+            }
+        }
+        why
+    }
+
+    /// The planner that it reads the fleet with.
+    pub fn planner(&self) -> &Planner {
+        &self.planner
+    }
+
+    fn memory(&self, cluster: &ClusterName) -> Memory {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).get(cluster).cloned().unwrap_or_default()
+    }
+
+    fn remember(&self, cluster: &ClusterName, change: impl FnOnce(&mut Memory)) {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        change(memory.entry(cluster.clone()).or_default());
+    }
+
+    fn standings(&self) -> MutexGuard<'_, FleetProgress> {
+        self.standings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What keeps every cluster from being planned, as the source branch was read last: nothing new begins before it is repaired.
+    pub fn errors(&self) -> Vec<Problem> {
+        let reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        reading.iter().flat_map(|(reading, _)| reading.fleet.errors_of_everybody()).cloned().collect()
+    }
+
+    fn stands(&self, cluster: &ClusterName, standing: ClusterProgress) {
+        self.standings().note(cluster, standing);
+    }
+
+    /// The clusters whose rollout is on the way.
+    fn running(&self) -> BTreeSet<ClusterName> {
+        self.standings().running()
+    }
+
+    /// Both branches at these heads. The source commit is parsed only when it moved.
+    fn read(&self, heads: Heads) -> Result<FleetReading, GitError> {
+        let last = {
+            let last = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+            last.as_ref().map(|(reading, _)| reading.clone())
+        };
+        let head = heads.get(self.planner.source_branch()).cloned().flatten();
+        let reading = match last {
+            Some(last) if head.as_ref() == Some(last.source_commit()) => {
+                self.planner.read_deploy_at(last.source, heads)?
+            }
+            _ => self.planner.read_at(heads)?,
+        };
+        let kept = (reading.clone(), self.views.claim(reading.uncounted_bytes()));
+        *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+        Ok(reading)
+    }
+}

@@ -1,0 +1,368 @@
+//! What people are told of a cluster that they ask about: what the controller decides, and what is ahead. Nothing is written anywhere.
+//!
+//! Architecture Invariant: what people are told is what is decided. `why` and `status` ask `step`
+//! on two readings of their own, and again as if the soak that has begun were over, so that people,
+//! windows and other clusters behind a gate are seen by whoever asks.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use policy::Apply;
+use rollout::{Block, ConditionStatus, Effect, LedgerState, Observation, Reachability, Reason, StageId, World};
+
+use crate::reconcile::clusters::access::Clusters;
+use crate::reconcile::clusters::recorded_commits;
+use crate::reconcile::clusters::world::{Known, assemble};
+use crate::reconcile::main_loop::clock::Clock;
+use crate::reconcile::observe::observe_request::request;
+use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner};
+use crate::reconcile::proposal::{self, Asking, Mergers, ProposalCache};
+use cluster::{Cluster, Freshness, ObserveRequest};
+use planning::progress::{self, ClusterProgress, FleetProgress};
+
+/// How long the second reading is waited for: as long as one of machines has to come after the first.
+const BETWEEN_READINGS: SignedDuration = SignedDuration::from_secs(1);
+
+/// Where a cluster stands, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Deploy equals target, the rollout is closed, and the cluster does not say otherwise.
+    Done,
+    /// A stage is on its way: nobody is asked anything.
+    Running,
+    /// It waits: for people, a time, another cluster, or a cluster that is not as it has to be before anything begins.
+    Waiting,
+    /// A gate has failed, or people have stopped it.
+    Held,
+    /// The plan is forbidden.
+    Blocked,
+}
+
+impl State {
+    /// The word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Held => "held",
+            Self::Blocked => "blocked",
+        }
+    }
+}
+
+/// Where a cluster stands, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// In one word.
+    pub state: State,
+    /// The stage concerned.
+    pub stage: Option<StageId>,
+    /// Why, one reason each, the most telling first.
+    pub reasons: Vec<Reason>,
+    /// What helps, the most telling first.
+    pub help: Vec<String>,
+    /// When the wait ends by itself, where that is known.
+    pub until: Option<Timestamp>,
+}
+
+impl Explanation {
+    fn new(state: State, stage: Option<StageId>, reason: Reason) -> Self {
+        Self { state, stage, reasons: reason.into_lines(), help: Vec::new(), until: None }
+    }
+
+    /// With what its reasons say of what helps.
+    fn with_help(mut self) -> Self {
+        for help in self.reasons.iter().filter_map(|reason| reason.help.clone()) {
+            if !self.help.contains(&help) {
+                self.help.push(help);
+            }
+        }
+        self
+    }
+}
+
+/// Answers for the clusters of a fleet.
+pub struct Explainer<'a> {
+    planner: &'a Planner,
+    reading: &'a FleetReading,
+    clusters: &'a dyn Clusters,
+    clock: &'a dyn Clock,
+    /// Where clusters stand that others wait for.
+    standings: Mutex<BTreeMap<String, Option<ClusterProgress>>>,
+}
+
+impl<'a> Explainer<'a> {
+    /// Whoever answers by these branches and these clusters.
+    pub fn new(
+        planner: &'a Planner,
+        reading: &'a FleetReading,
+        clusters: &'a dyn Clusters,
+        clock: &'a dyn Clock,
+    ) -> Self {
+        Self { planner, reading, clusters, clock, standings: Mutex::default() }
+    }
+
+    /// What the controller decides about a cluster once it has read it as often as it takes, and what comes after that.
+    ///
+    /// # Errors
+    /// [`PlanError`] when proposed branches, or the commits that people are judged by, cannot be read.
+    pub async fn explain(&self, view: &ClusterView) -> Result<Explanation, PlanError> {
+        let (planner, reading, board) = (self.planner, self.reading, ProposalCache::default());
+        let cluster = self.cluster(view);
+        if let Some(reasons) =
+            recorded_commits::blocks(planner, reading, view, cluster.as_ref(), self.clock.now()).await
+        {
+            return Ok(described_blocks(&reasons).with_help());
+        }
+        let considered = proposal::consider(planner, &board, reading, Arc::new(view.clone())).await?;
+        let askings = proposal::askings(planner, &board, reading, &considered).await?;
+        let view = considered.view.as_ref();
+        let standings = self.standings(view);
+        let prerequisites = progress::prerequisite(&reading.fleet, &view.cluster, &standings).into_iter().collect();
+        let approvals = askings.iter().filter_map(Asking::record).collect();
+        let mut world = assemble(reading, view, Known::default(), prerequisites, approvals);
+        world.people = proposal::people(planner, &board, reading, view).await?;
+        proposal::name_mergers(planner, &board, reading, view, &mut world.deploy, &mut Mergers::default()).await;
+        if rollout::step(&world, self.clock.now()) == [Effect::Done] {
+            return Ok(self.at_the_end(view).await);
+        }
+        self.read(view, &mut world).await;
+        if is_short_of_time(&world, self.clock.now()) {
+            self.clock.sleep_until(self.clock.now().saturating_add(BETWEEN_READINGS).unwrap_or(Timestamp::MAX)).await;
+            self.read(view, &mut world).await;
+        }
+        Ok(explanation(&world, self.clock.now()).with_help())
+    }
+
+    /// The cluster as the controller reads it.
+    fn cluster(&self, view: &ClusterView) -> Arc<dyn Cluster> {
+        self.clusters.referred(&view.cluster, &self.planner.reference(self.reading, &view.cluster))
+    }
+
+    async fn read(&self, view: &ClusterView, world: &mut World) {
+        let cluster = self.cluster(view);
+        let request = request(view, world, Freshness::Fresh, self.clock.now());
+        world.observation = Some(Arc::new(cluster.observe(&request).await));
+        world.history = rollout::record(world, self.clock.now());
+    }
+
+    /// Where the clusters stand that have to come first, as git tells.
+    fn standings(&self, view: &ClusterView) -> FleetProgress {
+        let mut standings = FleetProgress::default();
+        for name in progress::concerning(&self.reading.fleet, &view.cluster) {
+            if let (Ok(cluster), Some(standing)) = (name.parse(), self.standing(name)) {
+                standings.note(&cluster, standing);
+            }
+        }
+        standings
+    }
+
+    /// Where one of them stands; none where its files cannot be read. Each is looked at once.
+    fn standing(&self, name: &str) -> Option<ClusterProgress> {
+        let mut known = self.standings.lock().unwrap_or_else(PoisonError::into_inner);
+        let look = || {
+            self.planner
+                .view(self.reading, name)
+                .ok()
+                .map(|other| ClusterProgress::of(&other.plan, other.directory.ledger()))
+        };
+        known.entry(name.to_owned()).or_insert_with(look).clone()
+    }
+
+    /// Nothing is left to be committed. Whether the cluster is at it, Flux says.
+    async fn at_the_end(&self, view: &ClusterView) -> Explanation {
+        let is_at_target = || Reason::new("deploy equals target");
+        if self.reading.fleet.policy.apply != Apply::Flux {
+            return Explanation::new(State::Done, None, is_at_target());
+        }
+        let request = ObserveRequest {
+            expectations: Vec::new(),
+            kustomizations: view.flux_references(),
+            deployed: Arc::clone(&view.deployed),
+            freshness: Freshness::Fresh,
+            at: self.clock.now(),
+        };
+        let read = self.cluster(view).observe(&request).await;
+        if let Reachability::Unreachable { reason } = &read.reachable {
+            // Who names no cluster asks about git.
+            if !self.clusters.can_be_asked() {
+                let told = Reason::new(format!("deploy equals target; the cluster was not looked at: {reason}"));
+                return Explanation::new(State::Done, None, told);
+            }
+            let unknown = Reason::new(format!("whether Flux has applied it is not known: {reason}"));
+            return Explanation::new(State::Waiting, None, unknown.and(is_at_target()));
+        }
+        if let Some(reason) = held(&read, view) {
+            return Explanation::new(State::Held, None, reason).with_help();
+        }
+        let expected = view.kustomizations.values().map(|known| (known.namespace.as_str(), known.name.as_str()));
+        match rollout::flux_health(&read, expected) {
+            None => Explanation::new(State::Done, None, is_at_target()),
+            Some(reason) => {
+                let reason = reason.and(Reason::new("nothing is left to be committed"));
+                let state = if has_failed(&read) { State::Held } else { State::Running };
+                Explanation::new(state, None, reason).with_help()
+            }
+        }
+    }
+}
+
+/// Whether a Kustomization or its source has failed, or somebody has suspended it: Flux does not get there by itself.
+fn has_failed(read: &Observation) -> bool {
+    let failed = |ready: &Option<rollout::Condition>| {
+        ready.as_ref().is_some_and(|ready| ready.status == ConditionStatus::False && ready.reason != "Progressing")
+    };
+    read.flux.kustomizations.iter().any(|known| known.suspended || known.reconcile_disabled || failed(&known.ready))
+        || read.flux.sources.iter().any(|known| known.suspended || failed(&known.ready))
+}
+
+/// Who holds the cluster, until when and why, where `stepgate hold` does.
+fn held(read: &Observation, view: &ClusterView) -> Option<Reason> {
+    let (known, hold) = read.hold()?;
+    let object = format!("Kustomization {}/{}", known.namespace, known.name);
+    let reason = Reason::on(object, format!("held by {} until {}: {}", hold.owner, hold.until, hold.reason));
+    Some(reason.field("spec.suspend").help(format!("`stepgate resume {} --yes` ends it before", view.name)))
+}
+
+/// Whether everything that is judged holds, and only has to for longer, or to be seen once more.
+fn is_short_of_time(world: &World, now: Timestamp) -> bool {
+    rollout::step(world, now) != rollout::after_soak(world, now)
+}
+
+fn explanation(world: &World, now: Timestamp) -> Explanation {
+    let mut explanation = decided(world, now);
+    explanation.reasons.extend(rollout::merged_outside_window(world));
+    explanation
+}
+
+fn decided(world: &World, now: Timestamp) -> Explanation {
+    let effects = rollout::step(world, now);
+    let ahead = rollout::after_soak(world, now);
+    if effects != ahead {
+        return after_soak(world, &effects, &ahead);
+    }
+    let mut explanation = described(world, &effects);
+    if is_at_gate(&effects) {
+        add_behind(world, now, &mut explanation);
+    }
+    explanation
+}
+
+/// Whether a gate is being judged: what comes behind it is not decided about yet.
+fn is_at_gate(effects: &[Effect]) -> bool {
+    effects.iter().any(|effect| matches!(effect, Effect::Observe { .. }))
+        && !effects.iter().any(|effect| matches!(effect, Effect::RequestApproval(_)))
+}
+
+/// Everything holds, and has to for a while: what comes then is told first.
+fn after_soak(world: &World, effects: &[Effect], ahead: &[Effect]) -> Explanation {
+    let now = described(world, effects);
+    let plans = [Some(&world.plan), world.running.as_ref()].into_iter().flatten();
+    let soak = now.stage.as_ref().and_then(|stage| plans.filter_map(|plan| plan.stage(stage)).next());
+    let soak = soak.map(|stage| stage.policy.soak.as_secs());
+    let mut explanation = described(world, ahead);
+    explanation.reasons.push(Reason::new(match (&now.stage, soak) {
+        (Some(stage), Some(soak)) => format!("everything holds at {stage}, and has to for {soak} s without a break"),
+        _ => "everything holds, and has to for a while".to_owned(),
+    }));
+    // People may take longer than that.
+    if ahead.iter().any(|effect| matches!(effect, Effect::Commit(_) | Effect::Close(_))) {
+        explanation.until = now.until;
+    }
+    explanation
+}
+
+/// What stands behind a gate that is not open.
+fn add_behind(world: &World, now: Timestamp, explanation: &mut Explanation) {
+    let behind = rollout::behind_gate(world, now);
+    let is_proposed = world.approvals.iter().any(|record| record.place.is_some());
+    let told = described(world, &behind);
+    let asks = behind.iter().any(|effect| matches!(effect, Effect::RequestApproval(_)));
+    let is_rejected = behind.iter().any(|effect| matches!(effect, Effect::Hold { .. }));
+    let waits = behind.iter().any(|effect| matches!(effect, Effect::Wait { .. }));
+    match (asks, is_rejected) {
+        // Somebody can act on it now.
+        (true, _) if is_proposed && explanation.state != State::Held => {
+            explanation.state = told.state;
+            explanation.reasons.splice(0..0, told.reasons);
+        }
+        (_, true) => {
+            explanation.state = State::Held;
+            explanation.help.splice(0..0, told.help);
+            explanation.reasons.splice(0..0, told.reasons);
+        }
+        (true, _) | (_, false) if waits => {
+            let later = told.reasons.into_iter().map(|reason| {
+                let message = format!("once its gate is open: {}", reason.message);
+                Reason { message, help: None, ..reason }
+            });
+            explanation.reasons.extend(later);
+        }
+        _ => {}
+    }
+}
+
+/// What forbids a plan.
+fn described_blocks(blocks: &[Block]) -> Explanation {
+    let reasons = blocks.iter().map(|block| Reason::new(&*block.message).help(&*block.help)).collect();
+    Explanation { state: State::Blocked, stage: None, reasons, help: Vec::new(), until: None }
+}
+
+/// What these effects come to.
+fn described(world: &World, effects: &[Effect]) -> Explanation {
+    let runs = world.ledger.as_deref().is_some_and(|ledger| ledger.state == LedgerState::Running);
+    let on_its_way = if runs { State::Running } else { State::Waiting };
+    let observes = effects.iter().any(|effect| matches!(effect, Effect::Observe { .. }));
+    let asks = effects.iter().any(|effect| matches!(effect, Effect::RequestApproval(_)));
+    let next = |stage: Option<&StageId>, what: String| {
+        let reason = Reason::new(what).help("where no controller runs, `stepgate run` is one");
+        Explanation::new(on_its_way, stage.cloned(), reason)
+    };
+    for effect in effects {
+        match effect {
+            Effect::Wait { stage, reason, until } => {
+                let read = world.observation.as_deref();
+                let is_reached = read.is_none_or(|read| read.reachable == Reachability::Reachable);
+                let state = match read.and_then(Observation::hold) {
+                    Some(_) => State::Held,
+                    None if world.paused.is_some() => State::Held,
+                    None if observes && !asks && is_reached => on_its_way,
+                    None => State::Waiting,
+                };
+                return Explanation { until: *until, ..Explanation::new(state, stage.clone(), reason.clone()) };
+            }
+            Effect::Hold { stage, reasons, help } => {
+                let reasons = reasons.iter().cloned().flat_map(Reason::into_lines).collect();
+                let stage = Some(stage.clone());
+                return Explanation { state: State::Held, stage, reasons, help: vec![help.clone()], until: None };
+            }
+            Effect::Blocked { reasons } => return described_blocks(reasons),
+            Effect::Done => return Explanation::new(State::Done, None, Reason::new("nothing to do")),
+            Effect::Commit(commit) => {
+                let stage = &commit.stage;
+                let repaired = commit.ledger.last_record(stage).filter(|record| record.opened_by.is_none());
+                let what = match repaired {
+                    Some(_) => format!("a repair is pushed, it takes over now: {stage} is committed next"),
+                    None => format!("its gate is open; the controller commits {stage} next"),
+                };
+                let mut told = next(Some(stage), what);
+                let why = repaired.into_iter().flat_map(|record| record.reasons.iter().cloned());
+                told.reasons.extend(why.flat_map(Reason::into_lines));
+                return told;
+            }
+            Effect::Revert(commit) => {
+                return next(
+                    Some(&commit.stage),
+                    format!("its gate has failed; the controller takes {} back next", commit.stage),
+                );
+            }
+            Effect::Close(_) => {
+                return next(None, "everything holds; the controller closes the rollout next".to_owned());
+            }
+            Effect::Observe { .. } | Effect::Backup { .. } | Effect::RequestApproval(_) => {}
+        }
+    }
+    next(None, "the controller has something to do".to_owned())
+}

@@ -1,0 +1,148 @@
+//! What a rollout began from, and when the source branch moved on.
+
+use std::sync::Arc;
+
+use domain::{ClusterName, CommitId};
+use jiff::Timestamp;
+use overlays::Fleet;
+use rollout::LedgerState;
+
+use super::{ClusterView, FleetReading, PlanError, Planner};
+use crate::reconcile::cache::inputs::Inputs;
+use planning::ClusterDirectory;
+use planning::policies::{Befores, Change, changes, may_ask_people};
+
+impl Planner {
+    /// The commit of the source branch that a cluster was at before the rollout that runs, or else is at now; none where nobody knows.
+    ///
+    /// # Errors
+    /// [`PlanError`] when commits cannot be read.
+    pub fn base_commit(&self, reading: &FleetReading, view: &ClusterView) -> Result<Option<CommitId>, PlanError> {
+        self.base_of(reading, &view.name, &view.directory, view.base.as_ref())
+    }
+
+    /// What the plan of a cluster follows from at a commit of the source branch; none where the cluster is not there.
+    ///
+    /// # Errors
+    /// [`PlanError`] when the commit cannot be read.
+    pub fn inputs_at(&self, commit: &CommitId, cluster: &str) -> Result<Option<Inputs>, PlanError> {
+        Ok(self.source(self.repository.snapshot_of(commit)?)?.inputs(cluster))
+    }
+
+    /// When the source branch began to ask for another plan than the ledger's, where that was at `time` or before.
+    ///
+    /// # Errors
+    /// [`PlanError`] when commits cannot be read.
+    pub fn moved_before(
+        &self,
+        reading: &FleetReading,
+        view: &ClusterView,
+        time: Timestamp,
+    ) -> Result<Option<Timestamp>, PlanError> {
+        let Some(ledger) = view.directory.ledger() else { return Ok(None) };
+        let mut commit = reading.source_commit().clone();
+        // What the branch held then: people push in the order of time, as far as their clocks tell. Nothing was pushed after it was seen here.
+        let mut latest = self.first_seen(&commit);
+        let committed_at = loop {
+            if commit == ledger.source {
+                return Ok(None);
+            }
+            let parent = self.repository.parent(&commit)?;
+            let mut committed_at = self.repository.committed_at(&commit)?;
+            if let Some(parent) = &parent {
+                committed_at = committed_at.max(self.repository.committed_at(parent)?);
+            }
+            latest = self.seen_before(&commit).map_or(latest, |seen| seen.min(latest));
+            committed_at = committed_at.min(latest);
+            if committed_at <= time {
+                break committed_at;
+            }
+            match parent {
+                Some(parent) => commit = parent,
+                None => return Ok(None),
+            }
+        };
+        let source = self.source(self.repository.snapshot_of(&commit)?)?;
+        let cluster = source.fleet.cluster(view.name.as_str());
+        let base = self.base_source(reading, &view.name, &view.directory, view.base.as_ref())?;
+        let context = reading.context(&view.name, &view.directory, base.as_deref(), &view.befores);
+        let same = match cluster {
+            Some(cluster) => self.plan(&context, &source, cluster)?.plan.digest == ledger.plan,
+            None => false,
+        };
+        Ok((!same).then_some(committed_at))
+    }
+
+    /// What the newest policy says otherwise than those before, of a cluster that need not be rendered for it.
+    ///
+    /// # Errors
+    /// [`PlanError`] when the deploy branch cannot be read.
+    pub fn policy_changes(&self, reading: &FleetReading, cluster: &str) -> Result<Vec<Change>, PlanError> {
+        let name: ClusterName = cluster.parse().map_err(|error: domain::InvalidIdentifier| PlanError::Name {
+            name: cluster.to_owned(),
+            message: error.to_string(),
+        })?;
+        let Some(deploy) = &reading.deploy else { return Ok(Vec::new()) };
+        let directory = crate::reconcile::clusters::directory::read(deploy, &name)?;
+        let history = self.history(reading, &name, &directory)?;
+        let befores = self.befores_of(reading, &name, &directory, history.base.as_ref())?;
+        let pushed = reading.pushed();
+        Ok(changes(&pushed, &befores, cluster, may_ask_people(&pushed, &befores, cluster)))
+    }
+
+    fn base_of(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterName,
+        directory: &ClusterDirectory,
+        base: Option<&CommitId>,
+    ) -> Result<Option<CommitId>, PlanError> {
+        Ok(match directory.ledger() {
+            None => None,
+            Some(ledger) if ledger.state == LedgerState::Done => Some(ledger.source.clone()),
+            Some(_) => match base {
+                None => None,
+                Some(commit) => {
+                    let snapshot = self.repository.deploy_snapshot(&reading.layout, commit)?;
+                    crate::reconcile::clusters::directory::read(&snapshot, cluster)?
+                        .ledger()
+                        .map(|ledger| ledger.source.clone())
+                }
+            },
+        })
+    }
+
+    /// The policies of before that count for a cluster whose rollout started from the deploy commit `base`.
+    pub(super) fn befores_of(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterName,
+        directory: &ClusterDirectory,
+        base: Option<&CommitId>,
+    ) -> Result<Befores, PlanError> {
+        let base = self.base_of(reading, cluster, directory, base)?;
+        Ok(self.befores(directory, base.as_ref()))
+    }
+
+    /// The fleet that the deployed state was rendered from: classes of changes are relative to its bundle.
+    pub(super) fn base_source(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterName,
+        directory: &ClusterDirectory,
+        base: Option<&CommitId>,
+    ) -> Result<Option<Arc<Fleet>>, PlanError> {
+        let Some(source) = self.base_of(reading, cluster, directory, base)? else { return Ok(None) };
+        if &source == reading.source_commit() {
+            return Ok(Some(Arc::clone(&reading.fleet)));
+        }
+        // A source commit that was rewritten away only costs the classes of the changes, not the plan.
+        match self.repository.snapshot_of(&source) {
+            Ok(snapshot) => Ok(Some(Arc::clone(&self.source(snapshot)?.fleet))),
+            Err(error) => {
+                tracing::warn!(%cluster, %source, %error, "the source commit of the deployed state is gone; changes cannot be classed");
+                Ok(None)
+            }
+        }
+    }
+}

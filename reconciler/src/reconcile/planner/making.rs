@@ -1,0 +1,118 @@
+//! Making the plan of one cluster of a source commit: what is rendered, what people changed of that, cut into parts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use overlays::{BundleFile, ClusterSpec, Fleet, RenderRequest, RenderedCluster, RenderedTree};
+use rollout::{LedgerState, Plan};
+
+use super::context::Context;
+use super::{PlanError, PlannedParts, Planner};
+use crate::reconcile::cache::inputs::SourceReading;
+use crate::reconcile::cache::tracked_files::TrackedFiles;
+use crate::reconcile::clusters::directory::refused;
+use planning::facts;
+use planning::stage_tree::{self, StageTree};
+use planning::{edits, plan};
+use rollout::FluxReference;
+
+impl Planner {
+    /// The plan that the ledger is carrying out, made again from its own source commit, where it is not the newest plan.
+    pub(super) fn running_plan(&self, context: &Context<'_>, newest: &Plan) -> Result<Option<PlannedParts>, PlanError> {
+        let Some(ledger) = context.directory.ledger() else { return Ok(None) };
+        if ledger.state != LedgerState::Running || ledger.plan == newest.digest {
+            return Ok(None);
+        }
+        let source = self.source(self.repository.snapshot_of(&ledger.source)?)?;
+        let Some(cluster) = source.fleet.cluster(context.name.as_str()) else { return Ok(None) };
+        let Planned { plan, parts, .. } = self.plan(context, &source, cluster)?;
+        Ok(Some((plan, parts)))
+    }
+
+    pub(super) fn plan(
+        &self,
+        context: &Context<'_>,
+        source: &SourceReading,
+        cluster: &ClusterSpec,
+    ) -> Result<Planned, PlanError> {
+        let fleet = source.fleet.as_ref();
+        let files = TrackedFiles::new(source.files.as_ref());
+        let missing = self.missing_record(context.deploy, context.name, context.directory)?;
+        let missing = missing.map(|missing| missing.block(context.name, context.deploy.layout, &self.repository));
+        let mut blocked = facts::blocks(fleet, cluster, &context.deployed.unreadable, missing);
+        let bundle = match overlays::uses_bundle(fleet, cluster).then(|| overlays::bundle_for(fleet, cluster)) {
+            None => None,
+            Some(Ok(bundle)) => Some(bundle),
+            Some(Err(problem)) => {
+                blocked.push(facts::block(&problem));
+                None
+            }
+        };
+        let deployed_tree = context.directory.deployed(context.name);
+        let allow = context.befores.fetch_allow(context.newest);
+        let rendered = self.render(fleet, &files, cluster, bundle, &deployed_tree, &allow);
+        let deployed = facts::deployed_cluster(&deployed_tree, cluster);
+        let steps = facts::specification_steps(fleet, &deployed_tree, &rendered, cluster);
+        let groups: Vec<String> = cluster.worker_groups.iter().map(|group| group.name.clone()).collect();
+        let order = fleet.policy.worker_order(&cluster.name, &groups);
+        let mut parts = stage_tree::cut(context.name, cluster, &context.directory.files, &rendered, &order, &steps)
+            .map_err(|error| refused(context.name.as_str(), &error))?;
+        let mut edits = edits::of_directory(context.directory);
+        edits.extend(context.proposed.iter().cloned());
+        let edits = edits::apply(&mut parts, &edits);
+        let changes = bundle
+            .map(|bundle| facts::component_changes(context.base, fleet, cluster, &bundle.bundles, deployed.as_ref()));
+        let kustomizations = facts::kustomizations(&rendered, context.name);
+        let facts = plan::Facts {
+            fleet,
+            befores: context.befores,
+            newest: context.newest,
+            cluster,
+            name: context.name,
+            deployed: deployed.as_ref(),
+            directory: context.directory,
+            source: source.files.snapshot().commit(),
+            parts: &parts,
+            changes: &changes.unwrap_or_default(),
+            kustomizations: &kustomizations,
+            deployed_eksa: &context.deployed.eksa,
+            blocked,
+            warnings: facts::warnings(fleet, cluster, &rendered)
+                .into_iter()
+                .chain(facts::without_namespace(fleet, &parts))
+                .collect(),
+        };
+        let plan = Arc::new(Plan { edits, ..rollout::plan(plan::input(&facts)) });
+        let kustomizations = Arc::new(kustomizations);
+        Ok(Planned { plan, parts: parts.into(), kustomizations, reaches_far: files.reached_far() })
+    }
+
+    fn render(
+        &self,
+        fleet: &Fleet,
+        files: &TrackedFiles<'_>,
+        cluster: &ClusterSpec,
+        bundle: Option<&BundleFile>,
+        deployed: &RenderedTree,
+        allow: &[String],
+    ) -> RenderedCluster {
+        let (manifests, charts) = (self.sources.manifests(fleet, allow), self.sources.charts(fleet, allow));
+        overlays::render::render(&RenderRequest {
+            fleet,
+            cluster,
+            bundle,
+            deployed,
+            manifests: manifests.as_ref(),
+            charts: charts.as_ref(),
+            files,
+        })
+    }
+}
+
+/// A plan with the parts that its stages commit.
+pub(super) struct Planned {
+    pub plan: Arc<Plan>,
+    pub parts: Arc<[StageTree]>,
+    pub kustomizations: Arc<BTreeMap<String, FluxReference>>,
+    pub reaches_far: bool,
+}
