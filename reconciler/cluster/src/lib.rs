@@ -272,8 +272,8 @@ pub trait Cluster: Send + Sync {
         None
     }
 
-    /// Nothing is waited for any more: no change need be told.
-    fn rest(&self) {}
+    /// Nothing is waited for any more: of all changes, only that Flux fails at one of these Kustomizations, or no more, need be told.
+    fn rest(&self, _kustomizations: &[FluxReference]) {}
 
     /// Saves the Cluster API objects of the cluster and reads them back. Later observations report it, or why it failed.
     fn back_up<'a>(&'a self, request: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>>;

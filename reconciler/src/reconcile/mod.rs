@@ -26,6 +26,7 @@ use cache::cached_decision::CachedDecision;
 use cache::inputs::Inputs;
 use clusters::access::Clusters;
 use main_loop::clock::Clock;
+use observe::final_health::FinalHealth;
 use observe::observation_cache::{ObservationCache, Weighed};
 use planner::{ClusterView, FleetReading, Planner};
 use planning::DirectoryIds;
@@ -55,6 +56,8 @@ struct Memory {
     view: Option<KnownView>,
     /// What the cluster was done at, with nothing left to do.
     done: Option<StateKey>,
+    /// What Flux makes of it since then; none where Flux is not asked.
+    final_health: Option<FinalHealth>,
     /// What the last pass came to, where that was to wait.
     resting: Option<Arc<CachedDecision>>,
     /// The directory that was last applied without Flux.
@@ -146,6 +149,8 @@ pub struct Controller {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Settled {
     heads: Heads,
+    /// When clusters are looked at again although nothing was pushed.
+    until: Option<Timestamp>,
     pass: Arc<ReconcileReport>,
 }
 
@@ -192,9 +197,17 @@ impl Controller {
     fn forget(&self, cluster: &str, extent: ChangeScope) {
         let Ok(name) = cluster.parse::<ClusterName>() else { return };
         let now = self.clock.now();
+        let mut is_done = false;
         self.remember(&name, |memory| {
-            memory.resting = None;
+            if let Some(final_health) = &mut memory.final_health {
+                final_health.look_again(now);
+                is_done = true;
+            }
+            if extent > ChangeScope::Failure {
+                memory.resting = None;
+            }
             match extent {
+                ChangeScope::Failure => {}
                 ChangeScope::Flux | ChangeScope::Gate => {
                     let readings = std::mem::take(&mut memory.readings);
                     let is_flux = extent == ChangeScope::Flux;
@@ -204,6 +217,9 @@ impl Controller {
                 ChangeScope::More => memory.forget_reading(None),
             }
         });
+        if is_done {
+            *self.settled.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
     }
 
     /// Why none of the clusters that are at work can be reached; none where one can, or nothing is to be read of any.

@@ -116,7 +116,7 @@ fn only_what_gates_read_is_told_and_nothing_is_missed_while_the_server_is_away()
         }
 
         // Whoever rests is told of nothing.
-        one.rest();
+        one.unwatched();
         patch(&client, "one", json!({"spec": {"replicas": 4}})).await?;
         patch(&client, "last", json!({"spec": {"replicas": 5}})).await?;
         assert_eq!(told_until(changes, "last").await?.len(), 1);

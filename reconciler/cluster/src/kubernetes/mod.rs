@@ -168,6 +168,13 @@ impl KubernetesCluster {
         self
     }
 
+    /// Nothing that changes there is told any more.
+    pub fn unwatched(&self) {
+        if let Some(watched) = &self.watched {
+            watched.end();
+        }
+    }
+
     /// The sets of each server, in their order.
     fn by_server<'a>(&self, request: &'a ApplyRequest) -> Vec<(ApplyServer, Vec<&'a ApplySet>)> {
         if matches!(self.own, Own::Management) {
@@ -267,9 +274,9 @@ impl Cluster for KubernetesCluster {
         self.watched.as_ref()?.told_of_workloads(self, request)
     }
 
-    fn rest(&self) {
+    fn rest(&self, kustomizations: &[FluxReference]) {
         if let Some(watched) = &self.watched {
-            watched.rest();
+            watched.rest(&self.management, kustomizations);
         }
     }
 

@@ -1,8 +1,9 @@
 //! The watches of one cluster: on the server that manages it, shared with others, and on its own.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rollout::{FluxObservation, WorkloadObservation};
+use rollout::{FluxObservation, FluxReference, WorkloadObservation};
 
 use super::connection::Connection;
 use super::watch::{ChangeScope, Changes, Watches};
@@ -19,6 +20,8 @@ pub(super) struct Watched {
     management: Arc<ManagementWatches>,
     /// Those on the cluster's own server, where it has one, with the connection they go through.
     own: Mutex<Option<(Connection, Watches)>>,
+    /// How often it was said what is to be followed.
+    turn: AtomicU64,
 }
 
 /// The watches on the management cluster's server, for every cluster that is read from it.
@@ -56,12 +59,14 @@ impl Watched {
             changes: Arc::clone(&management.changes),
             management,
             own: Mutex::default(),
+            turn: AtomicU64::new(0),
         }
     }
 
     /// Follows what the requests look at, of which the second looks at what concerns the running gate alone. A server that does not answer is followed
     /// the next time.
     pub(super) async fn follow(&self, cluster: &KubernetesCluster, request: &ObserveRequest, gate: &ObserveRequest) {
+        self.next_turn();
         let mut own = observe::interests::own(request, ChangeScope::More);
         own.extend(observe::interests::own(gate, ChangeScope::Gate));
         if let Ok(served) = cluster.management.lately_served_versions().await {
@@ -105,8 +110,33 @@ impl Watched {
         own.as_ref().and_then(|(_, watches)| watches.told_of_workloads(&workloads))
     }
 
-    /// Nothing is waited for any more.
-    pub(super) fn rest(&self) {
+    /// Nothing is waited for any more but that Flux fails at one of these. A server that does not answer is followed the next time.
+    /// Nobody waits for the answer.
+    pub(super) fn rest(self: &Arc<Self>, management: &Connection, kustomizations: &[FluxReference]) {
+        if kustomizations.is_empty() {
+            return self.end();
+        }
+        *self.own.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let turn = self.next_turn();
+        let (watched, management, kustomizations) = (Arc::clone(self), management.clone(), kustomizations.to_vec());
+        tokio::spawn(async move {
+            let Ok(served) = management.lately_served_versions().await else { return };
+            // Since then it may have begun to be followed again.
+            if watched.turn.load(Ordering::Relaxed) == turn {
+                let interest = observe::interests::at_rest(&kustomizations, &served);
+                watched.management.watches.follow(&management, &watched.cluster, interest);
+                watched.management.watches.end_unwanted();
+            }
+        });
+    }
+
+    fn next_turn(&self) -> u64 {
+        self.turn.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// Nothing is followed any more.
+    pub(super) fn end(&self) {
+        self.next_turn();
         self.management.watches.forget(&self.cluster);
         *self.own.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

@@ -36,6 +36,14 @@ pub struct FluxObservation {
 }
 
 impl FluxObservation {
+    /// Whether a Kustomization or its source has failed, or somebody has suspended it: Flux does not get there by itself.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        let failed = |ready: &Option<Condition>| ready.as_ref().is_some_and(Condition::has_failed);
+        self.kustomizations.iter().any(|known| known.suspended || known.reconcile_disabled || failed(&known.ready))
+            || self.sources.iter().any(|known| known.suspended || failed(&known.ready))
+    }
+
     /// Names the commits of artifacts of which a Kustomization says no more than the digest, as far as its source says them.
     pub fn name_commits(&mut self) {
         let Self { sources, kustomizations, .. } = self;

@@ -198,6 +198,14 @@ pub struct Condition {
     pub observed_generation: Option<i64>,
 }
 
+impl Condition {
+    /// Whether something has failed, and is not merely on its way. Whoever says so tries again, or waits for somebody.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.status == ConditionStatus::False && self.reason != "Progressing"
+    }
+}
+
 /// Conditions by type, from `(type, status)` pairs without reason: for tests and simulations.
 pub fn conditions<'a>(pairs: impl IntoIterator<Item = (&'a str, ConditionStatus)>) -> BTreeMap<String, Condition> {
     pairs

@@ -13,6 +13,7 @@ use overlays::ClusterSpec;
 use crate::reconcile::Controller;
 use crate::reconcile::main_loop::report::ClusterOutcome;
 use crate::reconcile::main_loop::single_pass::{Work, asks_people};
+use crate::reconcile::observe::final_health::FinalHealth;
 use crate::reconcile::planner::FleetReading;
 use crate::reconcile::proposal::may_be_retried;
 
@@ -32,13 +33,16 @@ impl Controller {
     /// What is to be said of a cluster that is done, or that rests: nothing is new of it.
     pub(in crate::reconcile) fn at_rest(&self, reading: &FleetReading, cluster: &ClusterSpec) -> Option<Work> {
         let name = cluster.name.parse::<ClusterName>().ok()?;
-        let (done, resting) = {
+        let (done, final_health, resting) = {
             let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
             let memory = memory.get(&name)?;
-            (memory.done.clone(), memory.resting.clone())
+            (memory.done.clone(), memory.final_health.clone(), memory.resting.clone())
         };
         if done.is_some() && done == Self::state(reading, cluster) {
-            return Some(Work::done(&cluster.name));
+            return match final_health {
+                Some(final_health) => self.at_the_end(cluster, &name, final_health),
+                None => Some(Work::done(&cluster.name)),
+            };
         }
         let resting = resting?;
         // What could not be read may be readable now, at the same commits.
@@ -48,6 +52,17 @@ impl Controller {
             && resting.standings == self.standings().changes()
             && resting.until.is_none_or(|until| self.clock.now() < until);
         same.then(|| resting.work.clone())
+    }
+
+    /// What is known of the end of a cluster that is done.
+    pub(in crate::reconcile) fn final_health(
+        &self,
+        reading: &FleetReading,
+        cluster: &ClusterSpec,
+        name: &ClusterName,
+    ) -> Option<FinalHealth> {
+        let memory = self.memory(name);
+        memory.done.filter(|done| Some(done) == Self::state(reading, cluster).as_ref()).and(memory.final_health)
     }
 
     /// What is kept of a decision; nothing where it was not to wait, or may be another one for something that passes do not notice.

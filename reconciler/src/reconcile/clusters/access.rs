@@ -76,7 +76,7 @@ impl Clusters for KubernetesClusters {
             known => {
                 if let Some(known) = known {
                     tracing::info!(cluster.name = %cluster.name, "`{}` is looked for elsewhere from now on", cluster.name);
-                    known.rest();
+                    known.unwatched();
                 }
                 let (backups, named) = (self.backups.join(&cluster.name), self.named.clone());
                 let opened = KubernetesCluster::new(self.management.clone(), reference.clone(), named, backups);

@@ -38,6 +38,11 @@ impl ClusterTimeout {
         }
     }
 
+    /// Whether it is waited for so long, and no longer.
+    pub(in crate::reconcile) fn has_an_end(&self) -> bool {
+        self.patience.is_some()
+    }
+
     /// Whether the pass goes on without it: nothing is decided about the cluster before the next one.
     pub(in crate::reconcile) fn is_late(&self) -> bool {
         self.late.load(Ordering::Relaxed)

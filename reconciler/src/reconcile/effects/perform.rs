@@ -86,14 +86,14 @@ impl Controller {
                     // Whoever looks at it is told that people have stopped it.
                     (Some(stage), Some(_)) => {
                         let help = reason.help.clone().unwrap_or_default();
-                        ClusterOutcome::Held { stage, reasons: vec![reason], help }
+                        ClusterOutcome::Held { stage: Some(stage), reasons: vec![reason], help }
                     }
                     (stage, _) => ClusterOutcome::Waiting { stage, reason, until },
                 };
                 Ok(Performed::Nothing)
             }
             Effect::Hold { stage, reasons, help } => {
-                pass.outcome = ClusterOutcome::Held { stage, reasons, help };
+                pass.outcome = ClusterOutcome::Held { stage: Some(stage), reasons, help };
                 Ok(Performed::Nothing)
             }
             Effect::Blocked { reasons } => {

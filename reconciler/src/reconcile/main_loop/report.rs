@@ -44,7 +44,7 @@ pub struct CommittedStage {
 /// Where a cluster stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterOutcome {
-    /// Deploy equals target and the rollout is closed.
+    /// Deploy equals target, the rollout is closed, and Flux does not fail at it, as far as it is known.
     Done,
     /// It waits.
     Waiting {
@@ -55,10 +55,10 @@ pub enum ClusterOutcome {
         /// Until when, where that is known.
         until: Option<Timestamp>,
     },
-    /// A gate failed; a person is needed, unless it passes after all.
+    /// A gate failed, or Flux does at a cluster that is done; a person is needed, unless it passes after all.
     Held {
-        /// The stage that failed.
-        stage: StageId,
+        /// The stage that failed; none where all are committed.
+        stage: Option<StageId>,
         /// Why.
         reasons: Vec<Reason>,
         /// What helps.
@@ -96,8 +96,7 @@ impl ClusterOutcome {
     /// The stage concerned.
     pub fn stage(&self) -> Option<&StageId> {
         match self {
-            Self::Waiting { stage, .. } => stage.as_ref(),
-            Self::Held { stage, .. } => Some(stage),
+            Self::Waiting { stage, .. } | Self::Held { stage, .. } => stage.as_ref(),
             Self::Done | Self::Blocked { .. } | Self::Failed { .. } => None,
         }
     }

@@ -8,6 +8,7 @@ use overlays::ClusterSpec;
 
 use crate::reconcile::clusters::cluster_timeout::ClusterTimeout;
 use crate::reconcile::main_loop::report::{ClusterOutcome, ClusterPass, ReconcileReport};
+use crate::reconcile::observe::final_health::FinalHealth;
 use crate::reconcile::observe::observation_cache::ObservationCache;
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use crate::reconcile::proposal::{OpenOnes, Position, ProposalCache};
@@ -32,14 +33,20 @@ impl Controller {
 
     pub(in crate::reconcile) fn settled_at(&self, heads: &git::Heads) -> Option<Arc<ReconcileReport>> {
         let settled = self.settled.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        settled.as_ref().filter(|settled| &settled.heads == heads).map(|settled| Arc::clone(&settled.pass))
+        let now = self.clock.now();
+        let is_so = |settled: &&Settled| &settled.heads == heads && settled.until.is_none_or(|until| now < until);
+        settled.as_ref().filter(is_so).map(|settled| Arc::clone(&settled.pass))
     }
 
     /// `heads` are those from before the pass: what was pushed while it went on has not been looked at.
     pub(in crate::reconcile) fn settle(&self, heads: git::Heads, pass: &Arc<ReconcileReport>) {
         let quiet =
             pass.clusters.iter().all(|cluster| cluster.outcome == ClusterOutcome::Done && cluster.committed.is_empty());
-        let settled = quiet.then(|| Settled { heads, pass: Arc::clone(pass) });
+        let settled = quiet.then(|| {
+            let memory = self.memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let until = memory.values().filter_map(|memory| memory.final_health.as_ref()).map(FinalHealth::due).min();
+            Settled { heads, until, pass: Arc::clone(pass) }
+        });
         *self.settled.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = settled;
     }
 
@@ -135,8 +142,14 @@ impl Controller {
         if let Some(work) = self.at_rest(reading, cluster) {
             return work;
         }
-        let mut work = Work::undecided(&cluster.name);
         let name = cluster.name.parse::<ClusterName>().ok();
+        if let Some((name, final_health)) =
+            name.as_ref().and_then(|name| Some((name, self.final_health(reading, cluster, name)?)))
+            && let Some(work) = self.look_at_the_end(cluster, name, final_health, answering).await
+        {
+            return work;
+        }
+        let mut work = Work::undecided(&cluster.name);
         let state = Self::state(reading, cluster);
         let standings = self.standings().changes();
         match self.advance(reading, board, cluster, &mut work.pass, answering).await {
@@ -146,10 +159,17 @@ impl Controller {
         }
         if let Some(name) = name {
             let resting = self.rests(reading, &name, standings, &work);
+            let final_health = match &work.position {
+                Some(position) if work.pass.outcome == ClusterOutcome::Done => {
+                    self.end(reading, &position.view, answering).await
+                }
+                Some(_) | None => None,
+            };
             let pass = &work.pass;
             // Of a cluster that is done the view is let go: its files need not be kept in memory.
             let done = state.filter(|_| pass.outcome == ClusterOutcome::Done && pass.committed.is_empty());
             self.remember(&name, |memory| {
+                memory.final_health.clone_from(&final_health);
                 memory.held = matches!(pass.outcome, ClusterOutcome::Held { .. });
                 let reaches_far = memory.view.as_ref().is_some_and(|known| known.view.reaches_far);
                 memory.done = done.filter(|_| !reaches_far);
@@ -160,8 +180,8 @@ impl Controller {
                 }
             });
             self.keep_readings(&name);
-            if pass.outcome == ClusterOutcome::Done {
-                self.clusters.cluster(cluster).rest();
+            if let Some(final_health) = final_health {
+                work.pass.outcome = final_health.outcome();
             }
         }
         work
@@ -191,6 +211,12 @@ impl Work {
     pub(in crate::reconcile) fn done(cluster: &str) -> Self {
         let work = Self::undecided(cluster);
         Self { pass: ClusterPass { outcome: ClusterOutcome::Done, ..work.pass }, ..work }
+    }
+
+    /// There is nothing left to be committed.
+    pub(in crate::reconcile) fn final_health(cluster: &str, final_health: &FinalHealth) -> Self {
+        let work = Self::undecided(cluster);
+        Self { pass: ClusterPass { outcome: final_health.outcome(), ..work.pass }, ..work }
     }
 
     fn fail(&mut self, error: &anyhow::Error) {

@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use policy::Apply;
-use rollout::{Block, ConditionStatus, Effect, LedgerState, Observation, Reachability, Reason, StageId, World};
+use rollout::{Block, Effect, LedgerState, Observation, Reachability, Reason, StageId, World};
 
 use crate::reconcile::clusters::access::Clusters;
 use crate::reconcile::clusters::recorded_commits;
 use crate::reconcile::clusters::world::{Known, assemble};
 use crate::reconcile::main_loop::clock::Clock;
+use crate::reconcile::observe::final_health::{Verdict, judge};
 use crate::reconcile::observe::observe_request::request;
 use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::reconcile::proposal::{self, Asking, Mergers, ProposalCache};
@@ -194,36 +195,13 @@ impl<'a> Explainer<'a> {
             let unknown = Reason::new(format!("whether Flux has applied it is not known: {reason}"));
             return Explanation::new(State::Waiting, None, unknown.and(is_at_target()));
         }
-        if let Some(reason) = held(&read, view) {
-            return Explanation::new(State::Held, None, reason).with_help();
-        }
         let expected = view.kustomizations.values().map(|known| (known.namespace.as_str(), known.name.as_str()));
-        match rollout::flux_health(&read, expected) {
-            None => Explanation::new(State::Done, None, is_at_target()),
-            Some(reason) => {
-                let reason = reason.and(Reason::new("nothing is left to be committed"));
-                let state = if has_failed(&read) { State::Held } else { State::Running };
-                Explanation::new(state, None, reason).with_help()
-            }
+        match judge(&view.name, expected, &read) {
+            Verdict::Applied => Explanation::new(State::Done, None, is_at_target()),
+            Verdict::Behind(reason) => Explanation::new(State::Running, None, reason).with_help(),
+            Verdict::Failed(reason) => Explanation::new(State::Held, None, reason).with_help(),
         }
     }
-}
-
-/// Whether a Kustomization or its source has failed, or somebody has suspended it: Flux does not get there by itself.
-fn has_failed(read: &Observation) -> bool {
-    let failed = |ready: &Option<rollout::Condition>| {
-        ready.as_ref().is_some_and(|ready| ready.status == ConditionStatus::False && ready.reason != "Progressing")
-    };
-    read.flux.kustomizations.iter().any(|known| known.suspended || known.reconcile_disabled || failed(&known.ready))
-        || read.flux.sources.iter().any(|known| known.suspended || failed(&known.ready))
-}
-
-/// Who holds the cluster, until when and why, where `stepgate hold` does.
-fn held(read: &Observation, view: &ClusterView) -> Option<Reason> {
-    let (known, hold) = read.hold()?;
-    let object = format!("Kustomization {}/{}", known.namespace, known.name);
-    let reason = Reason::on(object, format!("held by {} until {}: {}", hold.owner, hold.until, hold.reason));
-    Some(reason.field("spec.suspend").help(format!("`stepgate resume {} --yes` ends it before", view.name)))
 }
 
 /// Whether everything that is judged holds, and only has to for longer, or to be seen once more.

@@ -11,6 +11,7 @@ use super::super::request::ServedVersions;
 use super::super::watch::{ChangeScope, Filter, Interest};
 use super::reads::Reads;
 use crate::ObserveRequest;
+use rollout::FluxReference;
 
 /// What changes in the management cluster matter to a request. Surveys are not followed: they are looked at twice in a rollout.
 pub(in super::super) fn managed(request: &ObserveRequest, served: &ServedVersions, extent: ChangeScope) -> Interest {
@@ -45,6 +46,20 @@ pub(in super::super) fn managed(request: &ObserveRequest, served: &ServedVersion
     }
     if !reads.releases.is_empty() {
         add(&HELM_RELEASE, Filter::named(reads.releases.iter().copied()));
+    }
+    interest
+}
+
+/// What matters of a cluster that is done: whether Flux fails at it.
+pub(in super::super) fn at_rest(kustomizations: &[FluxReference], served: &ServedVersions) -> Interest {
+    let mut interest = Interest::default();
+    let named = kustomizations.iter().map(|known| (known.namespace.as_str(), known.name.as_str()));
+    for (kind, filter) in
+        [(&KUSTOMIZATION, Filter::named(named)), (&GIT_REPOSITORY, Filter::All), (&OCI_REPOSITORY, Filter::All)]
+    {
+        if let Some(version) = served.version_of(kind) {
+            interest.add(kind.resource(version), filter, Extent::Failure);
+        }
     }
     interest
 }

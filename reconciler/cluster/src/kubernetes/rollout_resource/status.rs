@@ -80,6 +80,8 @@ impl RolloutView {
     pub(super) fn reason(&self) -> &'static str {
         match self.state {
             "done" => "ReconciliationSucceeded",
+            // Everything is committed, and Flux fails at it.
+            "held" if self.stage.is_none() => "HealthCheckFailed",
             "held" => "GateFailed",
             "blocked" => "PreCheckFailed",
             "failed" => "ReconciliationFailed",
@@ -157,6 +159,24 @@ mod tests {
         assert_eq!(held.since.as_deref(), Some("1970-01-01T00:00:50Z"));
         assert_eq!(held.conditions[0].last_transition_time, "1970-01-01T00:00:00Z");
         assert_eq!(held.conditions[2].last_transition_time, "1970-01-01T00:00:50Z");
+    }
+
+    #[test]
+    fn flux_that_fails_at_a_cluster_that_was_done_is_told_and_so_is_its_end() {
+        let seen = |state, before: Option<&RolloutStatus>| {
+            let view = RolloutView { stage: None, ..view(state, "Kustomization flux-system/prod-capi: denied") };
+            assert!(view.is_transition(before), "{state}");
+            view.status(before, Some(1), at(0))
+        };
+        let told = |status: &RolloutStatus| {
+            let ready = status.conditions.iter().find(|condition| condition.kind == "Ready").unwrap();
+            (status.state.clone(), ready.status.clone(), ready.reason.clone())
+        };
+        let done = seen("done", None);
+        let held = seen("held", Some(&done));
+        assert_eq!(told(&held), ("held".to_owned(), "False".to_owned(), "HealthCheckFailed".to_owned()));
+        let again = seen("done", Some(&held));
+        assert_eq!(told(&again), ("done".to_owned(), "True".to_owned(), "ReconciliationSucceeded".to_owned()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rollout::{FluxObservation, WorkloadObservation};
+use rollout::{FluxObservation, FluxReference, WorkloadObservation};
 
 use super::super::ManagementWatches;
 use super::acting::{apply_request, applying};
@@ -74,6 +74,31 @@ async fn what_flux_and_workloads_said_last_is_known_without_asking() {
         .unwrap();
     assert_eq!(cluster.told_of_flux(&request), None);
     assert_eq!(cluster.told_of_workloads(&request), Some(workloads));
+}
+
+#[tokio::test]
+async fn a_cluster_at_rest_is_told_of_flux_alone() {
+    let server = ApiServer::start(telling_of_workloads(telling_of_flux(served()))).await;
+    let watches = Arc::new(ManagementWatches::default());
+    let cluster = KubernetesCluster::management(server.connection(), PathBuf::new()).watched("prod", &watches);
+    let request = request(vec![flux(), deployment()]);
+    told(&cluster, &watches, &request).await;
+    let kustomizations = [FluxReference { namespace: "flux-system".to_owned(), name: "prod-capi".to_owned() }];
+    let before = server.lines().len();
+    cluster.rest(&kustomizations);
+    let ended = async {
+        while cluster.told_of_workloads(&request).is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    end_of("workloads are told of no more", ended).await;
+    assert!(cluster.told_of_flux(&request).is_some());
+    // What is watched already goes on, and nothing is read for it.
+    let asked = server.lines().split_off(before);
+    assert!(
+        asked.iter().all(|line| !line.contains("kustomizations") && !line.contains("gitrepositories")),
+        "{asked:?}"
+    );
 }
 
 #[tokio::test]

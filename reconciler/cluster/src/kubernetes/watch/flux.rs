@@ -50,10 +50,14 @@ mod tests {
 
     impl Watched {
         fn new() -> Self {
+            Self::of(ChangeScope::Flux)
+        }
+
+        fn of(extent: ChangeScope) -> Self {
             let mut state = State::default();
             let mut interest = Interest::default();
-            interest.add(KUSTOMIZATION.resource("v1"), Filter::named([("flux-system", "capi")]), ChangeScope::Flux);
-            interest.add(GIT_REPOSITORY.resource("v1"), Filter::All, ChangeScope::Flux);
+            interest.add(KUSTOMIZATION.resource("v1"), Filter::named([("flux-system", "capi")]), extent);
+            interest.add(GIT_REPOSITORY.resource("v1"), Filter::All, extent);
             state.interests.set("prod", interest);
             Self { state, changes: Arc::default() }
         }
@@ -108,6 +112,40 @@ mod tests {
         assert_eq!(watched.told("capi"), both("bb", "bb"));
         watched.deleted(&GIT_REPOSITORY, "fleet");
         assert_eq!(watched.told("capi"), None);
+    }
+
+    #[test]
+    fn a_cluster_at_rest_is_told_of_failures_and_of_their_end_alone() {
+        let ready = |status: &str, reason: &str, message: &str| {
+            let mut object = kustomization("aa");
+            object["status"]["conditions"] =
+                json!([{"type": "Ready", "status": status, "reason": reason, "message": message}]);
+            object
+        };
+        let mut watched = Watched::of(ChangeScope::Failure);
+        for (object, is_told) in [
+            (ready("True", "ReconciliationSucceeded", "applied aa"), true),
+            // It is reconciled at its interval.
+            (ready("Unknown", "Progressing", "in progress"), false),
+            (ready("True", "ReconciliationSucceeded", "applied bb"), false),
+            (ready("False", "ReconciliationFailed", "denied"), true),
+            // It is tried again, and fails again.
+            (ready("Unknown", "Progressing", "in progress"), false),
+            (ready("False", "ReconciliationFailed", "denied"), false),
+            (ready("False", "ReconciliationFailed", "denied by another one"), true),
+            (ready("Unknown", "Progressing", "in progress"), false),
+            (ready("True", "ReconciliationSucceeded", "applied aa"), true),
+        ] {
+            watched.applied(&KUSTOMIZATION, "capi", object.clone());
+            let told = watched.changes.take();
+            assert_eq!(told.get("prod").copied(), is_told.then_some(ChangeScope::Failure), "{object}");
+        }
+        let mut suspended = ready("True", "ReconciliationSucceeded", "applied aa");
+        suspended["spec"]["suspend"] = json!(true);
+        watched.applied(&KUSTOMIZATION, "capi", suspended);
+        assert_eq!(watched.changes.take().len(), 1);
+        watched.deleted(&KUSTOMIZATION, "capi");
+        assert_eq!(watched.changes.take().len(), 1);
     }
 
     #[test]

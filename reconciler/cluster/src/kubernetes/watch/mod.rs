@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 
 pub(super) use self::interest::{Filter, Interest};
 use self::interest::{Interests, topic};
-use self::word::Word;
+use self::word::{Success, Word};
 pub(super) use self::workload::Workloads;
 use super::connection::Connection;
 use host::memory::{Account, Charge, SERVERS};
@@ -46,6 +46,8 @@ const PAGE: u32 = 500;
 /// What has changed of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeScope {
+    /// That Flux fails at something, at which it did not, or the other way round.
+    Failure,
     /// What Flux says of its sources and Kustomizations, and nothing else.
     Flux,
     /// That, or what the running gate looks at and nothing else does.
@@ -125,6 +127,8 @@ struct SeenObject {
     digest: u64,
     /// Of an object of Flux, of a workload or of a pod that somebody looks at.
     word: Option<Box<Word>>,
+    /// How Flux got on with it, as far as that is certain: while it tries again, what it said before counts.
+    success: Option<Success>,
     _charge: Charge,
 }
 
@@ -160,8 +164,13 @@ impl Watches {
 
     /// `cluster` needs nothing any more; what nobody else watches ends.
     pub(super) fn forget(&self, cluster: &str) {
+        self.state().interests.remove(cluster);
+        self.end_unwanted();
+    }
+
+    /// What nobody watches any more ends.
+    pub(super) fn end_unwanted(&self) {
         let mut state = self.state();
-        state.interests.remove(cluster);
         let wanted = state.interests.topics();
         state.seen.retain(|topic, _| wanted.contains(topic));
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,15 +318,21 @@ impl State {
         let digest = digest::of(resource, object);
         let clusters = self.interests.in_object(topic, object);
         let word = Word::of(resource, object).filter(|_| !clusters.is_empty()).map(Box::new);
-        let (known, key) = (self.seen.entry(topic.to_owned()).or_default(), key(object));
+        let (seen, key) = (self.seen.entry(topic.to_owned()).or_default(), key(object));
+        let before = seen.get(&key).map(|known| (known.digest, known.success));
+        let said_before = before.and_then(|(_, success)| success);
+        let success = word.as_deref().and_then(Word::success).or(said_before);
         // Without its last word an object is asked for; without its digest nobody would be told that it has changed.
         let bytes = OBJECT + key.0.len() + key.1.len();
         let charge = word.as_ref().and_then(|word| self.memory.take(bytes + word.bytes()));
         let word = word.filter(|_| charge.is_some());
         let _charge = charge.unwrap_or_else(|| self.memory.claim(bytes));
-        let known = known.insert(key, SeenObject { digest, word, _charge });
-        if known.is_none_or(|known| known.digest != digest) {
-            clusters.into_iter().for_each(|(cluster, extent)| changes.note(cluster, extent));
+        seen.insert(key, SeenObject { digest, word, success, _charge });
+        let has_changed = before.is_none_or(|(before, _)| before != digest);
+        for (cluster, extent) in clusters {
+            if if extent == ChangeScope::Failure { success != said_before } else { has_changed } {
+                changes.note(cluster, extent);
+            }
         }
     }
 

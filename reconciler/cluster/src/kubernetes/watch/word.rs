@@ -1,7 +1,9 @@
 //! The last words of watched objects that somebody looks at: what gates read of them, so that nothing need be asked to know what to wait for.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use kube::core::{ApiResource, DynamicObject};
-use rollout::{DaemonSet, Deployment, FluxKustomization, FluxSource, SourceKind};
+use rollout::{ConditionStatus, DaemonSet, Deployment, FluxKustomization, FluxSource, SourceKind};
 
 use super::super::kind::{DAEMON_SET, DEPLOYMENT, GIT_REPOSITORY, KUSTOMIZATION, Kind, OCI_REPOSITORY, POD};
 use super::super::observe::source_of;
@@ -10,6 +12,15 @@ use crate::objects;
 use crate::objects::{OwnedPod, PodSelector};
 use host::memory::bytes_of;
 use rollout::FluxReference;
+
+/// How Flux gets on with an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Success {
+    /// It is as it should be.
+    Ready,
+    /// It fails, or somebody has suspended it; the digest of what is said of that.
+    Failed(u64),
+}
 
 /// The last word of an object.
 #[derive(Debug)]
@@ -40,6 +51,29 @@ impl Word {
             Self::Pod(pod) => bytes_of(pod),
         };
         size_of::<Self>() + held
+    }
+
+    /// How Flux gets on with it, where that is certain.
+    pub(super) fn success(&self) -> Option<Success> {
+        let (ready, suspended, by) = match self {
+            Self::Kustomization(known, _) => {
+                (&known.ready, known.suspended || known.reconcile_disabled, known.suspended_by.as_deref())
+            }
+            Self::Source(known) => (&known.ready, known.suspended, None),
+            Self::Deployment(..) | Self::DaemonSet(..) | Self::Pod(_) => return None,
+        };
+        let told = ready.as_ref().map(|ready| (ready.reason.as_str(), ready.message.as_str()));
+        let failed = || {
+            let mut hasher = DefaultHasher::new();
+            (suspended, by, told).hash(&mut hasher);
+            Success::Failed(hasher.finish())
+        };
+        match ready.as_ref() {
+            _ if suspended => Some(failed()),
+            Some(ready) if ready.has_failed() => Some(failed()),
+            Some(ready) if ready.status == ConditionStatus::True => Some(Success::Ready),
+            Some(_) | None => None,
+        }
     }
 
     /// What this object says; none where it is of a kind whose words nobody asks for.
