@@ -1,5 +1,8 @@
 //! What a process that has just been started says of clusters, beside the controller that runs: the same as that one.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures::executor::block_on;
 use jiff::SignedDuration;
 use rollout::StageName;
@@ -7,9 +10,10 @@ use simulator::{Fault, Injection, Trigger};
 use stepgate::reconcile::main_loop::clock::Clock as _;
 use stepgate::reconcile::observe::explain::{Explainer, Explanation, State};
 use stepgate::reconcile::proposal;
+use stepgate::telemetry::Metrics;
 
 use crate::approvals::{Git, Merge, OVERLAY, waits_for_people};
-use crate::fleet::Fleet;
+use crate::fleet::{CLUSTERS, Fleet, outcome, told};
 
 fn explain(fleet: &Fleet, cluster: &str) -> Explanation {
     let planner = fleet.planner();
@@ -104,6 +108,43 @@ fn done_is_said_of_a_cluster_whose_own_kustomizations_are_settled_and_of_no_othe
     block_on(fleet.clock.sleep_until(fleet.clock.now() + SignedDuration::from_secs(1)));
     let told = explain(&fleet, "mgmt");
     assert!(told.state == State::Waiting && reasons(&told)[0].contains("not known"), "{told:?}");
+}
+
+#[test]
+fn a_controller_says_the_same_of_a_cluster_that_was_done() {
+    let fleet = Fleet::new();
+    let controller = fleet.controller();
+    fleet.run_to_the_end(&controller);
+    let metrics = Metrics::default();
+    let state = || {
+        let pass = fleet.pass(&controller);
+        metrics.passed(Some(&pass), Duration::ZERO, 0.0);
+        let series = |state: &str| format!("stepgate_cluster_state{{cluster=\"mgmt\",state=\"{state}\",stage=\"\"}} 1");
+        let word = outcome(&pass, "mgmt").word();
+        assert!(metrics.text().contains(&series(word)), "{word}: {}", metrics.text());
+        assert!(CLUSTERS[1..].iter().all(|other| outcome(&pass, other).word() == "done"), "{}", told(&pass));
+        (word, told(&pass), pass)
+    };
+    let wait = || block_on(fleet.clock.sleep_until(fleet.clock.now() + SignedDuration::from_mins(20)));
+    for (fault, object) in [(Fault::FluxSuspended, "Kustomization "), (Fault::SourceError, "GitRepository ")] {
+        let (word, said, pass) = state();
+        assert_eq!(word, "done", "{said}");
+        // Nothing is read again before its time.
+        assert!(Arc::ptr_eq(&pass, &fleet.pass(&controller)), "before {fault}");
+        let injection = Injection { fault, from: Trigger::At(fleet.clock.now()), lasts: None };
+        fleet.simulated.get("mgmt").unwrap().cluster().inject(&injection);
+        wait();
+        let (word, said, pass) = state();
+        assert_eq!(word, explain(&fleet, "mgmt").state.word(), "{fault}: {said}");
+        assert!(word == "held" && said.contains(object), "{fault}: {said}");
+        assert!(outcome(&pass, "mgmt").help().is_some(), "{fault}: {said}");
+        fleet.heal("mgmt");
+        wait();
+        assert_eq!(state().0, "done", "after {fault}");
+    }
+    // What is pushed then is begun as ever: its preflight looks at Flux by itself.
+    fleet.bump();
+    fleet.run_to_the_end(&controller);
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub(in super::super) fn at_rest(kustomizations: &[FluxReference], served: &Serve
         [(&KUSTOMIZATION, Filter::named(named)), (&GIT_REPOSITORY, Filter::All), (&OCI_REPOSITORY, Filter::All)]
     {
         if let Some(version) = served.version_of(kind) {
-            interest.add(kind.resource(version), filter, Extent::Failure);
+            interest.add(kind.resource(version), filter, ChangeScope::Failure);
         }
     }
     interest
