@@ -102,7 +102,7 @@ fn a_pause_ends_by_itself_after_a_kill_and_a_persons_suspend_stays() {
     let needed: Vec<&str> =
         ["etcd", "kube-apiserver", "kube-controller-manager"].into_iter().chain(Flux::NEEDED).collect();
     isolated(name, &needed, async |programs| {
-        let scene = Scene::start(&programs).await?;
+        let mut scene = Scene::start(&programs).await?;
         let files = [("stepgate.yaml", POLICY), (FILE, &machines::cluster("v1.34.0"))];
         scene.repository.push("Describe the fleet", &files)?;
         scene.adopt()?;
@@ -113,6 +113,11 @@ fn a_pause_ends_by_itself_after_a_kill_and_a_persons_suspend_stays() {
         // A dry run changes nothing, and a person's suspend is left alone and named.
         said(&scene, &["hold", CLUSTER, "--reason", "none"])?;
         assert_eq!(state(&scene).await?, (false, None));
+        // Nothing proves that this server manages the cluster, until the operator says so.
+        let refused = hold(&scene, SHORT).err().context("an unproven cluster was held")?.to_string();
+        ensure!(refused.contains("is not proven") && refused.contains("--management-cluster management"), "{refused}");
+        assert_eq!(state(&scene).await?, (false, None));
+        scene.environment.insert("STEPGATE_MANAGEMENT_CLUSTER", "management".into());
         suspend(&scene, "bob", Some(true)).await?;
         ensure!(hold(&scene, SHORT)?.contains("suspended by bob already"));
         assert_eq!(state(&scene).await?, (true, None));

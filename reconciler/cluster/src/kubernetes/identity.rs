@@ -67,9 +67,12 @@ impl From<NotProven> for Identification {
     }
 }
 
+/// The flag by which the management cluster is named.
+const NAMED_BY: &str = "--management-cluster";
+
 /// The help that says how to name the management cluster.
 fn name_it(name: &str) -> String {
-    format!("if it is {name}, name it: `--management-cluster {name}` (STEPGATE_MANAGEMENT_CLUSTER)")
+    format!("if it is {name}, name it: `{NAMED_BY} {name}` (STEPGATE_MANAGEMENT_CLUSTER)")
 }
 
 impl Connection {
@@ -114,10 +117,20 @@ impl KubernetesCluster {
             ManagementReference::Undeclared => self.named.is_some() && matches!(self.own, Own::Workload { .. }),
         };
         if is_known {
-            self.prove_management_of_it().await.map_err(|not| not_proven(attempt, not))
-        } else {
-            self.may_be_written(attempt).await
+            return self.prove_management_of_it().await.map_err(|not| not_proven(attempt, not));
         }
+        // Whoever knows that this is the server that manages it need not wait for the cluster itself.
+        let manager = match &self.reference.management {
+            ManagementReference::By(manager) => &manager.name,
+            ManagementReference::Itself { .. } | ManagementReference::Undeclared => &self.reference.name,
+        };
+        self.may_be_written(attempt).await.map_err(|error| match error {
+            ClusterError::Identity { attempt, reason, help } if !help.contains(NAMED_BY) => {
+                let help = format!("{help}; {}", name_it(manager));
+                ClusterError::Identity { attempt, reason, help }
+            }
+            error => error,
+        })
     }
 
     /// Which cluster is read, where it is proven to be the one that is meant.
