@@ -3,6 +3,7 @@
 mod control_plane;
 mod quiet;
 mod refused;
+mod repaired;
 
 use std::time::Duration;
 
