@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::error::CommandError;
 use super::exit::Exit;
-use super::output;
+use super::{output, schema};
 
 /// Arguments of `stepgate init`.
 #[derive(Debug, Args)]
@@ -19,7 +19,7 @@ pub struct Arguments {
     stdout: bool,
 }
 
-/// Writes the file, unless there is one.
+/// Writes the file, unless there is one, and its schema beside it.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let text = policy::commented_policy();
     if arguments.stdout {
@@ -30,7 +30,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path);
     match file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes())) {
         Ok(()) => {
-            output::print_text(&format!("wrote {}: read it, change it, commit it\n", path.display()))?;
+            let schema = arguments.folder.join(schema::POLICY_FILE);
+            std::fs::write(&schema, schema::of_policy()?)
+                .map_err(|error| CommandError::from(error).context(format!("writing {}", schema.display())))?;
+            output::print_text(&format!(
+                "wrote {}: read it, change it, commit it; editors complete it by {}\n",
+                path.display(),
+                schema::POLICY_FILE
+            ))?;
             Ok(Exit::Success)
         }
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {

@@ -31,6 +31,7 @@ mod render;
 mod resume;
 mod retry;
 mod run;
+mod schema;
 mod serve;
 mod status;
 mod when;
@@ -265,6 +266,8 @@ enum Verb {
     Demo(demo::Arguments),
     /// Write a commented `stepgate.yaml` into a folder.
     Init(init::Arguments),
+    /// Print the JSON schema of a document, for editors.
+    Schema(schema::Arguments),
     /// Write the manifests of an installation in a management cluster: for kubectl, kustomize or Helm.
     Install(install::Arguments),
     /// Compare, verify, show and fetch Bundles manifests.
@@ -321,6 +324,7 @@ fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
         Verb::Resume(arguments) => resume::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),
         Verb::Init(arguments) => init::run(&arguments),
+        Verb::Schema(arguments) => schema::run(&arguments),
         Verb::Install(arguments) => install::run(&arguments),
         Verb::Bundle(arguments) => bundle::run(&arguments),
         Verb::Gate(arguments) => gate::run(&arguments),
@@ -353,6 +357,7 @@ mod tests {
             ("history", schema_for!(history::HistoryReport)),
             ("kustomize-diff", schema_for!(kustomize::diff::KustomizeDiffReport)),
             ("plan", schema_for!(plan::PlanReport)),
+            ("policy", policy::policy_schema()),
             ("render", schema_for!(render::RenderReport)),
             ("run", schema_for!(run::PassReport)),
             ("status", schema_for!(status::StatusReport)),

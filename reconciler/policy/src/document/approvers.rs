@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use yaml::{Node, Span};
 
 use super::read::Reader;
+use super::schema::every_field_is_optional;
 use crate::ApprovalRules;
 use domain::nearest;
 
 /// Rules for approvals as written at one level; what is absent comes from the next weaker level.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = every_field_is_optional)]
 pub struct ApproverRules {
     /// How many people at least.
     pub minimum: Option<u32>,

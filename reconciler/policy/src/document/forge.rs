@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use yaml::Node;
 
 use super::read::Reader;
+use super::schema::ForgeText;
 
 /// Which interface a forge speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -25,10 +27,12 @@ impl ForgeKind {
 }
 
 /// Where pull requests are opened. It names no secret: whoever runs Stepgate gives it the token, and says which hosts may see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 pub struct ForgePolicy {
     /// Which interface it speaks.
+    #[schemars(with = "ForgeText")]
     pub kind: ForgeKind,
     /// Its web address, without a slash at the end: `https://`, or `http://` to this very machine.
     pub url: String,

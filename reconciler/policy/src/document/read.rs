@@ -13,7 +13,7 @@ use crate::{Approval, OnFailure};
 use domain::nearest;
 use domain::{Problem, ProblemCode, RepoPath};
 
-const STAGES: [&str; 14] = [
+pub(super) const STAGES: [&str; 14] = [
     "preflight",
     "backup",
     "bundle",
@@ -356,7 +356,7 @@ const SETTINGS: [&str; 8] =
     ["soak", "timeout", "approval", "onFailure", "onStaleMerge", "retries", "acceptEdits", "approvers"];
 const LEVEL: [&str; 8] =
     ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData"];
-const FLEET: [&str; 26] = [
+pub(super) const FLEET: [&str; 26] = [
     "apiVersion",
     "kind",
     "deploy",

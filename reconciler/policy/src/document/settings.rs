@@ -2,27 +2,33 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
+
 use super::approvers::ApproverRules;
+use super::schema::{DurationText, every_field_is_optional};
 use crate::{Approval, OnFailure, StagePolicy};
 
 /// Settings as written at one level; what is absent comes from the next weaker level.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
 pub struct StageSettings {
-    /// See [`StagePolicy::soak`].
+    /// How long the gate has to hold without a break.
+    #[schemars(with = "Option<DurationText>")]
     pub soak: Option<Duration>,
-    /// See [`StagePolicy::timeout`].
+    /// How long the gate may take before it fails.
+    #[schemars(with = "Option<DurationText>")]
     pub timeout: Option<Duration>,
-    /// See [`StagePolicy::approval`].
+    /// Who has to agree before the stage is committed.
     pub approval: Option<Approval>,
-    /// See [`StagePolicy::on_failure`].
+    /// What a failed gate leads to.
     pub on_failure: Option<OnFailure>,
-    /// See [`StagePolicy::on_stale_merge`].
+    /// What a merge leads to that comes after the source branch has moved on.
     pub on_stale_merge: Option<OnFailure>,
-    /// See [`StagePolicy::retries`].
+    /// How many times a reverted stage is committed again.
     pub retries: Option<u32>,
-    /// See [`StagePolicy::accept_edits`].
+    /// Whether what people change on a proposed branch becomes what is proposed.
     pub accept_edits: Option<bool>,
-    /// See [`StagePolicy::approvers`].
+    /// Whose approval is enough.
     pub approvers: ApproverRules,
 }
 

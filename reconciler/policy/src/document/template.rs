@@ -5,7 +5,8 @@ pub fn commented_policy() -> String {
     TEXT.to_owned()
 }
 
-const TEXT: &str = r#"# stepgate.yaml: how Stepgate carries the clusters of this repository from one version to the next.
+const TEXT: &str = r#"# yaml-language-server: $schema=stepgate.schema.json
+# stepgate.yaml: how Stepgate carries the clusters of this repository from one version to the next.
 # Every field may be left out; what stands here in comments is the default or an example.
 # The most specific setting wins: fleet, fleet's stage, environment, environment's stage, cluster, cluster's stage.
 # A push is judged by this file as it was before and as it is after: approvals, people, windows, pauses and what may be fetched by the stricter of both;

@@ -3,27 +3,33 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use yaml::Node;
 
 use super::data::DataPattern;
 use super::forge::ForgePolicy;
+use super::schema::{
+    CiliumText, DurationText, FetchText, ScalarText, WindowText, every_field_is_optional, named_by_stage,
+};
 use super::settings::StageSettings;
 use crate::MaintenanceWindow;
 use domain::RepoPath;
 
 /// Where Stepgate writes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
 pub struct Deploy {
     /// The branch that Flux watches.
     pub branch: String,
     /// A folder of that branch, for teams that cannot use a second branch; the branch's top level when absent.
+    #[schemars(with = "Option<String>")]
     pub path: Option<RepoPath>,
 }
 
 /// Who applies what is committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Apply {
     /// Flux applies the deploy branch.
@@ -43,8 +49,9 @@ pub enum BundleSelection {
 }
 
 /// Clusters that go together; a wave begins when the one before is done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
 pub struct Wave {
     /// Its name.
     pub name: String,
@@ -57,7 +64,8 @@ pub struct Wave {
 }
 
 /// Who the commits are by.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
 pub struct Author {
     /// Name.
     pub name: String,
@@ -66,7 +74,7 @@ pub struct Author {
 }
 
 /// The kind of key that signs commits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SigningFormat {
     /// An SSH key, by `ssh-keygen -Y sign`.
@@ -76,15 +84,17 @@ pub enum SigningFormat {
 }
 
 /// How commits are signed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
 pub struct Signing {
     /// The kind of key. Which key it is, the operator of Stepgate says, never the repository.
     pub format: SigningFormat,
 }
 
 /// The Flux source object that watches the deploy branch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
 pub struct FluxSource {
     /// Its kind, `GitRepository` unless told.
     pub kind: String,
@@ -93,8 +103,9 @@ pub struct FluxSource {
 }
 
 /// How the Flux objects are written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
 pub struct FluxPolicy {
     /// Namespace of Flux, its source and its Kustomizations.
     pub namespace: String,
@@ -102,15 +113,18 @@ pub struct FluxPolicy {
     pub source: FluxSource,
     /// How often Flux reconciles without an event.
     #[serde(serialize_with = "super::duration::serialize")]
+    #[schemars(with = "DurationText")]
     pub interval: Duration,
 }
 
 /// Which backups of Cluster API objects count, and how many stay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
 pub struct BackupPolicy {
     /// How old the backup of a rollout may be when the rollout begins.
     #[serde(serialize_with = "super::duration::serialize")]
+    #[schemars(with = "DurationText")]
     pub max_age: Duration,
     /// How many of each cluster stay, the newest.
     pub keep: u32,
@@ -123,7 +137,7 @@ impl Default for BackupPolicy {
 }
 
 /// What becomes of Secret objects in provider manifests that hold variables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProviderSecrets {
     /// They are left out of git; somebody else keeps them in the cluster.
@@ -133,62 +147,78 @@ pub enum ProviderSecrets {
 }
 
 /// What a group of clusters shares.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema)]
+#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
 pub struct EnvironmentPolicy {
     /// Cluster names, or patterns with `*`, that belong to it.
     pub clusters: Vec<String>,
     /// For every stage.
+    #[schemars(flatten)]
     pub settings: StageSettings,
     /// By stage.
+    #[schemars(transform = named_by_stage)]
     pub stages: BTreeMap<String, StageSettings>,
     /// Which bundle.
+    #[schemars(with = "Option<String>")]
     pub bundle: Option<BundleSelection>,
     /// Whether versions may go down.
     pub allow_downgrade: Option<bool>,
     /// When stages may begin.
+    #[schemars(with = "Vec<WindowText>")]
     pub windows: Vec<MaintenanceWindow>,
     /// Values for `${VAR}` in provider manifests.
+    #[schemars(with = "BTreeMap<String, ScalarText>")]
     pub variables: BTreeMap<String, String>,
     /// Values merged over those of EKS Anywhere for Cilium's chart.
+    #[schemars(with = "Option<CiliumText>")]
     pub cilium: Option<Node>,
     /// Whether its rollouts stand still.
     pub paused: Option<bool>,
     /// What may be deleted although it holds data.
+    #[schemars(with = "Vec<String>")]
     pub delete_data: Vec<DataPattern>,
 }
 
 /// What one cluster has of its own.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema)]
+#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
 pub struct ClusterPolicy {
     /// The environment it belongs to, when not by pattern.
     pub environment: Option<String>,
     /// The rest is as in an environment; `clusters` stays empty.
+    #[schemars(flatten)]
     pub own: EnvironmentPolicy,
     /// Worker groups in the order of their upgrade; the rest follows as in the specification.
     pub worker_order: Vec<String>,
 }
 
 /// `stepgate.yaml`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
 pub struct Policy {
     /// Where Stepgate writes.
     pub deploy: Deploy,
     /// Who applies.
     pub apply: Apply,
     /// What may be deleted although it holds data, when it is in git no longer.
+    #[schemars(with = "Vec<String>")]
     pub delete_data: Vec<DataPattern>,
     /// Whether the whole fleet stands still ("stop the line").
     pub paused: bool,
     /// Which bundle clusters follow that do not say; `None` when absent, which means: `bundlesRef` or `eksaVersion` of
     /// the cluster, else the newest.
+    #[schemars(with = "Option<String>")]
     pub bundle: Option<BundleSelection>,
     /// Whether versions may go down.
     pub allow_downgrade: bool,
     /// For every stage of every cluster.
+    #[schemars(flatten)]
     pub settings: StageSettings,
     /// By stage, for every cluster.
+    #[schemars(transform = named_by_stage)]
     pub stages: BTreeMap<String, StageSettings>,
     /// When stages may begin.
+    #[schemars(with = "Vec<WindowText>")]
     pub windows: Vec<MaintenanceWindow>,
     /// Order of clusters; a cluster in no wave goes after all of them.
     pub waves: Vec<Wave>,
@@ -200,12 +230,15 @@ pub struct Policy {
     pub mirrors: Vec<String>,
     /// Hosts (or `host/path` prefixes) that manifests and charts may be fetched from over HTTPS: registries too, and the hosts
     /// that these send on to for tokens and blobs.
+    #[schemars(rename = "fetch", with = "FetchText")]
     pub fetch_allow: Vec<String>,
     /// Values for `${VAR}` in provider manifests.
+    #[schemars(with = "BTreeMap<String, ScalarText>")]
     pub variables: BTreeMap<String, String>,
     /// What becomes of provider Secrets with variables.
     pub provider_secrets: ProviderSecrets,
     /// Values merged over those of EKS Anywhere for Cilium's chart.
+    #[schemars(with = "Option<CiliumText>")]
     pub cilium: Option<Node>,
     /// Groups of people that rules for approvals name: users of the forge, addresses of commits.
     pub groups: BTreeMap<String, Vec<String>>,
