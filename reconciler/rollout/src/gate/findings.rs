@@ -108,12 +108,12 @@ impl Findings {
             return Err(Box::new(GateVerdict::Fail { reasons: self.fails }));
         }
         let fails = self.fails.into_iter().map(|reason| (Rank::Failing, reason));
-        let mut waits = most_telling_first(fails.chain(self.waits).collect()).into_iter();
-        let Some(first) = waits.next() else { return Ok((self.facts, self.applied_revision)) };
-        let mut reason = waits.by_ref().take(SPELLED_OUT - 1).fold(first, Reason::and);
-        match waits.count() {
-            0 => {}
-            left => reason = reason.and(Reason::new(format!("and {left} more"))),
+        let (told, left) = spelled_out(most_telling_first(fails.chain(self.waits).collect()));
+        let Some(mut reason) = told.into_iter().reduce(Reason::and) else {
+            return Ok((self.facts, self.applied_revision));
+        };
+        if left > 0 {
+            reason = reason.and(Reason::new(format!("and {left} more")));
         }
         Err(Box::new(GateVerdict::Wait { reason, until: None }))
     }
@@ -204,9 +204,9 @@ impl Findings {
     }
 }
 
-/// What has failed first, and what is only behind last. In between the first reason of each object, then all others: the machine that is stuck is
+/// What has failed first, and what is only behind apart. In between the first reason of each object, then all others: the machine that is stuck is
 /// not hidden behind what its owner says of it.
-fn most_telling_first(mut reasons: Vec<(Rank, Reason)>) -> Vec<Reason> {
+fn most_telling_first(mut reasons: Vec<(Rank, Reason)>) -> (Vec<Reason>, Vec<Reason>) {
     reasons.sort_by_key(|(rank, _)| *rank);
     let mut seen = BTreeSet::new();
     let behind = reasons.split_off(reasons.partition_point(|(rank, _)| *rank < Rank::Behind));
@@ -215,8 +215,20 @@ fn most_telling_first(mut reasons: Vec<(Rank, Reason)>) -> Vec<Reason> {
         .map(|(_, reason)| reason)
         .partition(|reason| reason.object.is_empty() || seen.insert(reason.object.clone()));
     firsts.extend(others);
-    firsts.extend(behind.into_iter().map(|(_, reason)| reason));
-    firsts
+    (firsts, behind.into_iter().map(|(_, reason)| reason).collect())
+}
+
+/// The reasons that are spelled out, and how many are left. The first that is behind is among them: while Flux has not applied the stage's commit,
+/// all that is missing follows from that alone.
+fn spelled_out((mut told, behind): (Vec<Reason>, Vec<Reason>)) -> (Vec<Reason>, usize) {
+    let all = told.len() + behind.len();
+    if all > SPELLED_OUT && !behind.is_empty() {
+        told.truncate(SPELLED_OUT - 1);
+    }
+    told.extend(behind);
+    told.truncate(SPELLED_OUT);
+    let left = all - told.len();
+    (told, left)
 }
 
 /// A condition in one line: `False (NotReady: message)`.
@@ -233,4 +245,31 @@ pub(super) fn describe(condition: &Condition) -> String {
 /// `Kind namespace/name`.
 pub(super) fn object(kind: &str, namespace: &str, name: impl Display) -> String {
     format!("{kind} {namespace}/{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_behind_is_told_however_much_is_missing() {
+        let told = |missing: usize, behind: usize| {
+            let mut findings = Findings::default();
+            for number in 0..behind {
+                findings.behind(Reason::on(format!("source {number}"), "of another commit"));
+            }
+            for number in 0..missing {
+                findings.wait(Reason::on(format!("machine {number}"), "of the old version"));
+            }
+            let Err(verdict) = findings.into_verdict() else { panic!("it waits for nothing") };
+            let GateVerdict::Wait { reason, .. } = *verdict else { panic!("{verdict:?}") };
+            reason.into_lines().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let machine = |number: usize| format!("machine {number}: of the old version");
+        let source = |number: usize| format!("source {number}: of another commit");
+        assert_eq!(told(6, 2), [machine(0), machine(1), machine(2), source(0), "and 4 more".to_owned()]);
+        assert_eq!(told(2, 2), [machine(0), machine(1), source(0), source(1)]);
+        assert_eq!(told(6, 0).last(), Some(&"and 2 more".to_owned()));
+        assert_eq!(told(0, 6), [source(0), source(1), source(2), source(3), "and 2 more".to_owned()]);
+    }
 }
