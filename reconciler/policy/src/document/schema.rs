@@ -26,6 +26,14 @@ pub(super) fn every_field_is_optional(schema: &mut Schema) {
     schema.insert("additionalProperties".to_owned(), false.into());
 }
 
+/// As an environment, without the clusters that belong to one.
+pub(super) fn of_one_cluster(schema: &mut Schema) {
+    every_field_is_optional(schema);
+    if let Some(fields) = schema.get_mut("properties").and_then(|fields| fields.as_object_mut()) {
+        fields.remove("clusters");
+    }
+}
+
 /// Stages by name; `workers/<group>` is one worker group.
 pub(super) fn named_by_stage(schema: &mut Schema) {
     let names = super::read::STAGES.iter().filter(|name| !name.contains('<')).copied().collect::<Vec<_>>().join("|");

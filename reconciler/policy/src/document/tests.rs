@@ -33,7 +33,9 @@ fn the_commented_policy_is_valid_with_its_examples_switched_on() {
             && !field.contains(' ')
             && field.chars().next().is_some_and(|first| first.is_ascii_lowercase() || field == "EXP_MACHINE_POOL")
             && !body.ends_with('.')
-            && !["approval: none, rollout", "onFailure: hold, or"].iter().any(|prose| body.starts_with(prose));
+            && !["approval: none, rollout", "onFailure: hold, or", "yaml-language-server: "]
+                .iter()
+                .any(|prose| body.starts_with(prose));
         if is_field && line.starts_with("# ") {
             text.push_str(body);
             text.push('\n');

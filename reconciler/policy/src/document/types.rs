@@ -11,6 +11,7 @@ use super::data::DataPattern;
 use super::forge::ForgePolicy;
 use super::schema::{
     CiliumText, DurationText, FetchText, ScalarText, WindowText, every_field_is_optional, named_by_stage,
+    of_one_cluster,
 };
 use super::settings::StageSettings;
 use crate::MaintenanceWindow;
@@ -181,7 +182,7 @@ pub struct EnvironmentPolicy {
 
 /// What one cluster has of its own.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema)]
-#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
+#[schemars(rename_all = "camelCase", transform = of_one_cluster)]
 pub struct ClusterPolicy {
     /// The environment it belongs to, when not by pattern.
     pub environment: Option<String>,
