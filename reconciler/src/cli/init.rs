@@ -44,6 +44,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
             Err(CommandError::new(format!("{} is there already and stays as it is", path.display()))
                 .hint("`stepgate init --stdout` prints the commented file, to compare with"))
         }
-        Err(error) => Err(CommandError::from(error).context(format!("writing {}", path.display()))),
+        Err(error) => Err(CommandError::from(error)
+            .context(format!("writing {}", path.display()))
+            .hint("name a folder that is there and may be written: the clone of the fleet repository")),
     }
 }
