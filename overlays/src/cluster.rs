@@ -13,7 +13,7 @@ use domain::RepoPath;
 pub enum ClusterKind {
     /// EKS Anywhere `Cluster` (`anywhere.eks.amazonaws.com`).
     EksAnywhere,
-    /// Cluster API `Cluster` (`cluster.x-k8s.io`) with a control plane and `MachineDeployments` of its own.
+    /// Cluster API `Cluster` (`cluster.x-k8s.io`) with a control plane and groups of workers of its own.
     ClusterApi,
     /// Cluster API `Cluster` with `spec.topology`.
     ClusterClass,
@@ -110,15 +110,54 @@ pub struct Place {
     pub column: usize,
 }
 
+/// What a group of workers is in the specification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkerGroupKind {
+    /// Item of EKS Anywhere's `workerNodeGroupConfigurations`: its controller makes a MachineDeployment of it.
+    WorkerNodeGroup,
+    /// Cluster API's `MachineDeployment`.
+    MachineDeployment,
+    /// Cluster API's `MachinePool`.
+    MachinePool,
+    /// Item of `topology.workers.machineDeployments`.
+    TopologyMachineDeployment,
+    /// Item of `topology.workers.machinePools`.
+    TopologyMachinePool,
+    /// Item of a `TanzuKubernetesCluster`'s `nodePools`, or its one pool.
+    NodePool,
+    /// Item of eksctl's `nodeGroups`.
+    NodeGroup,
+    /// Item of eksctl's `managedNodeGroups`.
+    ManagedNodeGroup,
+}
+
+impl WorkerGroupKind {
+    /// Whether its machines are those of a Cluster API `MachinePool`.
+    pub fn is_machine_pool(self) -> bool {
+        match self {
+            Self::MachinePool | Self::TopologyMachinePool => true,
+            Self::WorkerNodeGroup
+            | Self::MachineDeployment
+            | Self::TopologyMachineDeployment
+            | Self::NodePool
+            | Self::NodeGroup
+            | Self::ManagedNodeGroup => false,
+        }
+    }
+}
+
 /// One group of workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerGroup {
     /// Its name: `workerNodeGroupConfigurations[].name`, the MachineDeployment's or topology's name, the node pool's.
     pub name: String,
-    /// Name of its MachineDeployment in the management cluster, where it follows from the specification:
+    /// What it is.
+    pub kind: WorkerGroupKind,
+    /// Name of its MachineDeployment or MachinePool in the management cluster, where it follows from the specification:
     /// `<cluster>-<group>` for EKS Anywhere, the object's name for plain Cluster API; `None` where a controller makes it up.
-    pub machine_deployment: Option<String>,
+    pub object: Option<String>,
     /// Its Kubernetes version: its own where it has one, else the cluster's.
     pub kubernetes_version: String,
     /// Whether that version is written on the group.

@@ -27,6 +27,7 @@ pub mod variables;
 
 pub use cluster::{
     BundleReference, ClusterKind, ClusterSpec, Management, Place, Places, Provider, SpecFile, WorkerGroup,
+    WorkerGroupKind,
 };
 pub use files::{ContentId, EntryKind, FileEntry, Files, MemoryFiles, ReadError, Unusable, UnusablePath};
 pub use fleet::{

@@ -1,9 +1,11 @@
 //! Cluster API's `Cluster`, plain or with a topology.
 
+use std::collections::BTreeSet;
+
 use yaml::Node;
 
 use super::objects::{FoundObject, Objects, count, field, files_of};
-use crate::{ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup};
+use crate::{ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup, WorkerGroupKind};
 use domain::Problem;
 
 pub(super) fn read(
@@ -43,20 +45,24 @@ fn class(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
         return Err(Box::new(object.problem(&["spec", "topology"], &name, message)));
     };
     let class_name = field(&topology, &["class"]).or_else(|| field(&topology, &["classRef", "name"]));
-    let items = topology.at(&["workers", "machineDeployments"]).and_then(Node::as_sequence).unwrap_or_default();
-    let worker_groups = items
-        .iter()
-        .filter_map(|item| {
+    let groups = |key: &str, kind: WorkerGroupKind| -> Vec<WorkerGroup> {
+        let items = topology.at(&["workers", key]).and_then(Node::as_sequence).unwrap_or_default().iter();
+        let of = |item: &Node| {
             Some(WorkerGroup {
                 name: field(item, &["name"])?,
-                machine_deployment: None,
+                kind,
+                object: None,
                 kubernetes_version: kubernetes_version.clone(),
                 own_kubernetes_version: false,
                 replicas: count(item, &["replicas"]),
                 machine_config: field(item, &["class"]),
             })
-        })
-        .collect();
+        };
+        items.filter_map(of).collect()
+    };
+    let mut worker_groups = groups("machineDeployments", WorkerGroupKind::TopologyMachineDeployment);
+    worker_groups.extend(groups("machinePools", WorkerGroupKind::TopologyMachinePool));
+    distinct(object, &worker_groups)?;
     let mut members = vec![object];
     if let Some(class_name) = class_name {
         let named = objects.named("ClusterClass", &class_name);
@@ -106,7 +112,7 @@ fn plain(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
     };
     let control_plane = reference(spec, &["controlPlaneRef"]);
     let etcd = reference(spec, &["managedExternalEtcdRef"]);
-    let deployments = objects.machine_deployments(&name);
+    let workers = objects.workers(&name);
     let version = control_plane
         .and_then(|plane| Some((field(&plane.node, &["spec", "version"])?, plane.place_of(&["spec", "version"]))));
     let Some((kubernetes_version, place)) = version else {
@@ -123,7 +129,7 @@ fn plain(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
     members.extend(reference(spec, &["infrastructureRef"]));
     members.extend(control_plane);
     members.extend(etcd);
-    members.extend(deployments);
+    members.extend(workers);
     let mut index = 0;
     while let Some(member) = members.get(index).copied() {
         index += 1;
@@ -135,20 +141,9 @@ fn plain(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
             }
         }
     }
-    let worker_groups = deployments
-        .iter()
-        .map(|deployment| {
-            let own = field(&deployment.node, &["spec", "template", "spec", "version"]);
-            WorkerGroup {
-                name: deployment.name.clone(),
-                machine_deployment: Some(deployment.name.clone()),
-                own_kubernetes_version: own.is_some(),
-                kubernetes_version: own.unwrap_or_else(|| kubernetes_version.clone()),
-                replicas: count(&deployment.node, &["spec", "replicas"]),
-                machine_config: field(&deployment.node, &["spec", "template", "spec", "infrastructureRef", "name"]),
-            }
-        })
-        .collect();
+    let worker_groups: Vec<WorkerGroup> =
+        workers.iter().map(|workers| worker_group(workers, &kubernetes_version)).collect();
+    distinct(object, &worker_groups)?;
     let infrastructure = field(spec, &["infrastructureRef", "kind"]).unwrap_or_default();
     Ok(ClusterSpec {
         namespace: object.namespace.clone(),
@@ -173,6 +168,32 @@ fn plain(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
         worker_groups,
         name,
     })
+}
+
+fn worker_group(object: &FoundObject, cluster: &str) -> WorkerGroup {
+    let own = field(&object.node, &["spec", "template", "spec", "version"]);
+    let kind = match object.kind.as_str() {
+        "MachinePool" => WorkerGroupKind::MachinePool,
+        _ => WorkerGroupKind::MachineDeployment,
+    };
+    WorkerGroup {
+        name: object.name.clone(),
+        kind,
+        object: Some(object.name.clone()),
+        own_kubernetes_version: own.is_some(),
+        kubernetes_version: own.unwrap_or_else(|| cluster.to_owned()),
+        replicas: count(&object.node, &["spec", "replicas"]),
+        machine_config: field(&object.node, &["spec", "template", "spec", "infrastructureRef", "name"]),
+    }
+}
+
+/// Stages are called after worker groups: a MachineDeployment and a MachinePool of one name cannot be told apart.
+fn distinct(cluster: &FoundObject, groups: &[WorkerGroup]) -> Result<(), Box<Problem>> {
+    let mut names = BTreeSet::new();
+    let Some(twin) = groups.iter().find(|group| !names.insert(group.name.as_str())) else { return Ok(()) };
+    let message = format!("two worker groups of cluster {:?} are called {:?}", cluster.name, twin.name);
+    let problem = cluster.problem(&["metadata", "name"], &cluster.name, message);
+    Err(Box::new(problem.hint("give each worker group its own name: its stage is workers/<name>")))
 }
 
 /// Kind and name of everything that `node` refers to, in any depth: mappings with both and a name that ends in `Ref` or

@@ -3,7 +3,7 @@
 use yaml::Node;
 
 use super::objects::{FoundObject, Objects, count, field, files_of};
-use crate::{BundleReference, ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup};
+use crate::{BundleReference, ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup, WorkerGroupKind};
 use domain::nearest;
 use domain::{Problem, ProblemCode, Severity};
 
@@ -147,7 +147,8 @@ fn worker_groups(
         }
         let autoscaled = item.get("autoscalingConfiguration").is_some_and(|node| !node.is_null());
         groups.push(WorkerGroup {
-            machine_deployment: Some(format!("{cluster}-{name}")),
+            kind: WorkerGroupKind::WorkerNodeGroup,
+            object: Some(format!("{cluster}-{name}")),
             own_kubernetes_version: own.is_some(),
             kubernetes_version: own.unwrap_or_else(|| kubernetes_version.to_owned()),
             replicas: if autoscaled { None } else { count(item, &["count"]) },

@@ -11,6 +11,7 @@ mod scan;
 
 pub(crate) use cluster_api::references;
 pub use namespaces::lives_in_a_namespace;
+pub(crate) use objects::is_worker_group;
 pub use scan::ReadFiles;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -63,29 +63,27 @@ impl FoundObject {
 pub(super) struct Objects<'a> {
     by_name: HashMap<(&'a str, &'a str), Vec<&'a FoundObject>>,
     by_path: HashMap<&'a RepoPath, Vec<&'a FoundObject>>,
-    machine_deployments: HashMap<String, Vec<&'a FoundObject>>,
+    workers: HashMap<String, Vec<&'a FoundObject>>,
 }
 
 impl<'a> Objects<'a> {
     pub fn new(all: &'a [Arc<FoundObject>]) -> Self {
-        let mut objects =
-            Self { by_name: HashMap::new(), by_path: HashMap::new(), machine_deployments: HashMap::new() };
+        let mut objects = Self { by_name: HashMap::new(), by_path: HashMap::new(), workers: HashMap::new() };
         for object in all {
             objects.by_name.entry((&object.kind, &object.name)).or_default().push(object);
             objects.by_path.entry(&object.path).or_default().push(object);
-            if object.group == "cluster.x-k8s.io"
-                && object.kind == "MachineDeployment"
+            if is_worker_group(&object.group, &object.kind)
                 && let Some(cluster) = field(&object.node, &["spec", "clusterName"])
             {
-                objects.machine_deployments.entry(cluster).or_default().push(object);
+                objects.workers.entry(cluster).or_default().push(object);
             }
         }
         objects
     }
 
-    /// The `MachineDeployment`s of a cluster, in order of path.
-    pub fn machine_deployments(&self, cluster: &str) -> &[&'a FoundObject] {
-        self.machine_deployments.get(cluster).map(Vec::as_slice).unwrap_or_default()
+    /// The `MachineDeployment`s and `MachinePool`s of a cluster, in order of path.
+    pub fn workers(&self, cluster: &str) -> &[&'a FoundObject] {
+        self.workers.get(cluster).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// The objects of that kind and name, in order of path.
@@ -96,6 +94,15 @@ impl<'a> Objects<'a> {
 
     fn in_file(&self, path: &RepoPath) -> &[&'a FoundObject] {
         self.by_path.get(path).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// Whether an object of this group and kind is a group of workers of Cluster API. Before 1.0, pools had a group of their own.
+pub(crate) fn is_worker_group(group: &str, kind: &str) -> bool {
+    match kind {
+        "MachineDeployment" => group == "cluster.x-k8s.io",
+        "MachinePool" => matches!(group, "cluster.x-k8s.io" | "exp.cluster.x-k8s.io"),
+        _ => false,
     }
 }
 

@@ -3,7 +3,7 @@
 use yaml::Node;
 
 use super::objects::{FoundObject, Objects, count, field, files_of};
-use crate::{ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup};
+use crate::{ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup, WorkerGroupKind};
 use domain::Problem;
 
 /// `run.tanzu.vmware.com`: v1alpha2 and v1alpha3 name Tanzu releases, v1alpha1 a version and one size of workers.
@@ -29,12 +29,19 @@ pub(super) fn read_tanzu(
         .iter()
         .filter_map(|pool| {
             let own = field(pool, &["tkr", "reference", "name"]).map(|name| kubernetes_version(&name));
-            Some(group(field(pool, &["name"])?, own, kubernetes_version(&version), count(pool, &["replicas"])))
+            let (name, replicas) = (field(pool, &["name"])?, count(pool, &["replicas"]));
+            Some(group(WorkerGroupKind::NodePool, name, own, kubernetes_version(&version), replicas))
         })
         .collect();
     if worker_groups.is_empty() && spec.at(&["topology", "workers"]).is_some() {
         let replicas = count(spec, &["topology", "workers", "count"]);
-        worker_groups.push(group("workers".to_owned(), None, kubernetes_version(&version), replicas));
+        worker_groups.push(group(
+            WorkerGroupKind::NodePool,
+            "workers".to_owned(),
+            None,
+            kubernetes_version(&version),
+            replicas,
+        ));
     }
     let control_plane_count = count(spec, &["topology", "controlPlane", "replicas"])
         .or_else(|| count(spec, &["topology", "controlPlane", "count"]));
@@ -66,14 +73,16 @@ pub(super) fn read_eksctl(
             problem.hint("write version: \"1.30\" under metadata; eksctl's default changes with eksctl"),
         ));
     };
-    let lists = ["nodeGroups", "managedNodeGroups"].iter().filter_map(|key| object.node.get(key)?.as_sequence());
-    let worker_groups = lists
-        .flatten()
-        .filter_map(|item| {
-            let own = field(item, &["version"]);
-            Some(group(field(item, &["name"])?, own, version.clone(), count(item, &["desiredCapacity"])))
-        })
-        .collect();
+    let groups = |key: &str, kind: WorkerGroupKind| -> Vec<WorkerGroup> {
+        let items = object.node.get(key).and_then(Node::as_sequence).unwrap_or_default().iter();
+        let of = |item: &Node| {
+            let (name, own) = (field(item, &["name"])?, field(item, &["version"]));
+            Some(group(kind, name, own, version.clone(), count(item, &["desiredCapacity"])))
+        };
+        items.filter_map(of).collect()
+    };
+    let mut worker_groups = groups("nodeGroups", WorkerGroupKind::NodeGroup);
+    worker_groups.extend(groups("managedNodeGroups", WorkerGroupKind::ManagedNodeGroup));
     Ok(spec_of(
         object,
         objects,
@@ -127,10 +136,17 @@ fn spec_of(
     }
 }
 
-fn group(name: String, own: Option<String>, cluster: String, replicas: Option<u32>) -> WorkerGroup {
+fn group(
+    kind: WorkerGroupKind,
+    name: String,
+    own: Option<String>,
+    cluster: String,
+    replicas: Option<u32>,
+) -> WorkerGroup {
     WorkerGroup {
         name,
-        machine_deployment: None,
+        kind,
+        object: None,
         own_kubernetes_version: own.is_some(),
         kubernetes_version: own.unwrap_or(cluster),
         replicas,

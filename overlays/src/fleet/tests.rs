@@ -24,9 +24,7 @@ fn the_layout_of_eks_anywhere_works_unchanged() {
     let groups: Vec<_> = workload
         .worker_groups
         .iter()
-        .map(|group| {
-            (group.name.as_str(), group.kubernetes_version.as_str(), group.machine_deployment.as_deref().unwrap())
-        })
+        .map(|group| (group.name.as_str(), group.kubernetes_version.as_str(), group.object.as_deref().unwrap()))
         .collect();
     assert_eq!(groups, [("md-0", "1.30", "workload-1-md-0"), ("md-1", "1.29", "workload-1-md-1")]);
     assert!(workload.cilium && !workload.skip_cilium_upgrade);

@@ -9,9 +9,13 @@ use super::side::Side;
 use crate::object::{ObjectId, object_id};
 use crate::{ClusterKind, ClusterSpec};
 
-/// The list of worker groups in the Cluster object.
-const EKS_ANYWHERE: &[&str] = &["spec", "workerNodeGroupConfigurations"];
-const TOPOLOGY: &[&str] = &["spec", "topology", "workers", "machineDeployments"];
+/// A path of keys to a list.
+pub(super) type ListPath = &'static [&'static str];
+
+/// The lists of worker groups in the Cluster object.
+const EKS_ANYWHERE: &[ListPath] = &[&["spec", "workerNodeGroupConfigurations"]];
+const TOPOLOGY: &[ListPath] =
+    &[&["spec", "topology", "workers", "machineDeployments"], &["spec", "topology", "workers", "machinePools"]];
 const ETCD: &str = "externalEtcdConfiguration";
 /// Holds back the upgrade of one group of a `ClusterClass`.
 pub(super) const DEFER: &str = "topology.cluster.x-k8s.io/defer-upgrade";
@@ -91,13 +95,9 @@ impl Move {
         rank >= self.rank_of(&SpecStage::ControlPlane)
     }
 
-    /// Where the list of worker groups is, for kinds that have one in the Cluster.
-    pub fn groups_path(&self) -> Option<&'static [&'static str]> {
-        match self.kind {
-            ClusterKind::EksAnywhere => Some(EKS_ANYWHERE),
-            ClusterKind::ClusterClass => Some(TOPOLOGY),
-            ClusterKind::ClusterApi | ClusterKind::Tanzu | ClusterKind::Eksctl => None,
-        }
+    /// Where the lists of worker groups are, for kinds that have them in the Cluster.
+    pub fn group_lists(&self) -> &'static [ListPath] {
+        group_lists(self.kind)
     }
 
     pub fn is_class(&self) -> bool {
@@ -137,7 +137,7 @@ impl Move {
                 roots.push((self.rank_of(&SpecStage::Etcd), etcd));
                 let plane = spec.get("controlPlaneConfiguration").map(references).unwrap_or_default();
                 roots.push((control_plane, plane));
-                for item in self.groups_path().and_then(|path| node.at(path)?.as_sequence()).unwrap_or_default() {
+                for item in self.group_lists().iter().filter_map(|path| node.at(path)?.as_sequence()).flatten() {
                     let Some(name) = group_name(item) else { continue };
                     roots.push((self.rank_of(&SpecStage::Workers(name)), references(item)));
                 }
@@ -149,7 +149,9 @@ impl Move {
             let rank = match id.kind.as_str() {
                 "EtcdadmCluster" => self.rank_of(&SpecStage::Etcd),
                 "KubeadmControlPlane" => control_plane,
-                "MachineDeployment" => self.rank_of(&SpecStage::Workers(id.name.clone())),
+                kind if crate::fleet::is_worker_group(&id.group, kind) => {
+                    self.rank_of(&SpecStage::Workers(id.name.clone()))
+                }
                 _ => continue,
             };
             users.entry(id.clone()).or_default().insert(rank);
@@ -183,18 +185,17 @@ impl Move {
                 }
             }
         }
-        let Some(path) = self.groups_path() else { return root };
-        let items = self.group_items(old, new, rank).into_iter().map(|(_, item)| item).collect::<Vec<_>>();
-        let there = root.at(path).is_some();
-        if there || !items.is_empty() {
-            set(&mut root, path, Node::from(items));
+        for path in self.group_lists() {
+            let items = self.group_items(path, old, new, rank);
+            if root.at(path).is_some() || !items.is_empty() {
+                set(&mut root, path, Node::from(items));
+            }
         }
         root
     }
 
-    /// The worker groups in step `rank`: whether each is in its new form, and the item.
-    pub fn group_items(&self, old: &Node, new: &Node, rank: usize) -> Vec<(bool, Node)> {
-        let Some(path) = self.groups_path() else { return Vec::new() };
+    /// The worker groups of the list at `path` in step `rank`.
+    fn group_items(&self, path: &[&str], old: &Node, new: &Node, rank: usize) -> Vec<Node> {
         let list = |node: &Node| node.at(path).and_then(Node::as_sequence).unwrap_or_default().to_vec();
         let (before, after) = (list(old), list(new));
         let moved = self.control_plane_moved(rank);
@@ -206,7 +207,7 @@ impl Move {
             let staged = self.rank_of(&SpecStage::Workers(name.clone())) <= rank;
             let side = if staged { &after } else { &before };
             let Some(item) = side.iter().find(|item| group_name(item).as_deref() == Some(&name)) else { continue };
-            items.push((staged, self.held(item, staged, moved)));
+            items.push(self.held(item, staged, moved));
         }
         items
     }
@@ -247,18 +248,21 @@ fn version_path(kind: ClusterKind) -> &'static [&'static str] {
 
 /// The names of the groups of a side, in its order.
 fn group_names(kind: ClusterKind, cluster: &ObjectId, side: &Side) -> Vec<String> {
-    let path = match kind {
+    if kind == ClusterKind::ClusterApi {
+        let groups = side.objects().filter(|(id, _)| crate::fleet::is_worker_group(&id.group, &id.kind));
+        return groups.map(|(id, _)| id.name.clone()).collect();
+    }
+    let Some((_, node)) = side.objects().find(|(id, _)| *id == cluster) else { return Vec::new() };
+    let items = group_lists(kind).iter().filter_map(|path| node.at(path)?.as_sequence()).flatten();
+    items.filter_map(group_name).collect()
+}
+
+fn group_lists(kind: ClusterKind) -> &'static [ListPath] {
+    match kind {
         ClusterKind::EksAnywhere => EKS_ANYWHERE,
         ClusterKind::ClusterClass => TOPOLOGY,
-        ClusterKind::ClusterApi => {
-            let deployments = side.objects().filter(|(id, _)| id.kind == "MachineDeployment");
-            return deployments.map(|(id, _)| id.name.clone()).collect();
-        }
-        ClusterKind::Tanzu | ClusterKind::Eksctl => return Vec::new(),
-    };
-    let found = side.objects().find(|(id, _)| *id == cluster);
-    let items = found.and_then(|(_, node)| node.at(path)?.as_sequence()).unwrap_or_default();
-    items.iter().filter_map(group_name).collect()
+        ClusterKind::ClusterApi | ClusterKind::Tanzu | ClusterKind::Eksctl => &[],
+    }
 }
 
 /// The names of `base`, each name that only `other` has behind its neighbour there.

@@ -17,7 +17,15 @@ pub(super) fn composite(movement: &Move, old: &str, new: &str, rank: usize) -> O
     if !moved && rank >= movement.rank_of(&SpecStage::Etcd) {
         base = with_entry(&base, other, "externalEtcdConfiguration")?;
     }
-    let Some(path) = movement.groups_path() else { return Some(base) };
+    for path in movement.group_lists() {
+        base = with_groups(movement, base, other, path, rank)?;
+    }
+    Some(base)
+}
+
+/// `base` with the worker groups of the list at `path` as step `rank` has them.
+fn with_groups(movement: &Move, mut base: String, other: &str, path: &[&str], rank: usize) -> Option<String> {
+    let moved = movement.control_plane_moved(rank);
     // From the other side: groups whose step has (not yet) come, held at their version first.
     let names = group_names(&root(&base)?, path);
     let other_names = group_names(&root(other)?, path);

@@ -82,9 +82,10 @@ impl Specification<'_> {
         let cluster = self.cluster;
         let known = cluster.worker_groups.iter().find(|known| known.name == group.as_str());
         let version = known.map_or(&cluster.kubernetes_version, |known| &known.kubernetes_version);
-        let own = known
-            .and_then(|known| known.machine_deployment.as_deref())
-            .and_then(|name| self.object("cluster.x-k8s.io", "MachineDeployment", name));
+        let own = known.and_then(|known| {
+            let kind = if known.kind.is_machine_pool() { "MachinePool" } else { "MachineDeployment" };
+            self.object("cluster.x-k8s.io", kind, known.object.as_deref()?)
+        });
         let template = |path: &[&str]| {
             let path: Vec<&str> = ["spec", "template", "spec"].iter().chain(path).copied().collect();
             own.and_then(|own| text(own, &path)).map(str::to_owned)

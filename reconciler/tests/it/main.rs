@@ -17,6 +17,7 @@ mod checking;
 mod commands;
 mod demo;
 mod documents;
+mod fleets;
 mod forge;
 mod hostile_repository;
 mod install;
