@@ -3,13 +3,19 @@
 //! Architecture Invariant: whatever goes wrong while reading becomes an observation that says so. It is never an error that a caller could
 //! drop, and never a missing object that a gate could take for a deleted one.
 //!
-//! Architecture Invariant: types of the Kubernetes client stay in this folder.
+//! Architecture Invariant: types of the Kubernetes client stay in this package.
 
+mod client;
 pub mod kubernetes;
 mod objects;
+mod read;
 pub mod recording;
 mod reference;
 pub mod simulated;
+#[cfg(test)]
+mod tests;
+mod watch;
+mod write;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use domain::CommitId;
 
 use super::limits::Limit;
-use super::measure::LONGEST_LINK;
-use super::name::BranchName;
+use crate::refs::name::BranchName;
+use crate::store::measure::LONGEST_LINK;
 
 /// An error of the git module. The message says what was attempted on what; [`GitError::hint`] says what to do.
 #[derive(Debug, thiserror::Error)]

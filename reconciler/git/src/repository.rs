@@ -10,17 +10,18 @@ use std::time::Duration;
 use domain::CommitId;
 use git2::{ErrorCode, Oid};
 
-use super::copies::{self, Claim, Claimed};
 use super::error::GitError;
 use super::limits::Limits;
-use super::location::RepositoryLocation;
-use super::name::{BranchName, Identity};
-use super::object::{KnownObjects, Objects, library};
-use super::object_id::{commit_id, oid};
-use super::program::GitProgram;
-use super::progress::Pace;
-use super::snapshot::GitSnapshot;
-use super::store::Store;
+use crate::history::snapshot::GitSnapshot;
+use crate::refs::name::{BranchName, Identity};
+use crate::refs::object_id::{commit_id, oid};
+use crate::remote::copies;
+use crate::remote::copies::{Claim, Claimed};
+use crate::remote::location::RepositoryLocation;
+use crate::remote::program::GitProgram;
+use crate::remote::progress::Pace;
+use crate::store::directories::Store;
+use crate::store::object::{KnownObjects, Objects, library};
 
 /// How repositories are opened.
 #[derive(Clone, Debug)]

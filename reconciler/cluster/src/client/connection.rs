@@ -1,0 +1,263 @@
+//! Connections to API servers: by kubeconfig, from inside a cluster, and to workload clusters through their Secrets.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+use super::authorities::Authorities;
+use super::http::client;
+use super::limit::RateLimit;
+use crate::read::known::Known;
+use crate::write::leadership::Leadership;
+use host::disk;
+
+/// How long a single request may take, connecting included.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection may be silent on which something is waited for: longer than any watch lasts. A watch whose answer does not even begin, because
+/// what is between has lost it, has no other end.
+const SILENCE: Duration = Duration::from_secs(300);
+
+/// How many requests one API server gets in a second, where nothing else is asked for; twice as many may go at once.
+pub const REQUESTS_PER_SECOND: u32 = 50;
+
+/// Where the credentials of an API server come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectionSource {
+    /// The service account of the pod that this program runs in.
+    InCluster,
+    /// A kubeconfig file.
+    Kubeconfig {
+        /// The file; without one `KUBECONFIG`, then `~/.kube/config`.
+        path: Option<PathBuf>,
+        /// The context; without one the file's current context.
+        context: Option<String>,
+    },
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// The kubeconfig cannot be used.
+    #[error("could not use kubeconfig {place}: {reason}; try `kubectl get namespaces` with the same one")]
+    Kubeconfig {
+        /// The file, or where it is looked for.
+        place: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The pod's service account cannot be used.
+    #[error(
+        "could not use the in-cluster configuration: {reason}; run inside a cluster with a service account's token mounted, or name a kubeconfig"
+    )]
+    InCluster {
+        /// What is missing.
+        reason: String,
+    },
+    /// The kubeconfig of a workload cluster cannot be used.
+    #[error("could not use Secret {namespace}/{name} of the workload cluster: {reason}")]
+    Secret {
+        /// Namespace of the Secret.
+        namespace: String,
+        /// Name of the Secret, `<cluster>-kubeconfig`.
+        name: String,
+        /// What is wrong with it; never its content.
+        reason: String,
+    },
+}
+
+/// A connection to one API server. Cheap to clone.
+#[derive(Clone)]
+pub struct Connection {
+    pub(crate) client: Client,
+    pub(crate) server: String,
+    pub(crate) timeout: Duration,
+    pub(crate) requests_per_second: u32,
+    pub(crate) known: Arc<Known>,
+    /// While this process leads, where others may: it writes nothing otherwise.
+    pub(crate) fence: Option<Leadership>,
+    /// Whom the server is trusted by; none where that is the system's to say.
+    pub(crate) authorities: Arc<Authorities>,
+    host: String,
+    port: u16,
+    limit: Arc<RateLimit>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Connection").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// The files that a kubeconfig is read from: the one named, else those of `KUBECONFIG`, else `~/.kube/config`.
+fn kubeconfigs(named: Option<&Path>) -> Vec<PathBuf> {
+    if let Some(named) = named {
+        return vec![named.to_owned()];
+    }
+    match std::env::var_os("KUBECONFIG") {
+        Some(paths) => std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect(),
+        None => std::env::home_dir().map(|home| home.join(".kube").join("config")).into_iter().collect(),
+    }
+}
+
+impl Connection {
+    /// Reads the credentials. No request is made yet: whether the server answers shows at the first read.
+    ///
+    /// # Errors
+    /// When the credentials cannot be read or are no credentials.
+    pub async fn open(source: &ConnectionSource) -> Result<Self, ConnectionError> {
+        let config = match source {
+            ConnectionSource::InCluster => {
+                Config::incluster().map_err(|error| ConnectionError::InCluster { reason: error.to_string() })?
+            }
+            ConnectionSource::Kubeconfig { path, context } => {
+                let place = path
+                    .as_ref()
+                    .map_or_else(|| String::from("$KUBECONFIG or ~/.kube/config"), |path| path.display().to_string());
+                let failed = |reason: String| ConnectionError::Kubeconfig { place: place.clone(), reason };
+                for path in kubeconfigs(path.as_deref()) {
+                    if let Err(error) = disk::open(&path)
+                        && error.kind() != std::io::ErrorKind::NotFound
+                    {
+                        return Err(failed(format!("{}: {error}", path.display())));
+                    }
+                }
+                let kubeconfig = path.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+                let kubeconfig = kubeconfig.map_err(|error| failed(error.to_string()))?;
+                let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
+                Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| failed(error.to_string()))?
+            }
+        };
+        let server = server(&config);
+        Self::new(config).map_err(|reason| match source {
+            ConnectionSource::InCluster => ConnectionError::InCluster { reason },
+            ConnectionSource::Kubeconfig { .. } => ConnectionError::Kubeconfig { place: server, reason },
+        })
+    }
+
+    /// A connection with the kubeconfig that Cluster API keeps for a workload cluster.
+    ///
+    /// Whoever may write that Secret must not thereby run programs or read files here, so it has to carry its credentials in itself.
+    pub(crate) async fn from_secret(namespace: &str, name: &str, text: &str) -> Result<Self, ConnectionError> {
+        let failed = |reason: &str| ConnectionError::Secret {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            reason: reason.to_owned(),
+        };
+        // The parser quotes what it reads: its message would show credentials.
+        let kubeconfig = Kubeconfig::from_yaml(text).map_err(|_| failed("key `value` is no kubeconfig"))?;
+        for user in kubeconfig.auth_infos.iter().filter_map(|user| user.auth_info.as_ref()) {
+            if user.exec.is_some() || user.auth_provider.is_some() {
+                return Err(failed(
+                    "it runs a program for its credentials, which is refused; write them into the kubeconfig",
+                ));
+            }
+            if user.token_file.is_some() || user.client_certificate.is_some() || user.client_key.is_some() {
+                return Err(failed(
+                    "it names files for its credentials, which is refused; write them into the kubeconfig",
+                ));
+            }
+        }
+        for cluster in kubeconfig.clusters.iter().filter_map(|cluster| cluster.cluster.as_ref()) {
+            if cluster.certificate_authority.is_some() {
+                return Err(failed(
+                    "it names a file for its certificate authority, which is refused; write it into the kubeconfig",
+                ));
+            }
+            // Every request would go where it says, which the endpoint of the Cluster says nothing of.
+            if cluster.proxy_url.is_some() {
+                return Err(failed(
+                    "it sends requests through a proxy, which is refused; take `proxy-url` out, and set HTTPS_PROXY for \
+                     this process where it needs one",
+                ));
+            }
+        }
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .map_err(|_| failed("its current context cannot be used"))?;
+        let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']);
+        let is_here = host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        if config.cluster_url.scheme_str() == Some("http") && !is_here {
+            return Err(failed("its server is asked in the clear, which is refused; it has to begin with https://"));
+        }
+        if config.accept_invalid_certs {
+            return Err(failed("it trusts whoever answers, which is refused; take `insecure-skip-tls-verify` out"));
+        }
+        Self::new(config).map_err(|_| failed("its certificates cannot be used"))
+    }
+
+    pub(crate) fn new(mut config: Config) -> Result<Self, String> {
+        // Another crate may have brought a second provider: without a choice made here, rustls would panic.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        config.connect_timeout = Some(REQUEST_TIMEOUT);
+        config.read_timeout = Some(SILENCE);
+        let server = server(&config);
+        let certificates = config.root_cert.iter().flatten().map(Vec::as_slice);
+        let authorities = Arc::new(Authorities::of(certificates));
+        let (host, port) = host_and_port(&config);
+        let client = client(config).map_err(|error| error.to_string())?;
+        let limit = Arc::new(RateLimit::new(REQUESTS_PER_SECOND, 2 * REQUESTS_PER_SECOND));
+        let requests_per_second = REQUESTS_PER_SECOND;
+        let (timeout, known) = (REQUEST_TIMEOUT, Arc::default());
+        let fence = None;
+        Ok(Self { client, server, timeout, requests_per_second, known, fence, authorities, host, port, limit })
+    }
+
+    /// The same connection with another limit for single requests.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The same connection with a limit of its own: so many requests in a second, and twice as many at once.
+    #[must_use]
+    pub fn with_requests_per_second(mut self, requests: u32) -> Self {
+        self.limit = Arc::new(RateLimit::new(requests, requests.saturating_mul(2)));
+        self.requests_per_second = requests;
+        self
+    }
+
+    /// The same connection, by which nothing is written but while this process leads.
+    #[must_use]
+    pub fn fenced(self, fence: Option<Leadership>) -> Self {
+        Self { fence, ..self }
+    }
+
+    /// Waits until one more request may be sent.
+    pub(crate) async fn permit(&self) {
+        self.limit.permit().await;
+    }
+
+    /// Whether both are one connection.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.limit, &other.limit)
+    }
+
+    /// Whether this is the server at a host and port.
+    pub(crate) fn is_at(&self, (host, port): &(String, u16)) -> bool {
+        let bare = |host: &str| host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+        bare(&self.host) == bare(host) && self.port == *port
+    }
+
+    /// Address of the API server, without credentials.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+}
+
+fn host_and_port(config: &Config) -> (String, u16) {
+    let url = &config.cluster_url;
+    let usual = if url.scheme_str() == Some("http") { 80 } else { 443 };
+    (url.host().unwrap_or("unknown").to_owned(), url.port_u16().unwrap_or(usual))
+}
+
+fn server(config: &Config) -> String {
+    let url = &config.cluster_url;
+    let port = url.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{}{port}", url.scheme_str().unwrap_or("https"), url.host().unwrap_or("unknown"))
+}

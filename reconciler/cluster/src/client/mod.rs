@@ -1,0 +1,14 @@
+//! Connections to API servers: credentials, identity, requests and their errors.
+
+pub(crate) mod authorities;
+pub(crate) mod connection;
+pub(crate) mod error;
+pub(crate) mod http;
+pub(crate) mod identity;
+pub(crate) mod kind;
+pub(crate) mod limit;
+pub(crate) mod request;
+pub(crate) mod review;
+pub(crate) mod secrets;
+#[cfg(test)]
+pub(crate) mod server;

@@ -1,0 +1,6 @@
+//! What gates look at, read from a cluster.
+
+pub(crate) mod known;
+pub(crate) mod observe;
+pub(crate) mod probe;
+pub(crate) mod workload;

@@ -1,0 +1,92 @@
+//! What is shown in the management cluster, and whose tokens it knows.
+
+use domain::ClusterName;
+use secrecy::SecretString;
+
+use super::*;
+use crate::client::review::review;
+use crate::client::server::Answer;
+use crate::kubernetes::{Permit, Projection, RequestError, RolloutView};
+
+const ROLLOUTS: &str = "/apis/stepgate.dev/v1alpha1/namespaces/stepgate-system/rollouts";
+const EVENTS: &str = "POST /api/v1/namespaces/stepgate-system/events";
+
+/// A server with the definition of Rollout, on which events are answered so.
+fn defined(events: Answer) -> Script {
+    let written = json!({"metadata": {"name": "prod", "resourceVersion": "7", "uid": "u", "generation": 1}});
+    Script::default()
+        .serves(&[("stepgate.dev/v1alpha1", &[("rollouts", "Rollout", true)])])
+        .list(ROLLOUTS, &[])
+        .on(&format!("POST {ROLLOUTS}"), Answer::Echo)
+        .on(&format!("PATCH {ROLLOUTS}/prod/status"), Answer::Json(written))
+        .on(EVENTS, events)
+}
+
+fn view(state: &'static str) -> RolloutView {
+    let cluster = "prod".parse::<ClusterName>().unwrap().to_string();
+    RolloutView { cluster, state, stage: None, message: "a".to_owned(), help: None, commit: None }
+}
+
+#[tokio::test]
+async fn a_definition_that_comes_later_is_noticed_within_a_minute() {
+    let server = ApiServer::start(Script::default()).await;
+    let mut projection = Projection::new(server.connection(), "stepgate-system");
+    let start: jiff::Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+    projection.show(&[view("done")], start).await.unwrap();
+    server.answer(defined(Answer::Echo));
+    projection.show(&[view("done")], start + jiff::SignedDuration::from_secs(40)).await.unwrap();
+    assert!(server.lines().contains(&format!("PATCH {ROLLOUTS}/prod/status")), "{:?}", server.lines());
+}
+
+#[tokio::test]
+async fn an_event_that_another_process_told_is_told() {
+    let server = ApiServer::start(defined(Answer::Error(409, "events \"prod\" already exists"))).await;
+    let now = "2026-03-01T12:00:00Z".parse().unwrap();
+    let show = async |state| {
+        Projection::new(server.connection(), "stepgate-system").show(&[view(state)], now).await.unwrap();
+    };
+    // Two processes tell the same, and one of them something else of the same version.
+    show("done").await;
+    show("done").await;
+    show("held").await;
+    let asked = server.asked();
+    let events = asked.iter().filter(|asked| asked.path.ends_with("/events"));
+    let names: Vec<&str> = events.map(|event| event.body["metadata"]["name"].as_str().unwrap()).collect();
+    assert!(names[0] == names[1] && names[1] != names[2] && names[0].starts_with("prod."), "{names:?}");
+}
+
+#[tokio::test]
+async fn tokens_are_permitted_as_the_server_says() {
+    let known = |user: Value| Answer::Json(json!({"status": {"authenticated": true, "user": user}}));
+    let allowed = |allowed: bool| Answer::Json(json!({"status": {"allowed": allowed}}));
+    let prometheus = json!({"username": "system:serviceaccount:monitoring:prometheus", "groups": ["g"], "uid": "u", "extra": {"k": ["v"]}});
+    let reviews = "POST /apis/authentication.k8s.io/v1/tokenreviews";
+    let accesses = "POST /apis/authorization.k8s.io/v1/subjectaccessreviews";
+    for (answer, access, expected) in [
+        (known(prometheus.clone()), allowed(true), Permit::Granted),
+        (known(prometheus.clone()), allowed(false), Permit::Denied),
+        (known(json!({})), allowed(true), Permit::Unknown),
+        (Answer::Json(json!({"status": {"error": "expired"}})), allowed(true), Permit::Unknown),
+        (
+            Answer::Json(json!({"status": {"authenticated": "true", "user": prometheus}})),
+            allowed(true),
+            Permit::Unknown,
+        ),
+        (known(prometheus.clone()), Answer::Json(json!({"status": {"allowed": true, "denied": true}})), Permit::Denied),
+    ] {
+        let server = ApiServer::start(Script::default().on(reviews, answer).on(accesses, access)).await;
+        let token = SecretString::from("CANARY");
+        assert_eq!(review(&server.connection(), &token, "/metrics").await.unwrap(), expected);
+        let asked = server.asked();
+        assert_eq!(asked[0].body["spec"], json!({"token": "CANARY"}));
+        if let Some(access) = asked.get(1) {
+            let wanted = json!({"user": prometheus["username"], "groups": ["g"], "uid": "u", "extra": {"k": ["v"]},
+                "nonResourceAttributes": {"path": "/metrics", "verb": "get"}});
+            assert_eq!(access.body["spec"], wanted);
+        }
+    }
+    let server =
+        ApiServer::start(Script::default().on(reviews, Answer::Error(403, "may not create tokenreviews"))).await;
+    let error = review(&server.connection(), &SecretString::from("CANARY"), "/metrics").await.unwrap_err();
+    assert!(matches!(error, RequestError::Forbidden { .. }) && !format!("{error:?}").contains("CANARY"), "{error:?}");
+}

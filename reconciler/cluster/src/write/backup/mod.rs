@@ -1,0 +1,137 @@
+//! Backups of Cluster API objects: listed, written, read back and compared.
+
+mod files;
+mod kept;
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use kube::core::{ApiResource, DynamicObject, TypeMeta};
+use rollout::BackupReport;
+
+pub use self::files::read_backup;
+pub(crate) use self::kept::{is_there, newest};
+use crate::BackupRequest;
+use crate::client::connection::Connection;
+use crate::client::error::RequestError;
+use crate::client::kind::SECRET;
+use crate::client::request::Selection;
+use crate::client::secrets;
+
+/// Why there is no backup.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The objects could not be listed.
+    #[error("could not back up Cluster API objects: {0}")]
+    Request(#[from] RequestError),
+    /// The server has no Cluster API, or it holds nothing.
+    #[error("could not back up Cluster API objects: there are none on {server}; is this the management cluster?")]
+    Nothing {
+        /// The server's address.
+        server: String,
+    },
+    /// A file could not be written or read.
+    #[error("could not back up Cluster API objects to {}: {source}; check that the folder can be written and has room", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// There is no room for it.
+    #[error(
+        "the volume of {} is full, and Cluster API objects could not be backed up; free space there, give it more, or keep fewer (`backup.keep`)",
+        path.display()
+    )]
+    Full {
+        /// The file or folder that could not be written.
+        path: PathBuf,
+    },
+    /// What was read back is not what was written.
+    #[error("backup {} does not read back: {reason}; do not rely on it, check the disk and take another", path.display())]
+    ReadBack {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        reason: String,
+    },
+}
+
+impl BackupError {
+    fn of_file(path: &Path, source: std::io::Error) -> Self {
+        match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full { path: path.to_owned() },
+            _ => Self::File { path: path.to_owned(), source },
+        }
+    }
+
+    /// Whether nothing is wrong but that there is no room.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Full { .. })
+    }
+}
+
+/// Saves every object of Cluster API's and EKS Anywhere's groups, and the Secrets of the clusters (of one, where that is named), to a folder named after
+/// the rollout.
+///
+/// The folder holds credentials: it can be read by this program's user alone. The newest of those that are kept stay beside it.
+pub(crate) async fn back_up(
+    connection: &Connection,
+    root: &Path,
+    cluster: Option<&str>,
+    request: &BackupRequest,
+) -> Result<BackupReport, BackupError> {
+    let mut kinds = Vec::new();
+    for api_version in connection.served_versions().await?.preferred(is_saved) {
+        for address in connection.kinds(&api_version).await? {
+            let resource = address.resource;
+            let attempt = format!("list {} for a backup", resource.plural);
+            let objects = connection.list_resource(&resource, None, Selection::default(), &attempt).await?;
+            let objects = with_types(objects, &resource);
+            kinds.push((format!("{}.{}", resource.plural, resource.group), objects));
+        }
+    }
+    let objects: usize = kinds.iter().map(|(_, objects)| objects.len()).sum();
+    if objects == 0 {
+        return Err(BackupError::Nothing { server: connection.server().to_owned() });
+    }
+    let saved: Vec<DynamicObject> = kinds.iter().flat_map(|(_, objects)| objects.iter().cloned()).collect();
+    let secrets = secrets::read(connection, &saved, cluster).await?;
+    kinds.push((String::from("secrets"), with_types(secrets, &SECRET.resource("v1"))));
+    for (_, objects) in &mut kinds {
+        for object in objects {
+            object.metadata.managed_fields = None;
+        }
+    }
+    let count = kinds.iter().map(|(_, objects)| objects.len()).sum::<usize>();
+    let folder = root.join(request.rollout.as_str());
+    let report = BackupReport {
+        rollout: request.rollout.clone(),
+        taken_at: request.at,
+        objects: u32::try_from(count).unwrap_or(u32::MAX),
+        read_back: true,
+        location: folder.display().to_string(),
+    };
+    let (written, root, keep) = (report.clone(), root.to_owned(), request.keep);
+    let failed = root.clone();
+    let work = tokio::task::spawn_blocking(move || {
+        kept::remove_attempts(&root);
+        files::write(&folder, &kinds, &written)?;
+        kept::remove_old(&root, keep);
+        Ok::<_, BackupError>(())
+    });
+    work.await.map_err(|error| BackupError::ReadBack { path: failed, reason: error.to_string() })??;
+    Ok(report)
+}
+
+/// Items of a list need not repeat their type, and nothing can be restored without.
+fn with_types(mut objects: Vec<DynamicObject>, resource: &ApiResource) -> Vec<DynamicObject> {
+    for object in &mut objects {
+        object.types = Some(TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });
+    }
+    objects
+}
+
+fn is_saved(group: &str) -> bool {
+    group == "cluster.x-k8s.io" || group.ends_with(".cluster.x-k8s.io") || group == "anywhere.eks.amazonaws.com"
+}

@@ -1,0 +1,8 @@
+//! What is done to a cluster: apply, back up, pause, lead, show.
+
+pub(crate) mod apply;
+pub(crate) mod backup;
+pub(crate) mod leadership;
+pub(crate) mod lease;
+pub(crate) mod pause;
+pub(crate) mod rollout_resource;

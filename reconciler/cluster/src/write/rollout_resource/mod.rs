@@ -1,0 +1,281 @@
+//! The `Rollout` custom resource: what git and the gates say about each cluster, where `kubectl` can see it.
+//!
+//! Architecture Invariant: it is a projection. Nothing reads a decision from it, and losing it loses nothing.
+
+mod status;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube::core::{ApiResource, DynamicObject};
+use kube::{CustomResource, CustomResourceExt as _, Resource as _};
+use ring::digest::{SHA256, digest};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::NotedCommit;
+use crate::client::connection::Connection;
+use crate::client::error::RequestError;
+use crate::client::request::{FIELD_MANAGER, Selection};
+pub use status::RolloutView;
+
+/// How long what was written is believed to be still there, in seconds.
+const BELIEVED: i64 = 600;
+
+/// How long it is believed that there is no definition, in seconds.
+const UNDEFINED: i64 = 20;
+
+/// Where one cluster stands. Written by Stepgate for people and tools to look at; what is written into it by others changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, CustomResource, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "stepgate.dev",
+    version = "v1alpha1",
+    kind = "Rollout",
+    namespaced,
+    status = "RolloutStatus",
+    category = "stepgate",
+    printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.state"}"#,
+    printcolumn = r#"{"name":"Stage","type":"string","jsonPath":".status.stage"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Since","type":"date","jsonPath":".status.since"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutSpec {
+    /// The cluster, as the fleet repository names it.
+    pub cluster: String,
+}
+
+/// Where the cluster stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutStatus {
+    /// The generation that this status is about.
+    #[serde(default)]
+    pub observed_generation: Option<i64>,
+    /// `done`, `waiting`, `held`, `blocked` or `failed`.
+    #[serde(default)]
+    pub state: String,
+    /// The stage concerned.
+    #[serde(default)]
+    pub stage: Option<String>,
+    /// Since when it has been in this state and stage.
+    #[serde(default)]
+    pub since: Option<String>,
+    /// One line.
+    #[serde(default)]
+    pub message: String,
+    /// What helps, where somebody can help.
+    #[serde(default)]
+    pub help: Option<String>,
+    /// The newest commit of the deploy branch that Stepgate made for this cluster in the life of this process or before it.
+    #[serde(default)]
+    pub commit: Option<String>,
+    /// `Ready`, `Reconciling` and `Stalled`, as kstatus reads them.
+    #[serde(default)]
+    pub conditions: Vec<RolloutCondition>,
+}
+
+/// One condition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutCondition {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// One word.
+    pub reason: String,
+    /// One line.
+    pub message: String,
+    /// When the status changed last.
+    pub last_transition_time: String,
+    /// The generation that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+/// The definition of the resource, as it is installed.
+///
+/// # Errors
+/// Never in practice: a definition is JSON.
+pub fn rollout_definition() -> Result<Value, serde_json::Error> {
+    serde_json::to_value(Rollout::crd())
+}
+
+/// Writes the views of clusters as `Rollout` objects, and what happened to them as events. Only what differs is written.
+#[derive(Debug)]
+pub struct Projection {
+    connection: Connection,
+    namespace: String,
+    known: Known,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// When the objects were listed last.
+    listed: Option<Timestamp>,
+    /// Whether the definition is there.
+    served: bool,
+    rollouts: BTreeMap<String, Rollout>,
+}
+
+impl Projection {
+    /// A projection into this namespace.
+    #[must_use]
+    pub fn new(connection: Connection, namespace: &str) -> Self {
+        Self { connection, namespace: namespace.to_owned(), known: Known::default() }
+    }
+
+    /// Shows these clusters. Those that the fleet has no longer lose their object.
+    ///
+    /// # Errors
+    /// The first request that failed; what could be written is. A server without the definition is none.
+    pub async fn show(&mut self, views: &[RolloutView], now: Timestamp) -> Result<(), RequestError> {
+        let mut known = std::mem::take(&mut self.known);
+        let shown = self.show_all(&mut known, views, now).await;
+        self.known = known;
+        shown
+    }
+
+    async fn show_all(&self, known: &mut Known, views: &[RolloutView], now: Timestamp) -> Result<(), RequestError> {
+        self.refresh(known, now).await?;
+        if !known.served {
+            return Ok(());
+        }
+        let mut failed = None;
+        for view in views {
+            let before = known.rollouts.get(&view.cluster);
+            match self.show_one(view, before, now).await {
+                Ok(Some(rollout)) => {
+                    known.rollouts.insert(view.cluster.clone(), rollout);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    // What is there now is not known.
+                    known.listed = None;
+                    // The definition has gone: it may come back.
+                    if !error.is_not_found() {
+                        failed.get_or_insert(error);
+                    }
+                }
+            }
+        }
+        let gone: Vec<String> =
+            known.rollouts.keys().filter(|name| !views.iter().any(|view| &view.cluster == *name)).cloned().collect();
+        for name in gone {
+            if let Some(rollout) = known.rollouts.remove(&name) {
+                let object = DynamicObject { types: None, metadata: rollout.metadata, data: Value::Null };
+                match self.connection.delete(&resource(), Some(&self.namespace), &object).await {
+                    // Somebody has written it since it was read: it is read again, and deleted then.
+                    Err(error) if error.is_conflict() => known.listed = None,
+                    Err(error) if !error.is_not_found() => drop(failed.get_or_insert(error)),
+                    Ok(()) | Err(_) => {}
+                }
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// What is there is read by a new process, and now and then: somebody may have deleted or changed it.
+    async fn refresh(&self, known: &mut Known, now: Timestamp) -> Result<(), RequestError> {
+        let believed = if known.served { BELIEVED } else { UNDEFINED };
+        if known.listed.is_some_and(|at| now.duration_since(at).as_secs() < believed) {
+            return Ok(());
+        }
+        known.served = self.connection.address(&resource().api_version, "Rollout").await?.is_some();
+        known.rollouts.clear();
+        if known.served {
+            let listed = self
+                .connection
+                .list_resource(&resource(), Some(&self.namespace), Selection::default(), "list rollouts")
+                .await?;
+            let rollouts = listed.into_iter().filter_map(|object| object.try_parse::<Rollout>().ok());
+            let named = rollouts.filter_map(|rollout| Some((rollout.metadata.name.clone()?, rollout)));
+            known.rollouts = named.collect();
+        }
+        known.listed = Some(now);
+        Ok(())
+    }
+
+    /// The object after writing it; none where it says this already.
+    async fn show_one(
+        &self,
+        view: &RolloutView,
+        before: Option<&Rollout>,
+        now: Timestamp,
+    ) -> Result<Option<Rollout>, RequestError> {
+        let status_before = before.and_then(|rollout| rollout.status.as_ref());
+        let generation = before.and_then(|rollout| rollout.metadata.generation).or(Some(1));
+        let status = view.status(status_before, generation, now);
+        if status_before == Some(&status) {
+            return Ok(None);
+        }
+        let (resource, namespace) = (resource(), Some(self.namespace.as_str()));
+        if before.is_none() {
+            let object = json!({"apiVersion": resource.api_version, "kind": resource.kind,
+                "metadata": {"name": view.cluster}, "spec": {"cluster": view.cluster}});
+            match self.connection.create(&resource, namespace, &object).await {
+                Ok(_) | Err(RequestError::Conflict { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // A merge patch takes away what is null, and leaves what it does not name: a status names all of its fields.
+        let patch = json!({"status": status});
+        let written = self.connection.merge_status(&resource, namespace, &view.cluster, &patch).await?;
+        if view.is_transition(status_before) {
+            self.tell(view, &written, now).await?;
+        }
+        let mut rollout = Rollout::new(&view.cluster, RolloutSpec { cluster: view.cluster.clone() });
+        rollout.metadata = written.metadata;
+        rollout.status = Some(status);
+        Ok(Some(rollout))
+    }
+
+    /// One event for one transition.
+    async fn tell(&self, view: &RolloutView, object: &DynamicObject, now: Timestamp) -> Result<(), RequestError> {
+        let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Event>(&());
+        let at = format!("{now:.0}");
+        // Named after what was written and what is told of it: told twice, by this process or another one, it is one event.
+        let version = object.metadata.resource_version.as_deref().unwrap_or_default();
+        let uid = object.metadata.uid.as_deref().unwrap_or_default();
+        let told = [uid, version, view.reason(), &view.event_message()].join("\n");
+        let told: String =
+            digest(&SHA256, told.as_bytes()).as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let event = json!({"apiVersion": "v1", "kind": "Event",
+            "metadata": {"name": format!("{}.{told}", view.cluster)},
+            "involvedObject": {"apiVersion": Rollout::api_version(&()), "kind": "Rollout", "name": view.cluster,
+                "namespace": self.namespace, "uid": object.metadata.uid},
+            "type": view.event_type(), "reason": view.reason(), "message": view.event_message(),
+            "firstTimestamp": at, "lastTimestamp": at, "count": 1,
+            "source": {"component": FIELD_MANAGER}});
+        match self.connection.create(&resource, Some(&self.namespace), &event).await {
+            Err(error) if !error.is_conflict() => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// The commit that the `Rollout` of a cluster names, and that object.
+pub(crate) async fn noted_commit(
+    connection: &Connection,
+    namespace: &str,
+    cluster: &str,
+) -> Result<Option<NotedCommit>, RequestError> {
+    let fields = format!("metadata.name={cluster}");
+    let selection = Selection { fields: Some(&fields), ..Selection::default() };
+    let listed = match connection.list_resource(&resource(), Some(namespace), selection, "list rollouts").await {
+        // Where there is no definition, there is no note.
+        Err(error) if error.is_not_found() => return Ok(None),
+        listed => listed?,
+    };
+    let noted = |object: DynamicObject| object.try_parse::<Rollout>().ok()?.status?.commit?.parse().ok();
+    let by = || format!("Rollout {namespace}/{cluster}");
+    Ok(listed.into_iter().find_map(noted).map(|commit| NotedCommit { commit, branch: None, by: by() }))
+}
+
+fn resource() -> ApiResource {
+    ApiResource::erase::<Rollout>(&())
+}

@@ -1,0 +1,135 @@
+//! Moving a reference of a local repository in place.
+//!
+//! The lock is git's own: `refs/heads/NAME.lock`, so every other git program is kept out meanwhile. It is made as a hard
+//! link to a file that already holds the new value, and a note of ours names that file. When a process of ours was killed
+//! inside, the next one can tell by the file's identity that the lock is ours and nobody's any more, and removes it; a lock
+//! of another program is never touched.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use git2::Oid;
+
+use crate::durable;
+use crate::durable::{storage, synchronise};
+use crate::error::GitError;
+use host::disk;
+
+/// How often and at what distance our turn is tried for: two seconds in all.
+const TRIES: u32 = 1_000;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What became of a swap.
+pub(crate) enum Swap {
+    /// The reference holds the new value.
+    Done,
+    /// It held this instead of what was expected.
+    Differs(Option<Oid>),
+    /// Another git program holds the lock.
+    Locked,
+}
+
+/// The reference files of one repository.
+pub(crate) struct References<'a> {
+    folder: &'a Path,
+}
+
+impl<'a> References<'a> {
+    /// The references in `folder` (the one that holds `refs/`).
+    pub(crate) fn new(folder: &'a Path) -> Self {
+        Self { folder }
+    }
+
+    /// Moves `reference` from `expected` to `new`; `read` tells its present value, packed or not.
+    pub(crate) fn swap(
+        &self,
+        reference: &str,
+        new: Oid,
+        expected: Option<Oid>,
+        read: impl FnOnce() -> Result<Option<Oid>, GitError>,
+    ) -> Result<Swap, GitError> {
+        // Processes of ours take turns. The system frees this lock when its holder dies.
+        let turn = self.folder.join("stepgate.lock");
+        let held = File::options().create(true).append(true).open(&turn).map_err(storage("open", &turn))?;
+        if !take(&held).map_err(storage("lock", &turn))? {
+            return Ok(Swap::Locked);
+        }
+        let value = self.folder.join("stepgate.value");
+        let target = self.folder.join(reference);
+        let lock = self.folder.join(format!("{reference}.lock"));
+        self.recover(&value)?;
+
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).map_err(storage("create", parent))?;
+        }
+        // The names of what the new value refers to have to be there as long as the value is.
+        let packs = durable::packs(self.folder)?;
+        let mut file = File::create_new(&value).map_err(storage("write", &value))?;
+        let written = writeln!(file, "{new}").and_then(|()| match &packs {
+            Some(packs) => durable::together(&file, packs),
+            None => file.sync_all(),
+        });
+        let swapped = written.map_err(storage("write", &value)).and_then(|()| {
+            fs::write(self.note(), format!("{reference}.lock")).map_err(storage("write", &self.note()))?;
+            match fs::hard_link(&value, &lock) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(Swap::Locked),
+                Err(error) => return Err(storage("lock", &lock)(error)),
+            }
+            // Read under the lock: nobody can change it between here and the renaming.
+            let actual = read()?;
+            if actual != expected {
+                return Ok(Swap::Differs(actual));
+            }
+            fs::rename(&lock, &target).map_err(storage("write", &target))?;
+            Ok(Swap::Done)
+        });
+        self.recover(&value)?;
+        if let (Ok(Swap::Done), Some(parent)) = (&swapped, target.parent()) {
+            synchronise(parent)?;
+        }
+        swapped
+    }
+
+    /// Removes what a swap leaves: the value, the note, and the lock if it is the same file as the value.
+    fn recover(&self, value: &Path) -> Result<(), GitError> {
+        let remove = |path: &Path| match fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(storage("remove", path)(error)),
+            _ => Ok(()),
+        };
+        let note = self.note();
+        if let (Some(ours), Ok(name)) = (identity(value), disk::read_text(&note, 4096)) {
+            let lock = self.folder.join(name);
+            if identity(&lock) == Some(ours) {
+                remove(&lock)?;
+            }
+        }
+        // The note last but one: without the value it says nothing.
+        remove(&note)?;
+        remove(value)
+    }
+
+    fn note(&self) -> PathBuf {
+        self.folder.join("stepgate.note")
+    }
+}
+
+/// Waits for our turn; false when its holder keeps it for longer than any swap takes (it was stopped, not killed).
+fn take(file: &File) -> std::io::Result<bool> {
+    for _ in 0..TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}

@@ -1,0 +1,71 @@
+//! Our bare copies of remote repositories.
+//!
+//! A process has its copy to itself for as long as it lives: git locks each reference that it writes, and two processes that fetch into one copy fall
+//! over each other. So a verb beside a running controller has a second copy, which the next verb finds again.
+//!
+//! So processes share nothing that locks, and what two of them tell of the same is one event.
+
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+
+use super::location::RepositoryUrl;
+use crate::durable::storage;
+use crate::error::GitError;
+
+/// So many processes have copies of their own. Those beyond share the last.
+const MOST: usize = 32;
+
+/// The file in a copy that is locked by whoever has it. The system frees it when they end, however that comes.
+const CLAIM: &str = "stepgate.process";
+
+/// A copy, for as long as the claim to it is kept; none where the disk knows no locks.
+pub(crate) struct Claimed {
+    pub(crate) library: git2::Repository,
+    pub(crate) claim: Option<Claim>,
+}
+
+/// That a copy is ours, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim(File);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // A program that is being started has the file until it runs: closed here alone, it would keep the lock for that time.
+        let _ = self.0.unlock();
+    }
+}
+
+/// The first copy that nobody has, made empty on first use. Two URLs never share one.
+pub(crate) fn open(url: &RepositoryUrl, cache: &Path) -> Result<Claimed, GitError> {
+    let digest = ring::digest::digest(&ring::digest::SHA256, url.with_secrets().as_bytes());
+    let name: String = digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let mut number = 0;
+    loop {
+        let folder = match number {
+            0 => cache.join(format!("{name}.git")),
+            number => cache.join(format!("{name}-{number}.git")),
+        };
+        fs::create_dir_all(&folder).map_err(storage("create", &folder))?;
+        let path = folder.join(CLAIM);
+        let claim = File::options().create(true).append(true).open(&path).map_err(storage("open", &path))?;
+        let claim = match claim.try_lock() {
+            Ok(()) => Some(Claim(claim)),
+            Err(TryLockError::WouldBlock) if number + 1 < MOST => {
+                number += 1;
+                continue;
+            }
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => None,
+        };
+        return Ok(Claimed { library: init(&folder)?, claim });
+    }
+}
+
+fn init(folder: &Path) -> Result<git2::Repository, GitError> {
+    let mut options = git2::RepositoryInitOptions::new();
+    // A head that no branch of a team has, so that an absent branch is never taken for an unborn one.
+    options.bare(true).external_template(false).initial_head("stepgate/none");
+    git2::Repository::init_opts(folder, &options).map_err(|error| GitError::Unusable {
+        location: folder.display().to_string(),
+        message: error.message().to_owned(),
+    })
+}
