@@ -28,7 +28,7 @@ pub(super) fn check(resources: &Resources, decrypts: bool, warnings: &mut Vec<St
             let file = &resource.origin.file;
             return Err(if file.is_empty() { error } else { error.at(file, resource.node.span) });
         }
-        if is_encrypted(resource) || is_secret && has_encrypted_data(resource) {
+        if is_encrypted(&resource.node) {
             let place = match &*resource.origin.file {
                 "" => String::new(),
                 file => format!("{file}:{}: ", resource.origin.line),
@@ -44,13 +44,19 @@ fn is_exempt(resource: &Resource) -> bool {
     resource.annotation(MARK).is_some_and(|value| value.eq_ignore_ascii_case("disabled"))
 }
 
-fn is_encrypted(resource: &Resource) -> bool {
-    let sum = resource.node.at(&["sops", "mac"]);
-    sum.is_some_and(|sum| !sum.is_null() && sum.as_str() != Some(""))
+/// Whether an object is encrypted with SOPS, or is a Secret that holds what is. One that is marked as not to be decrypted is not.
+pub fn is_encrypted(object: &Node) -> bool {
+    let mark = object.at(&["metadata", "annotations"]).and_then(|annotations| annotations.get(MARK));
+    let is_exempt = mark.and_then(Node::as_str).is_some_and(|value| value.eq_ignore_ascii_case("disabled"));
+    let sum = object.at(&["sops", "mac"]);
+    let is_whole = sum.is_some_and(|sum| !sum.is_null() && sum.as_str() != Some(""));
+    let text = |field| object.get(field).and_then(Node::as_str);
+    let is_secret = text("kind") == Some("Secret") && text("apiVersion") == Some("v1");
+    !is_exempt && (is_whole || is_secret && has_encrypted_data(object))
 }
 
 /// Files that a generator has read would have been decrypted before.
-fn has_encrypted_data(resource: &Resource) -> bool {
+fn has_encrypted_data(object: &Node) -> bool {
     let decoded = |value: &Node| match &value.value {
         // Long ones are broken into lines.
         Value::String(text) => STANDARD.decode(text.split_whitespace().collect::<String>()).ok(),
@@ -60,9 +66,9 @@ fn has_encrypted_data(resource: &Resource) -> bool {
         let text = String::from_utf8_lossy(&bytes);
         SIGNS.iter().any(|sign| text.contains(sign))
     };
-    let data = resource.node.get("data").and_then(Node::as_mapping);
+    let data = object.get("data").and_then(Node::as_mapping);
     let is_plain = |value: &Node| value.as_str().is_some_and(|text| SIGNS.iter().any(|sign| text.contains(sign)));
-    let plain = resource.node.get("stringData").and_then(Node::as_mapping);
+    let plain = object.get("stringData").and_then(Node::as_mapping);
     data.into_iter().flatten().any(|entry| decoded(&entry.value).is_some_and(holds_sign))
         || plain.into_iter().flatten().any(|entry| is_plain(&entry.value))
 }

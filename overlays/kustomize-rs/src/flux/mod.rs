@@ -46,6 +46,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub use encryption::is_encrypted;
 pub use generate::{Generated, generate};
 pub use kustomization::{
     CommonMetadata, Image, Kustomization, Patch, PostBuild, SourceKind, SubstituteReference, SubstituteStrategy, Target,
