@@ -31,6 +31,6 @@ pub use settings::StageSettings;
 pub use sources::is_mirror_name;
 pub use template::commented_policy;
 pub use types::{
-    Apply, Author, BackupPolicy, BundleSelection, ClusterPolicy, Deploy, EnvironmentPolicy, FluxPolicy, FluxSource,
-    Policy, ProviderSecrets, Signing, SigningFormat, Wave,
+    Apply, Author, BackupPolicy, BundleSelection, ClusterPolicy, Deploy, EnvironmentPolicy, FluxDecryption, FluxPolicy,
+    FluxSource, Policy, ProviderSecrets, Signing, SigningFormat, Wave,
 };

@@ -6,7 +6,7 @@ use yaml::Node;
 
 use super::format_duration;
 use super::read::Reader;
-use super::types::{Author, BackupPolicy, FluxPolicy, Signing, SigningFormat};
+use super::types::{Author, BackupPolicy, FluxDecryption, FluxPolicy, Signing, SigningFormat};
 
 /// The shortest age of a backup that a policy may ask for.
 const LEAST_AGE: Duration = Duration::from_secs(10 * 60);
@@ -111,9 +111,24 @@ impl Reader<'_> {
                         }
                     }
                 }
-                _ => self.unknown(entry, "flux", &["namespace", "source", "interval"]),
+                "decryption" => flux.decryption = self.decryption(&entry.value),
+                _ => self.unknown(entry, "flux", &["namespace", "source", "interval", "decryption"]),
             }
         }
+    }
+
+    fn decryption(&mut self, node: &Node) -> Option<FluxDecryption> {
+        let mut decryption = FluxDecryption::default();
+        for entry in self.mapping(node, "flux.decryption")? {
+            match entry.key.as_str() {
+                "secret" => decryption.secret = self.text(&entry.value, "flux.decryption.secret"),
+                "serviceAccount" => {
+                    decryption.service_account = self.text(&entry.value, "flux.decryption.serviceAccount");
+                }
+                _ => self.unknown(entry, "flux.decryption", &["secret", "serviceAccount"]),
+            }
+        }
+        Some(decryption)
     }
 
     pub(super) fn backup(&mut self, node: &Node, backup: &mut BackupPolicy) {

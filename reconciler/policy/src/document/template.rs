@@ -156,6 +156,7 @@ fetch:
 #     kind: GitRepository
 #     name: flux-system
 #   interval: 10m
+#   decryption: {secret: sops-age}   # where specifications hold what is encrypted with SOPS
 
 # Before its first commit a rollout saves the objects of Cluster API (--backups says where): how old such a backup may be when the rollout
 # begins, and how many of each cluster stay, the newest.

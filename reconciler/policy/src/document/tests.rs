@@ -142,6 +142,8 @@ fn backups_count_for_a_day_and_five_of_them_stay_unless_told() {
     assert_eq!(of(""), BackupPolicy { max_age: day, keep: 5 });
     assert_eq!(of("backup: {maxAge: 2d, keep: 1}"), BackupPolicy { max_age: day * 2, keep: 1 });
     assert_eq!(good("flux: {source: {kind: OCIRepository, name: fleet}}").flux.source.kind, "OCIRepository");
+    let decryption = good("flux: {decryption: {secret: sops-age, serviceAccount: kms}}").flux.decryption.unwrap();
+    assert_eq!((decryption.secret.as_deref(), decryption.service_account.as_deref()), (Some("sops-age"), Some("kms")));
 }
 
 #[test]

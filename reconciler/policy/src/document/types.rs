@@ -116,6 +116,19 @@ pub struct FluxPolicy {
     #[serde(serialize_with = "super::duration::serialize")]
     #[schemars(with = "DurationText")]
     pub interval: Duration,
+    /// How Flux decrypts what is encrypted in specifications of clusters.
+    pub decryption: Option<FluxDecryption>,
+}
+
+/// How Flux decrypts with SOPS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename_all = "camelCase", transform = every_field_is_optional)]
+pub struct FluxDecryption {
+    /// Secret that holds the keys, in the namespace of Flux.
+    pub secret: Option<String>,
+    /// Service account that may use the keys of a cloud.
+    pub service_account: Option<String>,
 }
 
 /// Which backups of Cluster API objects count, and how many stay.
@@ -283,6 +296,7 @@ impl Default for Policy {
                 namespace: "flux-system".to_owned(),
                 source: FluxSource { kind: "GitRepository".to_owned(), name: "flux-system".to_owned() },
                 interval: Duration::from_secs(600),
+                decryption: None,
             },
             backup: BackupPolicy::default(),
             forge: None,
