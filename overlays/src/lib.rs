@@ -13,6 +13,7 @@ pub mod edit;
 pub mod facts;
 mod files;
 mod fleet;
+mod flux_settings;
 mod json;
 mod note;
 pub mod object;
@@ -34,6 +35,7 @@ pub use fleet::{
     BundleFile, EksaReleaseFile, EksdReleaseFile, Fleet, FluxVersionInUse, ReadFiles, bundle_for, lives_in_a_namespace,
     read_fleet, read_fleet_remembering, uses_bundle,
 };
+pub use flux_settings::{FLUX_FIELDS, FluxFieldUse, FluxSettings};
 pub use note::{Note, NoteKind, RemovedVersion, Weight};
 pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary, objects_of};
 pub use remembered::Remembered;

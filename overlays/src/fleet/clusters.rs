@@ -46,7 +46,7 @@ pub(super) fn clusters(objects: &[Arc<FoundObject>], problems: &mut Vec<Problem>
 }
 
 /// Names become folders and branch names: DNS-1123 labels with dots.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let edge = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
     name.len() <= 253
         && name.starts_with(edge)

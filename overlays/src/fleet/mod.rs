@@ -3,10 +3,10 @@
 mod cluster_api;
 mod clusters;
 mod eks_anywhere;
-mod flux;
 mod namespaces;
 mod objects;
 mod other;
+mod rendered;
 mod scan;
 
 pub(crate) use cluster_api::references;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use bundles::{Bundles, EksaRelease, EksdRelease, KubernetesVersion, Lock};
 
-use crate::{BundleReference, ClusterKind, ClusterSpec, EntryKind, Files, Management};
+use crate::{BundleReference, ClusterKind, ClusterSpec, EntryKind, Files, FluxSettings, Management};
 use domain::{Problem, ProblemCode, RepoPath, Scope, Severity};
 use policy::BundleSelection;
 use policy::{Policy, read_policy};
@@ -72,6 +72,8 @@ pub struct Fleet {
     pub lock: Lock,
     /// What is wrong, in order of weight (errors first), then file.
     pub problems: Vec<Problem>,
+    /// What Stepgate's Kustomization of a cluster's specification takes over from the one that applies it today, by cluster.
+    pub flux_settings: BTreeMap<String, FluxSettings>,
     /// API versions of Flux that files of the repository use: version, file and line of the first use in each file.
     pub flux_versions_in_use: Vec<FluxVersionInUse>,
 }
@@ -197,11 +199,12 @@ pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
         ))
     });
     fleet.flux_versions_in_use = objects::flux_versions(&found.objects);
-    fleet.clusters = clusters::clusters(&found.objects, &mut fleet.problems);
+    let rendered = rendered::render(files, &fleet.policy, found.objects, &known.builds);
+    fleet.clusters = clusters::clusters(&rendered.objects, &mut fleet.problems);
     check_bundles(&mut fleet);
     check_clusters(&mut fleet);
-    fleet.problems.extend(flux::check_prune(&found.objects, &fleet.clusters));
-    fleet.problems.extend(namespaces::check(&found.objects, &fleet.clusters, &fleet.policy));
+    fleet.problems.extend(namespaces::check(&rendered.objects, &fleet.clusters, &fleet.policy));
+    rendered.settle(&mut fleet);
     fleet.problems.sort_by(|left, right| right.severity.cmp(&left.severity).then_with(|| left.cmp(right)));
     fleet.problems.dedup();
     fleet

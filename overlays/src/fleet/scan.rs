@@ -7,6 +7,7 @@ use bundles::Manifest;
 use yaml::Limits;
 
 use super::objects::FoundObject;
+use super::rendered::KnownBuilds;
 use super::{BundleFile, EksaReleaseFile, EksdReleaseFile};
 use crate::{ComponentName, ContentId, EntryKind, FileEntry, Files, ReadError, Remembered, Unusable, UnusablePath};
 use domain::{Problem, ProblemCode, RepoPath, Severity, nearest};
@@ -16,13 +17,14 @@ use policy::Policy;
 const MAXIMUM_BYTES: u64 = 32 << 20;
 
 /// Text that stands in every file that is looked for.
-const GROUPS: [&str; 6] = [
+const GROUPS: [&str; 7] = [
     "anywhere.eks.amazonaws.com",
     "distro.eks.amazonaws.com",
     "cluster.x-k8s.io",
     "run.tanzu.vmware.com",
     "eksctl.io",
     "toolkit.fluxcd.io",
+    "fluxcd.controlplane.io",
 ];
 
 /// What is kept of files that are no cluster's may have this many times the nodes of what is kept of a cluster's.
@@ -69,6 +71,7 @@ impl Found {
 pub struct ReadFiles {
     known: Mutex<Remembered<(RepoPath, ContentId, Place), Arc<Found>>>,
     nodes: usize,
+    pub(super) builds: KnownBuilds,
 }
 
 /// Memory that a parsed file takes for each of its bytes, about.
@@ -77,7 +80,7 @@ const PARSED: usize = 16;
 impl ReadFiles {
     /// Remembers what files hold, as long as that takes less than about `bytes` bytes of memory.
     pub fn new(bytes: usize) -> Self {
-        Self { known: Mutex::new(Remembered::new(bytes)), nodes: 250_000 }
+        Self { known: Mutex::new(Remembered::new(bytes)), nodes: 250_000, builds: KnownBuilds::new(bytes / 4) }
     }
 
     /// Keeps of one cluster's files what has at most so many YAML nodes together.
@@ -206,7 +209,7 @@ fn unknown_overlays(entries: &[FileEntry], found: &mut Found) {
 }
 
 /// Whether kustomize overlays are applied to a component; the rest is taken as it is.
-fn has_overlay(name: ComponentName) -> bool {
+pub(super) fn has_overlay(name: ComponentName) -> bool {
     match name {
         ComponentName::CertManager
         | ComponentName::Capi

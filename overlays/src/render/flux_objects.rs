@@ -7,10 +7,10 @@
 use yaml::{Mapping, Node, Value, emit};
 
 use super::{ComponentName, RenderError, RenderRequest, RenderedComponent};
-use crate::RenderedTree;
 use crate::object::ObjectSummary;
+use crate::{FluxSettings, RenderedTree};
 use domain::RepoPath;
-use policy::format_duration;
+use policy::{FluxDecryption, format_duration};
 
 const NAME: ComponentName = ComponentName::FluxObjects;
 
@@ -70,7 +70,12 @@ fn kustomization(request: &RenderRequest<'_>, component: ComponentName) -> Node 
     let remote =
         !cluster.is_management() && matches!(component, ComponentName::Cilium | ComponentName::CiliumPreflight);
     let flux_namespace = policy.flux.namespace.as_str();
-    let namespace = if remote { "eksa-system" } else { flux_namespace };
+    let settings = request.fleet.flux_settings.get(&cluster.name).filter(|_| component == ComponentName::Cluster);
+    let namespace = match settings.filter(|settings| settings.names_objects(policy.flux.decryption.is_some())) {
+        Some(settings) => settings.namespace.as_str(),
+        None if remote => "eksa-system",
+        None => flux_namespace,
+    };
     let mut source = vec![
         ("kind", Node::from(policy.flux.source.kind.as_str())),
         ("name", Node::from(policy.flux.source.name.as_str())),
@@ -87,6 +92,9 @@ fn kustomization(request: &RenderRequest<'_>, component: ComponentName) -> Node 
         ("sourceRef", map(&source)),
         ("timeout", Node::from("10m")),
     ];
+    if component == ComponentName::Cluster {
+        carry(&mut spec, settings, policy.flux.decryption.as_ref());
+    }
     if remote {
         let secret = format!("{}-kubeconfig", cluster.name);
         spec.push(("kubeConfig", map(&[("secretRef", map(&[("name", Node::from(secret))]))])));
@@ -104,4 +112,20 @@ fn kustomization(request: &RenderRequest<'_>, component: ComponentName) -> Node 
         ),
         ("spec", map(&spec)),
     ])
+}
+
+/// Adds what the Kustomization that is replaced says of how a specification is applied, and what the policy says of its decryption.
+fn carry(spec: &mut Vec<(&'static str, Node)>, settings: Option<&FluxSettings>, decryption: Option<&FluxDecryption>) {
+    for (name, value) in settings.iter().flat_map(|settings| &settings.carried) {
+        spec.retain(|(known, _)| known != name);
+        spec.push((name, value.clone()));
+    }
+    if let Some(decryption) = decryption {
+        let mut entries = vec![("provider", Node::from("sops"))];
+        let secret = decryption.secret.as_deref().map(|name| ("secretRef", map(&[("name", Node::from(name))])));
+        entries.extend(secret);
+        entries.extend(decryption.service_account.as_deref().map(|name| ("serviceAccountName", Node::from(name))));
+        spec.retain(|(known, _)| *known != "decryption");
+        spec.push(("decryption", map(&entries)));
+    }
 }

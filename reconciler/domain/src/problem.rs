@@ -75,6 +75,20 @@ pub enum ProblemCode {
     MissingNamespace,
     /// Flux applies clusters from the source branch and would delete them once it applies the deploy branch.
     FluxPrunes,
+    /// A kustomization, or a Kustomization of Flux, cannot be rendered as Flux would.
+    NotRendered,
+    /// A cluster is what kustomize or Flux make of its files.
+    Rendered,
+    /// A Kustomization of Flux applies this repository beside those of clusters.
+    SharedSource,
+    /// A field of a Kustomization of Flux does not count any more.
+    FluxField,
+    /// Flux applies no such cluster today.
+    NotApplied,
+    /// An object is encrypted, and Flux would not know how to decrypt it.
+    MissingDecryption,
+    /// A variable of a Kustomization of Flux has no value that is known.
+    UnsetVariable,
     /// A file was left out, and why.
     Skipped,
 }
@@ -102,6 +116,13 @@ impl fmt::Display for ProblemCode {
             Self::SeveralManagementClusters => "several-management-clusters",
             Self::MissingNamespace => "missing-namespace",
             Self::FluxPrunes => "flux-prunes",
+            Self::NotRendered => "not-rendered",
+            Self::Rendered => "rendered",
+            Self::SharedSource => "shared-source",
+            Self::FluxField => "flux-field",
+            Self::NotApplied => "not-applied",
+            Self::MissingDecryption => "missing-decryption",
+            Self::UnsetVariable => "unset-variable",
             Self::Skipped => "skipped",
         })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use domain::CommitId;
-use domain::ProblemCode;
+use domain::{Problem, ProblemCode, Severity};
 use jiff::Timestamp;
 use rollout::{ClusterIdentity, Identification};
 
@@ -52,13 +52,15 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         names.extend(opened.clusters(Some(name))?);
     }
     // What comes next is to point Flux to the deploy branch.
-    for problem in opened.fleet().problems.iter().filter(|problem| problem.code == ProblemCode::FluxPrunes) {
-        output::note(&format!("warning: {problem}"));
+    for problem in opened.fleet().problems.iter().filter(|problem| is_of_flux(problem)) {
+        let weight = if problem.severity == Severity::Note { "note" } else { "warning" };
+        output::note(&format!("{weight}: {problem}"));
     }
     let access = arguments.access.open()?;
     let mut asking =
         Asking { opened: &opened, access: access.as_ref(), abandoned: arguments.abandon.as_ref(), silent: None };
     let mut recorded = false;
+    let mut is_refused = opened.fleet().errors_of_nobody().any(|problem| problem.code == ProblemCode::NotRendered);
     if arguments.fleet.trust_policy.is_none() {
         let source = opened.source().snapshot().commit();
         output::note(&format!(
@@ -69,6 +71,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     for name in names {
         // Read anew for each: the record before moved the deploy branch.
         let reading = opened.planner.read().map_err(fleet::explain)?;
+        let blocking = reading.fleet.blocking(&name);
+        if !blocking.is_empty() && !arguments.replace_identity {
+            is_refused = true;
+            for problem in blocking {
+                output::note(&format!("error: {name} is not recorded: {problem}"));
+            }
+            continue;
+        }
         let view = opened.planner.view(&reading, &name)?;
         asking.ask(&reading, &view)?;
         let (identity, now, dry) = (asking.identify(&reading, &view)?, Timestamp::now(), !arguments.yes);
@@ -111,7 +121,20 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
             ));
         }
     }
-    Ok(Exit::Success)
+    Ok(if is_refused { Exit::Error } else { Exit::Success })
+}
+
+/// Whether a problem is about what happens to what Flux applies today. Errors are told of the cluster that they stop.
+fn is_of_flux(problem: &Problem) -> bool {
+    let codes = [
+        ProblemCode::FluxPrunes,
+        ProblemCode::SharedSource,
+        ProblemCode::FluxField,
+        ProblemCode::NotApplied,
+        ProblemCode::UnsetVariable,
+        ProblemCode::Rendered,
+    ];
+    codes.contains(&problem.code) && !problem.is_error()
 }
 
 /// What is asked before a cluster is recorded: whether it had a record, and what it runs.

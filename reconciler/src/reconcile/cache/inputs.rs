@@ -63,6 +63,7 @@ fn inputs(files: &dyn Files, fleet: &Fleet) -> HashMap<String, Inputs> {
             digest.add(file.path.as_str().as_bytes());
             digest.add(&file.bytes);
         }
+        digest.add(format!("{:?}", fleet.flux_settings.get(&cluster.name)).as_bytes());
         digest.entries(&files.below(&format!("clusters/{}/overlays", cluster.name)));
         for problem in problems.get(cluster.name.as_str()).into_iter().flatten() {
             digest.problem(problem);

@@ -170,3 +170,14 @@ fn every_field_of_the_policy_is_documented() {
     let missing: Vec<&&str> = fields.iter().filter(|field| !documented.contains(**field)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
+
+/// The guide says of every field of a Kustomization what becomes of it, as the program does it.
+#[test]
+fn fields_of_flux_kustomizations_are_documented() {
+    let guide = read("reconciler/docs/flux-migration.md");
+    let row = Regex::new(r"(?m)^\| `(\w+)` \| ([a-z ]+) \|.*\|$").unwrap();
+    let told: Vec<(String, String)> =
+        row.captures_iter(&guide).map(|row| (row[1].to_owned(), row[2].to_owned())).collect();
+    let used = overlays::FLUX_FIELDS.iter().map(|(name, used)| ((*name).to_owned(), used.word().to_owned()));
+    assert_eq!(told, used.collect::<Vec<_>>());
+}

@@ -1,0 +1,340 @@
+//! What is rendered: Kustomizations of Flux on this repository, else the kustomizations that no other one names.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use kustomize_rs::flux::Kustomization;
+use yaml::{Node, Value};
+
+use super::super::objects::FoundObject;
+use super::build::{self, BuiltObject, ConfigMaps, KnownBuilds, Outcome};
+use super::closure::{Closure, Kustomizations};
+use super::sources::{FluxKustomization, OwnSources, is_kustomization};
+use super::tree::{LoadError, Tree};
+use super::values::config_map;
+use domain::{ProblemCode, RepoPath};
+
+/// One folder that is applied as a whole.
+pub(super) struct Root {
+    /// The Kustomization of Flux that applies it, where one is known.
+    pub flux: Option<FluxKustomization>,
+    pub folder: String,
+    pub closure: Closure,
+    pub result: RootResult,
+    /// Why it cannot be rendered as a whole, where it is rendered in parts.
+    pub as_a_whole: Option<Failure>,
+}
+
+/// What became of a root.
+pub(super) enum RootResult {
+    /// Nothing on the way changes an object: files are applied as they stand.
+    Plain,
+    /// It holds nothing that is looked for.
+    Foreign,
+    Built(Arc<Outcome>),
+    Failed(Failure),
+}
+
+/// Why a root cannot be rendered.
+pub(super) struct Failure {
+    pub code: ProblemCode,
+    pub message: String,
+    pub hint: Option<String>,
+    pub path: Option<RepoPath>,
+    pub line: usize,
+    pub column: usize,
+}
+
+impl Failure {
+    pub fn new(message: impl Into<String>) -> Self {
+        let code = ProblemCode::NotRendered;
+        Self { code, message: message.into(), hint: None, path: None, line: 0, column: 0 }
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::TooLarge { bytes, most } => Self {
+                code: ProblemCode::TooLarge,
+                hint: Some("give specifications a folder of their own".to_owned()),
+                ..Self::new(format!("its folders have {bytes} bytes, and at most {most} are rendered"))
+            },
+            LoadError::Unreadable(path, error) => Self { path: Some(path), ..Self::new(error.to_string()) },
+        }
+    }
+}
+
+impl Root {
+    /// What people call it.
+    pub fn label(&self) -> String {
+        match &self.flux {
+            Some(flux) => format!("Kustomization {}", flux.id()),
+            None if self.folder.is_empty() => "the kustomization at the top level".to_owned(),
+            None => format!("the kustomization in {}", self.folder),
+        }
+    }
+
+    /// A name for paths.
+    pub fn name(&self) -> String {
+        match &self.flux {
+            Some(flux) => format!("{}.{}", flux.namespace, flux.name).replace(['/', '\\'], "-"),
+            None => "kustomize".to_owned(),
+        }
+    }
+}
+
+/// Fields of `spec` that change what is applied.
+const CHANGING: [&str; 10] = [
+    "targetNamespace",
+    "namePrefix",
+    "nameSuffix",
+    "patches",
+    "images",
+    "components",
+    "commonMetadata",
+    "postBuild",
+    "buildMetadata",
+    "ignoreMissingComponents",
+];
+
+/// Everything that roots are found with.
+pub(super) struct Search<'a> {
+    pub tree: &'a Tree<'a>,
+    pub kustomizations: &'a Kustomizations<'a>,
+    pub own: &'a OwnSources,
+    pub known: &'a KnownBuilds,
+    /// Files with objects that are looked for.
+    pub wanted: &'a BTreeSet<RepoPath>,
+    pub config_maps: ConfigMaps,
+}
+
+impl Search<'_> {
+    /// Every root, in the order in which one makes the Kustomizations of the next.
+    pub fn roots(&mut self, objects: &[Arc<FoundObject>], synced: Vec<FluxKustomization>) -> Vec<Root> {
+        let declared = objects.iter().filter_map(|object| FluxKustomization::of(object));
+        let mut waiting: VecDeque<FluxKustomization> =
+            synced.into_iter().chain(declared).filter(|flux| self.is_own(flux)).collect();
+        let closures: Vec<Closure> = waiting.iter().map(|flux| self.closure(flux)).collect();
+        let reached: BTreeSet<&String> = closures.iter().flat_map(|closure| &closure.folders).collect();
+        let tops = self.kustomizations.tops();
+        let mut roots: Vec<Root> = Vec::new();
+        for folder in tops.iter().filter(|folder| !reached.contains(folder)) {
+            if !self.kustomizations.is_component(folder) {
+                roots.push(self.top(folder));
+            }
+        }
+        // Kustomizations that something else changes are not applied as they stand in their file.
+        let changed = |root: &Root| !root.closure.is_plain;
+        let mut made: BTreeSet<RepoPath> = BTreeSet::new();
+        for root in roots.iter().filter(|root| changed(root)) {
+            made.extend(root.closure.resources.iter().cloned());
+        }
+        for (flux, closure) in waiting.iter().zip(&closures) {
+            if !closure.is_plain || self.changes(flux) {
+                made.extend(closure.resources.iter().filter(|path| **path != flux.path).cloned());
+            }
+        }
+        let mut held: BTreeMap<String, FluxKustomization> = BTreeMap::new();
+        waiting.retain(|flux| {
+            let is_made = made.contains(&flux.path);
+            if is_made {
+                held.insert(flux.id(), flux.clone());
+            }
+            !is_made
+        });
+        for root in &roots {
+            self.follow(root, &mut waiting, &mut held);
+        }
+        let mut seen = BTreeSet::new();
+        loop {
+            while let Some(flux) = waiting.pop_front() {
+                if !self.is_own(&flux) || !seen.insert(flux.id()) {
+                    continue;
+                }
+                for root in self.flux(flux) {
+                    self.follow(&root, &mut waiting, &mut held);
+                    roots.push(root);
+                }
+            }
+            // What Flux makes of these is not known while what makes them cannot be rendered.
+            let failed =
+                roots.iter().filter(|root| root.flux.is_some() && matches!(root.result, RootResult::Failed(_)));
+            let unknown: BTreeSet<RepoPath> = failed.flat_map(|root| root.closure.resources.iter().cloned()).collect();
+            let lost: Vec<String> =
+                held.iter().filter(|(_, flux)| unknown.contains(&flux.path)).map(|(id, _)| id.clone()).collect();
+            for flux in lost.iter().filter_map(|id| held.remove(id)) {
+                let (folder, closure) = (flux.folder(), self.closure(&flux));
+                let failure = Failure {
+                    path: Some(flux.path.clone()),
+                    line: flux.line,
+                    ..Failure::new("what makes this Kustomization cannot be rendered")
+                };
+                let result = RootResult::Failed(failure);
+                roots.push(Root { flux: Some(flux), folder, closure, result, as_a_whole: None });
+            }
+            match held.pop_first() {
+                Some((_, flux)) => waiting.push_back(flux),
+                None => return roots,
+            }
+        }
+    }
+
+    fn is_own(&self, flux: &FluxKustomization) -> bool {
+        let folder = flux.folder();
+        let has_folder = self.tree.is_folder(&folder);
+        has_folder && self.own.is_own(flux, has_folder)
+    }
+
+    fn changes(&self, flux: &FluxKustomization) -> bool {
+        CHANGING.iter().any(|field| flux.node.at(&["spec", field]).is_some())
+    }
+
+    fn closure(&self, flux: &FluxKustomization) -> Closure {
+        let components = flux.node.at(&["spec", "components"]).and_then(Node::as_sequence).unwrap_or_default();
+        let components: Vec<String> =
+            components.iter().filter_map(|component| component.as_str().map(str::to_owned)).collect();
+        self.kustomizations.closure(&flux.folder(), &components)
+    }
+
+    /// Takes up the Kustomizations and values that a root makes.
+    fn follow(
+        &mut self,
+        root: &Root,
+        waiting: &mut VecDeque<FluxKustomization>,
+        held: &mut BTreeMap<String, FluxKustomization>,
+    ) {
+        let RootResult::Built(outcome) = &root.result else { return };
+        for object in &outcome.objects {
+            if let Some(flux) = made_kustomization(object) {
+                held.remove(&flux.id());
+                waiting.push_back(flux);
+            }
+            self.config_maps.extend(config_map(&object.node));
+        }
+    }
+
+    fn top(&self, folder: &str) -> Root {
+        let closure = self.kustomizations.closure(folder, &[]);
+        // Who applies it is not known, so what is encrypted may be.
+        let object = Kustomization { path: folder.to_owned(), decrypts: true, ..Kustomization::default() };
+        let result = if closure.is_plain { RootResult::Plain } else { self.build(&object, &closure) };
+        Root { flux: None, folder: folder.to_owned(), closure, result, as_a_whole: None }
+    }
+
+    fn flux(&self, flux: FluxKustomization) -> Vec<Root> {
+        let mut flux = flux;
+        let root = |flux: FluxKustomization, closure, result| {
+            let folder = flux.folder();
+            Root { flux: Some(flux), folder, closure, result, as_a_whole: None }
+        };
+        // What a Kustomization applies may hold itself, changed: Flux comes to rest when that changes no more.
+        for _ in 0..3 {
+            let closure = self.closure(&flux);
+            if closure.is_plain && !self.changes(&flux) {
+                return vec![root(flux, closure, RootResult::Plain)];
+            }
+            let object = match object_of(&flux) {
+                Ok(object) => object,
+                Err(failure) => return vec![root(flux, closure, RootResult::Failed(failure))],
+            };
+            let result = self.build(&object, &closure);
+            let mut made = match &result {
+                RootResult::Built(outcome) => outcome.objects.iter().filter_map(made_kustomization).collect(),
+                _ => Vec::new(),
+            };
+            made.retain(|made| {
+                made.id() == flux.id() && made.node.get("spec") != flux.node.get("spec") && self.is_own(made)
+            });
+            match (made.pop(), result) {
+                (Some(made), _) => flux = made,
+                (None, RootResult::Failed(failure)) if !self.changes(&flux) => {
+                    return self.parts(&flux, &object, closure, failure);
+                }
+                (None, result) => return vec![root(flux, closure, result)],
+            }
+        }
+        let closure = self.closure(&flux);
+        let failure = Failure::new("it changes itself without an end");
+        vec![root(flux, closure, RootResult::Failed(failure))]
+    }
+
+    /// A root that changes nothing itself and cannot be rendered, by what it lists: the error is told of what has it.
+    fn parts(&self, flux: &FluxKustomization, object: &Kustomization, closure: Closure, failure: Failure) -> Vec<Root> {
+        let folder = flux.folder();
+        let Some((files, folders)) = self.kustomizations.parts(&folder) else {
+            let result = RootResult::Failed(failure);
+            return vec![Root { flux: Some(flux.clone()), folder, closure, result, as_a_whole: None }];
+        };
+        let loose = Closure { resources: files, is_plain: true, ..Closure::default() };
+        let (result, as_a_whole) = (RootResult::Plain, Some(failure));
+        let mut roots = vec![Root { flux: Some(flux.clone()), folder, closure: loose, result, as_a_whole }];
+        for folder in folders {
+            let closure = self.kustomizations.closure(&folder, &[]);
+            let own = Kustomization { path: folder.clone(), decrypts: object.decrypts, ..Kustomization::default() };
+            let result = if closure.is_plain { RootResult::Plain } else { self.build(&own, &closure) };
+            roots.push(Root { flux: Some(flux.clone()), folder, closure, result, as_a_whole: None });
+        }
+        roots
+    }
+
+    fn build(&self, object: &Kustomization, closure: &Closure) -> RootResult {
+        let mut files = closure.resources.iter().chain(&closure.kustomizations);
+        if !files.any(|path| self.wanted.contains(path)) {
+            return RootResult::Foreign;
+        }
+        let outside = closure.resources.iter().chain(&closure.others);
+        let entries = match self.tree.select(closure.folders.iter().map(String::as_str), outside) {
+            Ok(entries) => entries,
+            Err(error) => return RootResult::Failed(error.into()),
+        };
+        match build::build(self.known, self.tree, &entries, object, &self.config_maps) {
+            Err(error) => RootResult::Failed(error.into()),
+            Ok(Ok(outcome)) => RootResult::Built(outcome),
+            Ok(Err(error)) => RootResult::Failed(Failure {
+                hint: error.hint.clone(),
+                path: error.file.as_deref().and_then(|file| RepoPath::new(file).ok()),
+                line: error.line,
+                column: error.column,
+                ..Failure::new(error.message.clone())
+            }),
+        }
+    }
+}
+
+fn made_kustomization(object: &BuiltObject) -> Option<FluxKustomization> {
+    let path = object.file.clone()?;
+    let text = |path: &[&str]| object.node.at(path).and_then(Node::as_str).unwrap_or_default();
+    let group = text(&["apiVersion"]).split_once('/').map_or("", |(group, _)| group);
+    is_kustomization(group, text(&["kind"])).then(|| FluxKustomization {
+        namespace: match text(&["metadata", "namespace"]) {
+            "" => "flux-system".to_owned(),
+            namespace => namespace.to_owned(),
+        },
+        name: text(&["metadata", "name"]).to_owned(),
+        node: Arc::clone(&object.node),
+        path,
+        line: object.line.max(1),
+        is_of_instance: false,
+    })
+}
+
+/// The object as far as a build goes; what older versions of the API called otherwise is refused.
+fn object_of(flux: &FluxKustomization) -> Result<Kustomization, Failure> {
+    let mut node = Node::clone(&flux.node);
+    if let Some(mapping) = node.as_mapping_mut() {
+        mapping.insert("apiVersion", "kustomize.toolkit.fluxcd.io/v1");
+        mapping.remove("status");
+        if let Some(Value::Mapping(spec)) = mapping.get_mut("spec").map(|spec| &mut spec.value) {
+            spec.retain(|entry| entry.key.as_str() != "validation");
+        }
+    }
+    let object = Kustomization::from_node(&node, flux.path.as_str()).map_err(|error| Failure {
+        hint: error.hint.clone(),
+        path: Some(flux.path.clone()),
+        line: if error.line > 0 { error.line } else { flux.line },
+        column: error.column.max(1),
+        ..Failure::new(error.message.clone())
+    })?;
+    Ok(Kustomization { namespace: flux.namespace.clone(), ..object })
+}
