@@ -155,7 +155,7 @@ pub struct WorkerGroup {
     pub name: String,
     /// What it is.
     pub kind: WorkerGroupKind,
-    /// Name of its MachineDeployment or MachinePool in the management cluster, where it follows from the specification:
+    /// Name of its `MachineDeployment` or `MachinePool` in the management cluster, where it follows from the specification:
     /// `<cluster>-<group>` for EKS Anywhere, the object's name for plain Cluster API; `None` where a controller makes it up.
     pub object: Option<String>,
     /// Its Kubernetes version: its own where it has one, else the cluster's.

@@ -2,7 +2,6 @@
 
 pub mod cli;
 pub mod demo;
-mod difference;
 pub mod endpoint;
 pub mod install;
 pub mod reconcile;

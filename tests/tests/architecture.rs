@@ -55,7 +55,8 @@ fn graph(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     graph
 }
 
-const OURS: [&str; 16] = [
+const OURS: [&str; 17] = [
+    "approvals",
     "bundles",
     "cluster",
     "domain",
@@ -94,9 +95,10 @@ fn arrows_between_our_packages_are_the_ones_of_the_design() {
             &["domain", "host", "kustomize-rs", "kustomize-rs-yaml", "overlays", "policy", "rollout", "simulator"],
         ),
         ("fetch", &["bundles", "domain", "host", "kustomize-rs", "overlays", "policy"]),
-        ("forge", &["git", "host", "overlays", "policy"]),
-        ("stepgate", &OURS[..14]),
-        ("tests", &OURS[..15]),
+        ("approvals", &["domain", "kustomize-rs", "kustomize-rs-yaml", "overlays", "planning", "policy", "rollout"]),
+        ("forge", &["approvals", "domain", "git", "host", "overlays", "policy"]),
+        ("stepgate", &OURS[..15]),
+        ("tests", &OURS[..16]),
     ]);
     for package in OURS {
         for dependency in graph.get(package).into_iter().flatten().filter(|name| OURS.contains(&name.as_str())) {
@@ -131,6 +133,7 @@ fn pure_packages_cannot_reach_a_runtime_a_network_or_a_repository() {
     let forbidden =
         ["tokio", "kube", "kube-client", "git2", "libgit2-sys", "reqwest", "hyper", "notify", "axum", "mio"];
     for package in [
+        "approvals",
         "bundles",
         "domain",
         "kustomize-rs",
@@ -163,6 +166,7 @@ fn every_pure_package_forbids_file_clock_and_environment_access_by_lint() {
         "bundles/yaml",
         "overlays",
         "overlays/kustomize-rs",
+        "reconciler/approvals",
         "reconciler/domain",
         "reconciler/planning",
         "reconciler/policy",

@@ -187,7 +187,7 @@ fn worker_group(object: &FoundObject, cluster: &str) -> WorkerGroup {
     }
 }
 
-/// Stages are called after worker groups: a MachineDeployment and a MachinePool of one name cannot be told apart.
+/// Stages are called after worker groups: a `MachineDeployment` and a `MachinePool` of one name cannot be told apart.
 fn distinct(cluster: &FoundObject, groups: &[WorkerGroup]) -> Result<(), Box<Problem>> {
     let mut names = BTreeSet::new();
     let Some(twin) = groups.iter().find(|group| !names.insert(group.name.as_str())) else { return Ok(()) };

@@ -1,5 +1,6 @@
 //! What everything else is named by: clusters, commits, digests, paths of the fleet repository, and what is wrong at such a path.
 
+mod branch_name;
 mod identifier;
 mod nearest;
 mod object_id;
@@ -7,6 +8,7 @@ mod path;
 mod problem;
 mod yaml_problem;
 
+pub use branch_name::{BranchName, BranchNameError};
 pub use identifier::{ClusterName, CommitId, GroupName, InvalidIdentifier, PlanDigest, RolloutId, TreeDigest};
 pub use nearest::nearest;
 pub use object_id::ObjectId;

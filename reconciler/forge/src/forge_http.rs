@@ -18,8 +18,8 @@ use serde_json::Value;
 use super::access::read_token;
 use super::app::App;
 use super::error::ForgeError;
-use super::metadata_signer::MetadataSigner;
 use super::patience::{Patience, TIMEOUT};
+use approvals::MetadataSigner;
 use host::http_body::{body, chain};
 use host::memory::Part;
 

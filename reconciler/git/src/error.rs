@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use domain::CommitId;
 
 use super::limits::Limit;
-use crate::refs::name::BranchName;
 use crate::store::measure::LONGEST_LINK;
+use domain::BranchName;
 
 /// An error of the git module. The message says what was attempted on what; [`GitError::hint`] says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -252,6 +252,12 @@ pub enum GitError {
         /// What the library said.
         message: String,
     },
+}
+
+impl From<domain::BranchNameError> for GitError {
+    fn from(error: domain::BranchNameError) -> Self {
+        Self::Library { action: "name a branch".to_owned(), message: error.to_string() }
+    }
 }
 
 impl GitError {

@@ -4,7 +4,8 @@
 //! anything but a plain local repository, use the `git` program. The library's types do not leave this folder.
 //!
 //! ```no_run
-//! use git::{BranchName, GitSnapshot, Repository, RepositoryLocation};
+//! use domain::BranchName;
+//! use git::{GitSnapshot, Repository, RepositoryLocation};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let location: RepositoryLocation = "/srv/fleet.git".parse()?;
@@ -41,7 +42,7 @@ pub use history::snapshot::GitSnapshot;
 pub use history::trailer::StageTrailers;
 pub use limits::{Limit, LimitError, LimitSetting, Limits};
 pub use refs::last_seen::{LastSeen, SeenBy};
-pub use refs::name::{BranchName, BranchNameError, Identity, IdentityError};
+pub use refs::name::{Identity, IdentityError};
 pub use remote::heads::Heads;
 pub use remote::location::{LocationError, RepositoryLocation, RepositoryUrl, Transport};
 pub use remote::progress::Pace;

@@ -13,7 +13,7 @@ use git2::{ErrorCode, Oid};
 use super::error::GitError;
 use super::limits::Limits;
 use crate::history::snapshot::GitSnapshot;
-use crate::refs::name::{BranchName, Identity};
+use crate::refs::name::Identity;
 use crate::refs::object_id::{commit_id, oid};
 use crate::remote::copies;
 use crate::remote::copies::{Claim, Claimed};
@@ -22,6 +22,7 @@ use crate::remote::program::GitProgram;
 use crate::remote::progress::Pace;
 use crate::store::directories::Store;
 use crate::store::object::{KnownObjects, Objects, library};
+use domain::BranchName;
 
 /// How repositories are opened.
 #[derive(Clone, Debug)]

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use git2::{Status, StatusOptions};
 
 use super::repository::Repository;
-use crate::refs::name::BranchName;
 use crate::store::budget::Usage;
 use crate::store::measure::{Measures, Read};
+use domain::BranchName;
 
 /// Folders of a work tree that are looked into for YAML, at most this deep and this many entries.
 const MAXIMUM_DEPTH: usize = 8;

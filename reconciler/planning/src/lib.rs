@@ -5,6 +5,7 @@
 //! refused.
 
 mod changes;
+pub mod difference;
 mod directory;
 pub mod edits;
 mod error;

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 
 use super::DemoSettings;
 use crate::reconcile::clusters::directory::path;
-use git::{BranchName, CommitDraft, CommitMessage, CommitOutcome, Identity, PushOutcome, Repository, Signing};
+use domain::BranchName;
+use git::{CommitDraft, CommitMessage, CommitOutcome, Identity, PushOutcome, Repository, Signing};
 
 static FIXTURES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../fixtures/demo");
 

@@ -18,7 +18,8 @@ use crate::reconcile::main_loop::clock::{Clock as _, VirtualClock};
 use crate::reconcile::planner::{FleetReading, Planner};
 use crate::reconcile::{ClusterOutcome, ClusterPass, Controller, ReconcileReport};
 use crate::report::ClusterPlan;
-use git::{BranchName, Repository, RepositoryLocation};
+use domain::BranchName;
+use git::{Repository, RepositoryLocation};
 
 /// How long the simulated fleet may take, in virtual time.
 const PATIENCE: SignedDuration = SignedDuration::from_hours(48);

@@ -35,7 +35,8 @@ use proposal::{Mergers, OpenOnes, Shown};
 
 use cluster::ClusterReference;
 use cluster::kubernetes::ChangeScope;
-use git::{BranchName, GitError, Heads};
+use domain::BranchName;
+use git::{GitError, Heads};
 use host::memory::{Account, Charge, Part};
 
 /// What the controller remembers of a cluster between passes. Losing it costs time, never correctness.

@@ -18,8 +18,9 @@ use tokio::sync::{Notify, mpsc, watch as state};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use domain::BranchName;
 use files::FolderWatch;
-use git::{BranchName, GitError, Repository, RepositoryLocation};
+use git::{GitError, Repository, RepositoryLocation};
 pub use webhook::{WebhookError, WebhookSecret, WebhookSettings, webhook};
 
 /// A branch holds another commit than before.

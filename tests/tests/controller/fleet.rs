@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
+use domain::BranchName;
 use domain::{ClusterName, CommitId, RepoPath};
 use forge::ForgeAccess;
-use git::{
-    BranchName, CommitDraft, CommitMessage, CommitOutcome, DeployLayout, HistoryEntry, PushOutcome, Repository, Signing,
-};
+use git::{CommitDraft, CommitMessage, CommitOutcome, DeployLayout, HistoryEntry, PushOutcome, Repository, Signing};
 use jiff::{SignedDuration, Timestamp};
 use overlays::RenderedTree;
 use rollout::StageName;

@@ -12,11 +12,11 @@ use super::commit_fields::CommitFields;
 use super::snapshot::GitSnapshot;
 use super::trailer::StageTrailers;
 use crate::error::GitError;
-use crate::refs::name::BranchName;
 use crate::refs::object_id::{commit_id, oid};
 use crate::repository::Repository;
 use crate::store::object::Objects;
 use crate::store::tree::Mode;
+use domain::BranchName;
 
 /// Where Stepgate writes: the deploy branch, and the folder on it when source and deploy share one branch.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,11 +12,11 @@ use std::sync::PoisonError;
 use domain::CommitId;
 use git2::Oid;
 
-use super::name::BranchName;
 use super::object_id::{commit_id, oid};
 use crate::error::GitError;
 use crate::remote::location::{RepositoryLocation, redact};
 use crate::repository::Repository;
+use domain::BranchName;
 
 /// Branches that people are asked on: what lies there has not been agreed to.
 const PROPOSED: &str = "stepgate/";

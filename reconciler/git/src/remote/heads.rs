@@ -9,11 +9,11 @@ use super::location::{RepositoryLocation, RepositoryUrl};
 use super::program::refusal;
 use crate::error::GitError;
 use crate::limits::Limit;
-use crate::refs::name::BranchName;
 use crate::refs::object_id::{commit_id, oid};
 use crate::repository::Repository;
 use crate::store::budget::Exceeded;
 use crate::store::object::library;
+use domain::BranchName;
 
 /// What git calls the other side in a fetch. Our copy's own configuration does not know it.
 const REMOTE: &str = "stepgate";

@@ -14,11 +14,11 @@ use super::program::{Output, refusal};
 use crate::durable;
 use crate::error::GitError;
 use crate::history::deploy_history::lineage;
-use crate::refs::name::BranchName;
 use crate::refs::object_id::{commit_id, oid};
 use crate::refs::reference::{References, Swap};
 use crate::repository::Repository;
 use crate::store::object::library;
+use domain::BranchName;
 use host::disk;
 
 /// What became of a push.

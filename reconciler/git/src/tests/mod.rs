@@ -15,9 +15,11 @@ use std::sync::Arc;
 use domain::{CommitId, RepoPath};
 use tempfile::TempDir;
 
+use domain::BranchName;
+
 use super::{
-    BranchName, CommitDraft, CommitMessage, CommitOutcome, GitSettings, PushOutcome, Repository, RepositoryLocation,
-    Signing, StageTrailers,
+    CommitDraft, CommitMessage, CommitOutcome, GitSettings, PushOutcome, Repository, RepositoryLocation, Signing,
+    StageTrailers,
 };
 
 /// A temporary folder with a bare repository `fleet.git`.

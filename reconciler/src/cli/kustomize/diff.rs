@@ -12,7 +12,7 @@ use yaml::{Limits, Node, Value};
 
 use super::tree::Tree;
 use crate::cli::{CommandError, Exit, Format, Report, Table, output};
-use crate::difference::{Change, FieldDifference, ObjectDifference, compare, is_manifest, objects};
+use planning::difference::{Change, FieldDifference, ObjectDifference, compare, is_manifest, objects};
 
 /// Arguments of `stepgate kustomize diff`.
 #[derive(Debug, Args)]

@@ -8,7 +8,8 @@ use std::path::Path;
 use domain::{ClusterName, CommitId};
 use rollout::Block;
 
-use git::{BranchName, DeployLayout, LastSeen, Repository, RepositoryLocation, SeenBy};
+use domain::BranchName;
+use git::{DeployLayout, LastSeen, Repository, RepositoryLocation, SeenBy};
 
 /// Why the deploy branch holds no ledger of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]

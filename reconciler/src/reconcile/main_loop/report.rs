@@ -4,7 +4,7 @@ use domain::CommitId;
 use jiff::Timestamp;
 use rollout::{Block, Reason, StageId};
 
-use git::BranchName;
+use domain::BranchName;
 
 /// One pass over the fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,8 @@ use crate::reconcile::observe::observation_cache::ObservationCache;
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use crate::reconcile::proposal::{OpenOnes, Position, ProposalCache};
 use crate::reconcile::{Controller, Settled};
-use git::{BranchName, GitError};
+use domain::BranchName;
+use git::GitError;
 
 impl Controller {
     pub(in crate::reconcile) fn open_pulls(&self) -> OpenOnes {

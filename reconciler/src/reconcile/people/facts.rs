@@ -6,10 +6,11 @@ use rollout::{
     StageTrailer, approval_rules,
 };
 
-use super::words::{Subject, Word, words};
 use super::{authors, owners};
+use crate::reconcile::people::words::words;
 use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::reconcile::proposal::Stack;
+use approvals::words::{Subject, Word};
 use planning::stage_tree::StageTree;
 
 /// What is known of something that is, or is to be, proposed. What people gave is read off its branch where there is no forge: a forge knows

@@ -26,9 +26,10 @@ use crate::reconcile::clusters::directory;
 use crate::reconcile::clusters::reference::Recorded;
 use crate::reconcile::main_loop::clock::{Clock, SystemClock};
 use cluster::DeployedObjects;
+use domain::BranchName;
 use domain::ObjectId;
 use forge::{Forge, ForgeAccess, ForgeError, Forges};
-use git::{BranchName, DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, Repository, Signing};
+use git::{DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, Repository, Signing};
 use host::memory::Part;
 use planning::{ClusterDirectory, DeployedLedger};
 

@@ -14,7 +14,8 @@ use crate::reconcile::cache::deployed::Deployed;
 use crate::reconcile::cache::inputs::SourceReading;
 use crate::reconcile::clusters::missing::MissingRecord;
 use cluster::DeployedObjects;
-use git::{BranchName, DeployLayout, GitError, GitSnapshot, LastSeen};
+use domain::BranchName;
+use git::{DeployLayout, GitError, GitSnapshot, LastSeen};
 use host::memory::{self, bytes_of};
 use planning::ClusterDirectory;
 use planning::policies::{Befores, Change, Field, Pushed, changes, confirmations};
@@ -237,7 +238,7 @@ fn list(problems: &[Problem]) -> String {
 /// [`GitError`] when the policy names no valid branch.
 pub fn layout(fleet: &Fleet) -> Result<DeployLayout, GitError> {
     let deploy = &fleet.policy.deploy;
-    let branch = deploy.branch.parse().map_err(|error: git::BranchNameError| GitError::DeployBranch {
+    let branch = deploy.branch.parse().map_err(|error: domain::BranchNameError| GitError::DeployBranch {
         // With its place, where the reader of the policy has found the same.
         message: fleet
             .problems

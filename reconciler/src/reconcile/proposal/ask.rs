@@ -21,9 +21,10 @@ use super::show::{Row, Showing};
 use super::stack::Stack;
 use super::wanted::Wanted;
 use crate::reconcile::Controller;
-use crate::reconcile::people::words::Subject;
 use crate::reconcile::planner::{ClusterView, FleetReading};
-use git::{BranchName, GitError};
+use approvals::words::Subject;
+use domain::BranchName;
+use git::GitError;
 use planning::ClusterDirectory;
 
 /// Where a cluster stands with people, once a pass has decided about it.

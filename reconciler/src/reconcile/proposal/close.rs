@@ -7,13 +7,13 @@ use rollout::ApprovalScope;
 
 use super::WITHDRAWN;
 use super::ask::{Position, has_landed};
-use super::body::LOST;
 use super::proposal_cache::ProposalCache;
 use super::stack::{Stack, StageTree};
-use super::status::context;
-use super::truncate::{line, whole};
 use crate::reconcile::Controller;
 use crate::reconcile::planner::FleetReading;
+use approvals::status::context;
+use approvals::text::body::LOST;
+use approvals::text::truncate::{line, whole};
 use forge::{CommitStatus, Edit, PullRequestState, StatusState};
 use git::GitError;
 

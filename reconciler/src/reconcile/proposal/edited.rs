@@ -8,20 +8,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::RepoPath;
-use overlays::RenderedTree;
-use rollout::AcceptedEdit;
 
 use super::asked;
-use super::group::Group;
-use super::objects::{changed, plain};
 use super::proposal_cache::ProposalCache;
 use super::stack::Stack;
-use super::take_up::{EditedFile, keep_proposed, names, take_up};
-use crate::reconcile::people::words::Subject;
 use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner};
+use approvals::group::Group;
+use approvals::take_up::{EditedFile, entry, keep_proposed, take_up};
+use approvals::words::Subject;
 use git::{Difference, GitError, Repository};
 use planning::edits;
-use planning::stage_tree::StageTree;
 
 /// The most files, and the most objects of them, that are told.
 const TOLD: usize = 20;
@@ -56,7 +52,7 @@ pub async fn consider(
     let Some((plan, scope)) = asked(&view).next().filter(|(plan, _)| plan.digest == view.plan.digest) else {
         return Ok(Considered { view, edited: None });
     };
-    let branch = Group::of(&reading.fleet.policy, &view.name, plan, &scope).branch()?;
+    let branch = Group::of(&reading.fleet.policy, &view.name, plan, &scope).branch().map_err(GitError::from)?;
     match board.stack(planner, reading, &branch).await? {
         Some(stack) => on_stack(planner, reading, view, &stack),
         None => Ok(Considered { view, edited: None }),
@@ -76,7 +72,7 @@ pub(super) fn consider_now(
     let Some((plan, scope)) = asked(&view).next().filter(|(plan, _)| plan.digest == view.plan.digest) else {
         return Ok(Considered { view, edited: None });
     };
-    let branch = Group::of(&reading.fleet.policy, &view.name, plan, &scope).branch()?;
+    let branch = Group::of(&reading.fleet.policy, &view.name, plan, &scope).branch().map_err(GitError::from)?;
     planner.repository().refresh(std::slice::from_ref(&branch))?;
     match Stack::read(planner.repository(), reading, &branch)? {
         Some(stack) => on_stack(planner, reading, view, &stack),
@@ -104,7 +100,7 @@ fn on_stack(
     let mut edited = None;
     if is_edited {
         edited = Some(match files(planner.repository(), reading, stack) {
-            Ok(files) => match take_up(&view.name, stage, part, &files, &mut known)? {
+            Ok(files) => match take_up(&view.name, stage, part, &files, &mut known) {
                 None => Edited::TakenUp,
                 Some(reason) => Edited::Refused(reason),
             },
@@ -192,33 +188,6 @@ pub(super) fn told(repository: &Repository, reading: &FleetReading, stack: &Stac
         entries.push(format!("and {more} more files"));
     }
     Ok(entries)
-}
-
-/// What is taken up of what people changed and is not deployed yet, for people.
-pub(super) fn taken_up(part: &StageTree, edits: &[AcceptedEdit]) -> Vec<String> {
-    let is_new = |edit: &&AcceptedEdit| part.before.get(&edit.path) != part.after.get(&edit.path);
-    let of_part = edits.iter().filter(|edit| edit.stage == part.stage).filter(is_new);
-    of_part
-        .flat_map(|edit| entry(&edit.path, &edit.by, part.rendered.get(&edit.path), part.after.get(&edit.path)))
-        .collect()
-}
-
-fn entry(path: &str, by: &[String], before: Option<&Arc<[u8]>>, after: Option<&Arc<[u8]>>) -> Vec<String> {
-    let tree = |bytes: Option<&Arc<[u8]>>| {
-        let mut tree = RenderedTree::new();
-        if let (Ok(path), Some(bytes)) = (RepoPath::new(path.to_owned()), bytes) {
-            tree.insert(path, Arc::clone(bytes));
-        }
-        tree
-    };
-    let who = format!("{} changed `{}`", names(by), plain(path));
-    let objects = changed(&tree(before), &tree(after));
-    if objects.is_empty() {
-        return vec![who];
-    }
-    let more = objects.len().saturating_sub(TOLD);
-    let more = (more > 0).then(|| format!("{who}: and {more} more objects"));
-    objects.iter().take(TOLD).map(|object| format!("{who}: {object}")).chain(more).collect()
 }
 
 /// Whether anything of what is proposed for this subject is an edit that nobody has looked at yet.

@@ -9,9 +9,10 @@ use super::build::{Edits, Layer, build, changes};
 use super::provenance::is_ours;
 use super::stack::{Proposal, Stack};
 use crate::reconcile::effects::commit::Signature;
-use crate::reconcile::people::words::{Subject, paragraph};
 use crate::reconcile::planner::{ClusterView, FleetReading, Planner};
-use git::{BranchName, CommitDraft, CommitMessage, CommitOutcome, Identity, PushOutcome};
+use approvals::words::{Subject, paragraph};
+use domain::BranchName;
+use git::{CommitDraft, CommitMessage, CommitOutcome, Identity, PushOutcome};
 
 /// What is merged of one cluster.
 pub(super) struct Piece {

@@ -7,12 +7,13 @@ use domain::CommitId;
 use jiff::Timestamp;
 use rollout::{DeployHead, Landing, Plan};
 
-use super::group::Group;
 use super::proposal_cache::{Landed, ProposalCache};
 use super::thread::Thread;
 use crate::reconcile::planner::{ClusterView, FleetReading, Planner};
+use approvals::group::Group;
+use domain::BranchName;
 use forge::PullRequestState;
-use git::{BranchName, GitError};
+use git::GitError;
 
 /// Who merged the commits of a rollout, and when, as the forge said.
 pub type Mergers = BTreeMap<CommitId, (String, Option<Timestamp>)>;
@@ -56,7 +57,7 @@ pub(super) fn branch_of(
     let own = |plan: &&Plan| &plan.digest == landed.plan;
     // Where the plan cannot be made again, the rules of the newest one are the nearest.
     let plan = view.plans().find(own).unwrap_or(&view.plan);
-    Group::of(&reading.fleet.policy, &view.name, plan, landed.scope).branch()
+    Group::of(&reading.fleet.policy, &view.name, plan, landed.scope).branch().map_err(GitError::from)
 }
 
 fn merger(thread: &Thread, landed: &Landed<'_>) -> Option<(String, Option<Timestamp>)> {

@@ -10,43 +10,30 @@
 //! folder reads off git what landed, and off the forge, where there is one, whose words count;
 //! `rollout::step` decides.
 //!
-//! `body.rs` writes the proposal, `objects.rs` what changes in it object by object, `notes.rs` its
-//! release notes; `text.rs` makes one text of several, and `room.rs` makes that fit.
+//! The texts, the commands and what they count for are values: they live in the package `approvals`.
 
 mod answer;
 mod ask;
-mod body;
 mod build;
 mod close;
-mod command;
-mod conversation;
 mod edited;
-mod group;
 #[cfg(test)]
 mod interleavings;
 mod landed;
 mod lost;
 mod merge;
 mod mergers;
-mod metadata;
 mod noted;
-mod notes;
-mod objects;
 mod pending_approval;
 mod proposal_cache;
 mod provenance;
 mod rebuild;
 mod reply;
 mod retry;
-mod sections;
 mod show;
 mod stack;
-mod status;
-mod take_up;
 mod tell;
-mod text;
 mod thread;
-mod truncate;
 mod wanted;
 
 use rollout::{ApprovalScope, Plan, approval_scope};
@@ -62,13 +49,10 @@ pub use retry::{Retried, may_be_retried, retry};
 pub use show::Shown;
 pub use stack::{Proposal, Stack};
 
-use super::people::words::ANSWER as ANSWERED;
 use super::planner::ClusterView;
 use crate::reconcile::clusters::directory::path;
+use approvals::words::ANSWER as ANSWERED;
 use git::GitError;
-
-/// What all proposed branches begin with.
-pub const PREFIX: &str = "stepgate/";
 
 /// Name of the file, in a cluster's directory, that tells people what they are asked.
 pub const BODY: &str = "proposal.md";

@@ -5,8 +5,9 @@ use super::merge::{Piece, merge};
 use super::show::Row;
 use super::stack::{Spoken, Stack};
 use crate::reconcile::Controller;
-use crate::reconcile::people::words::{Subject, Word, words};
+use crate::reconcile::people::words::words;
 use crate::reconcile::planner::{FleetReading, Planner};
+use approvals::words::{Subject, Word};
 use git::{GitError, Identity};
 
 impl Controller {

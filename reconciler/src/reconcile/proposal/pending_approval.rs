@@ -7,19 +7,20 @@ use rollout::{
     ApprovalFacts, ApprovalRecord, ApprovalRequest, ApprovalScope, ApprovalState, LedgerState, approval_verdict,
 };
 
-use super::conversation::Said;
 use super::edited::{Considered, Edited, is_taken_up_from};
-use super::group::Group;
-use super::metadata::PullRequestMetadata;
 use super::proposal_cache::ProposalCache;
 use super::stack::Proposal;
 use super::thread::Thread;
 use super::{WITHDRAWN, asked};
 use crate::reconcile::people::facts;
-use crate::reconcile::people::words::Subject;
 use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner};
+use approvals::comments::conversation::Said;
+use approvals::group::Group;
+use approvals::metadata::PullRequestMetadata;
+use approvals::words::Subject;
+use domain::BranchName;
 use forge::{Forge, ForgeError, PullRequest, PullRequestState};
-use git::BranchName;
+use git::GitError;
 
 /// Something that people are, or are to be, asked about a cluster: what git and the forge say of it.
 #[derive(Clone, Debug)]
@@ -138,7 +139,7 @@ pub async fn askings(
     let mut askings = Vec::new();
     for (plan, scope) in asked(view) {
         let group = Group::of(&reading.fleet.policy, &view.name, plan, &scope);
-        let branch = group.branch()?;
+        let branch = group.branch().map_err(GitError::from)?;
         let subject = Subject { cluster: view.name.clone(), scope: scope.clone(), plan: plan.digest.clone() };
         let stack = board.stack(planner, reading, &branch).await?;
         let proposal = stack.as_ref().and_then(|stack| stack.proposal(&subject));

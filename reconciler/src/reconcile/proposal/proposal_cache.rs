@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::{ClusterName, CommitId, PlanDigest};
 use rollout::ApprovalScope;
 
-use super::PREFIX;
-use super::metadata::PullRequestMetadata;
 use super::stack::Stack;
 use super::thread::{Permissions, Thread};
 use crate::reconcile::planner::{FleetReading, Planner};
+use approvals::PREFIX;
+use approvals::metadata::PullRequestMetadata;
+use domain::BranchName;
 use forge::{Forge, ForgeError, PullRequest, PullRequestState};
-use git::{BranchName, GitError, Repository, StageTrailers};
+use git::{GitError, Repository, StageTrailers};
 use host::once::Once;
 
 /// How far below the head of a merged branch its commits are looked for.

@@ -7,12 +7,13 @@
 use domain::{CommitId, TreeDigest};
 use rollout::{ApprovalScope, Ledger, LedgerState, Plan, StageId, StageRecord};
 
-use super::sections::Sections;
+use super::body_path;
 use super::stack::Proposal;
-use super::{body, body_path};
 use crate::reconcile::Controller;
 use crate::reconcile::clusters::directory::path;
 use crate::reconcile::planner::{ClusterView, FleetReading};
+use approvals::text::body;
+use approvals::text::sections::Sections;
 use git::{Difference, GitError, Repository};
 use planning::stage_tree::target_tree;
 use planning::{cluster_folder, flux_folder};

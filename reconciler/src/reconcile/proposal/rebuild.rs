@@ -7,15 +7,18 @@ use domain::ClusterName;
 use rollout::{ApprovalRequest, Plan};
 
 use super::ask::Position;
+use super::body_path;
 use super::build::{Layer, build};
 use super::stack::{Proposal, Stack};
 use super::wanted::Wanted;
-use super::{PREFIX, body, body_path};
 use crate::reconcile::Controller;
 use crate::reconcile::effects::commit::{Signature, StaleDecision, stage_draft};
-use crate::reconcile::people::words::Subject;
 use crate::reconcile::planner::{ClusterView, FleetReading};
-use git::{BranchName, CommitDraft, GitError, PushOutcome};
+use approvals::PREFIX;
+use approvals::text::body;
+use approvals::words::Subject;
+use domain::BranchName;
+use git::{CommitDraft, GitError, PushOutcome};
 
 impl Controller {
     /// The commit of one cluster: what is proposed already for this plan and stage on the directory as it is now, else a new one. None where

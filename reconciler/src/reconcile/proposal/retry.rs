@@ -11,8 +11,9 @@ use super::proposal_cache::{Landed, ProposalCache};
 use super::reply::host;
 use crate::reconcile::Controller;
 use crate::reconcile::effects::commit::Signature;
-use crate::reconcile::people::words::{Subject, Word, retry_paragraph, words};
+use crate::reconcile::people::words::words;
 use crate::reconcile::planner::{ClusterView, FleetReading, Planner};
+use approvals::words::{Subject, Word, retry_paragraph};
 use git::{CommitDraft, GitError, Identity};
 
 /// What wanting another attempt came to.

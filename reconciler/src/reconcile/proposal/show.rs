@@ -14,21 +14,21 @@ use jiff::SignedDuration;
 use rollout::ApprovalRequest;
 
 use super::ask::{Position, Told};
-use super::group::Group;
-use super::metadata::{Place, PullRequestMetadata};
 use super::pending_approval::rejected_by;
 use super::proposal_cache::ProposalCache;
 use super::stack::{Proposal, Stack};
-use super::status::{Readiness, status};
 use super::tell::Text;
-use super::text::same_text;
 use super::thread::Thread;
-use super::truncate::whole;
 use super::{Asking, WITHDRAWN};
 use crate::reconcile::Controller;
 use crate::reconcile::planner::{ClusterView, FleetReading};
+use approvals::group::Group;
+use approvals::metadata::{Place, PullRequestMetadata};
+use approvals::status::{Readiness, status};
+use approvals::text::combined::same_text;
+use approvals::text::truncate::whole;
+use domain::BranchName;
 use forge::{CommitStatus, Edit, Forge, ForgeError, NewPullRequest, PullRequest, PullRequestState};
-use git::BranchName;
 
 /// The time within which whoever has pushed a branch opens its pull request.
 const OPENED_WITHIN: SignedDuration = SignedDuration::from_secs(60);

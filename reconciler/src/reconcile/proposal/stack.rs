@@ -8,10 +8,11 @@ use rollout::{ApprovalRecord, ApprovalScope, ApprovalState};
 
 use super::{ANSWERED, REJECTED_BY};
 use crate::reconcile::clusters::directory::path;
-use crate::reconcile::people::words::Subject;
 use crate::reconcile::planner::{ClusterView, FleetReading};
+use approvals::words::Subject;
+use domain::BranchName;
 use domain::ObjectId;
-use git::{BranchName, GitError, GitSnapshot, Limit, Repository, StageTrailers};
+use git::{GitError, GitSnapshot, Limit, Repository, StageTrailers};
 use planning::{cluster_folder, flux_folder};
 
 /// How many commits of a branch are looked at; one with more is not read.

@@ -9,13 +9,13 @@ use super::ask::Position;
 use super::body_path;
 use super::close::Left;
 use super::edited;
-use super::metadata::{Place, PullRequestMetadata};
-use super::sections::Sections;
 use super::show::Showing;
-use super::text::{Content, Proposed, since};
 use super::thread::Thread;
 use crate::reconcile::Controller;
 use crate::reconcile::planner::FleetReading;
+use approvals::metadata::{Place, PullRequestMetadata};
+use approvals::text::combined::{Content, Proposed, since};
+use approvals::text::sections::Sections;
 use forge::{ForgeError, MetadataSigner};
 use git::GitError;
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::{ClusterName, PlanDigest};
 use policy::{GivenApproval, Means, Person, Roster};
 
-use super::command::speakers;
-use super::conversation::{Conversation, Said};
-use super::metadata::PullRequestMetadata;
 use crate::reconcile::planner::FleetReading;
+use approvals::comments::command::speakers;
+use approvals::comments::conversation::{Conversation, Said};
+use approvals::metadata::PullRequestMetadata;
 use forge::{Comment, Forge, ForgeError, Permission, PullRequest, PullRequestState, Review};
 use host::once::Once;
 
@@ -150,8 +150,8 @@ impl Thread {
 mod tests {
     use domain::CommitId;
 
-    use super::super::metadata::Place;
     use super::*;
+    use approvals::metadata::Place;
 
     fn head(digit: &str) -> CommitId {
         digit.repeat(40).parse().unwrap()

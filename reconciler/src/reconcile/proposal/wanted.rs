@@ -6,11 +6,12 @@ use domain::ClusterName;
 use rollout::{ApprovalRequest, LedgerState, Plan};
 
 use super::ask::{Asked, Position};
-use super::group::{Candidate, without_place};
 use super::{Asking, asked};
 use crate::reconcile::Controller;
 use crate::reconcile::planner::{ClusterView, FleetReading};
-use git::{BranchName, GitError};
+use approvals::group::{Candidate, without_place};
+use domain::BranchName;
+use git::GitError;
 
 /// The most clusters that are asked for on one branch; more would fit into no text.
 const MOST: usize = 400;

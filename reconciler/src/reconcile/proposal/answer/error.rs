@@ -6,7 +6,8 @@ use rollout::Block;
 use crate::reconcile::effects::commit::SignatureError;
 use crate::reconcile::planner::PlanError;
 use crate::reconcile::proposal::edited::Edited;
-use git::{BranchName, GitError, IdentityError};
+use domain::BranchName;
+use git::{GitError, IdentityError};
 
 /// Why there is nothing to answer, or the answer does not count.
 #[derive(Debug, thiserror::Error)]

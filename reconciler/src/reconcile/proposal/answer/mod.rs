@@ -10,15 +10,16 @@ use rollout::{ApprovalScope, LedgerState, Plan, StageId, approval_rules, approva
 pub use error::AnswerError;
 
 use super::edited::consider_now;
-use super::group::Group;
 use super::merge::{Piece, merge, write};
 use super::stack::{Proposal, Stack};
 use super::{ANSWERED, REJECTED_BY, asked};
 use crate::reconcile::effects::commit::Signature;
 use crate::reconcile::people::facts::{self, Landed};
-use crate::reconcile::people::words::{Subject, paragraph};
 use crate::reconcile::planner::{ClusterView, FleetReading, Planner};
-use git::{BranchName, CommitDraft, Identity};
+use approvals::group::Group;
+use approvals::words::{Subject, paragraph};
+use domain::BranchName;
+use git::{CommitDraft, GitError, Identity};
 
 /// What an answer came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -249,7 +250,7 @@ impl<'a> Open<'a> {
         let repository = planner.repository();
         let mut void = None;
         for (plan, scope) in asked(view) {
-            let branch = Group::of(&reading.fleet.policy, &view.name, plan, &scope).branch()?;
+            let branch = Group::of(&reading.fleet.policy, &view.name, plan, &scope).branch().map_err(GitError::from)?;
             repository.refresh(std::slice::from_ref(&branch))?;
             let Some(stack) = Stack::read(repository, reading, &branch)? else { continue };
             let subject = Subject { cluster: view.name.clone(), scope: scope.clone(), plan: plan.digest.clone() };

@@ -9,7 +9,7 @@ use super::edits::Content;
 use super::look::Seen;
 use super::scene::{Deployed, Proposed, Scene, branch_of, seal};
 use crate::reconcile::proposal::WITHDRAWN;
-use crate::reconcile::proposal::metadata::{Place, PullRequestMetadata};
+use approvals::metadata::{Place, PullRequestMetadata};
 use forge::{PullRequest, PullRequestState};
 
 /// Whoever opens pull requests.

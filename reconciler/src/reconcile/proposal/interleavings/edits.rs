@@ -12,7 +12,7 @@ use super::scene::{Deployed, Proposed, Scene, branch_of};
 use crate::reconcile::clusters::directory::path;
 use crate::reconcile::proposal::edited::Edited;
 use crate::reconcile::proposal::provenance::records;
-use crate::reconcile::proposal::take_up::{EditedFile, keep_proposed, take_up};
+use approvals::take_up::{EditedFile, keep_proposed, take_up};
 use planning::edits::{self, Edit};
 use planning::stage_tree::StageTree;
 use planning::{ClusterDirectory, DeployedLedger};
@@ -114,7 +114,7 @@ impl Scene {
             let bytes = |version| Some(Arc::from(text(version).into_bytes()));
             let (is, was) = (bytes(wanted), bytes(proposed.content.version));
             let file = EditedFile { path: file(&name), is_inside: true, before: was, after: is, by };
-            match take_up(&self.name(), stage, &part, &[file], &mut known).unwrap() {
+            match take_up(&self.name(), stage, &part, &[file], &mut known) {
                 None => Edited::TakenUp,
                 Some(reason) => Edited::Refused(reason),
             }

@@ -15,8 +15,8 @@ use super::edits::Considered;
 use super::scene::{Deployed, Proposed, Scene, branch_of, comments_of, seal};
 use crate::reconcile::proposal::WITHDRAWN;
 use crate::reconcile::proposal::edited::Edited;
-use crate::reconcile::proposal::metadata::PullRequestMetadata;
 use crate::reconcile::proposal::thread::Thread;
+use approvals::metadata::PullRequestMetadata;
 use forge::{Permission, PullRequest, PullRequestState};
 
 /// What a pass has read.

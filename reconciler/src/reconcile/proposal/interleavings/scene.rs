@@ -13,7 +13,7 @@ use simulator::{ClusterShape, DeployedCommit, Etcd, SimulatedCluster};
 
 use super::carry::Process;
 use super::edits::Content;
-use crate::reconcile::proposal::metadata::PullRequestMetadata;
+use approvals::metadata::PullRequestMetadata;
 use forge::{Comment, MetadataSigner, PullRequest, PullRequestState, Review};
 
 /// What lies on a branch.

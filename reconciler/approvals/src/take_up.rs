@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use domain::ClusterName;
+use domain::{ClusterName, RepoPath};
+use overlays::RenderedTree;
 use rollout::{AcceptedEdit, Plan, StagePlan};
 
-use super::objects::plain;
-use git::GitError;
+use crate::text::objects::{changed, plain};
 use planning::edits::{self, Edit};
 use planning::stage_tree::StageTree;
 
+/// How many changed objects of one file are named.
+const NAMED_OBJECTS: usize = 20;
+
 /// Of the edits that a proposed commit has, those that the plan may have and does not have yet.
-pub(super) fn keep_proposed(known: &mut Vec<Edit>, plan: &Plan, stage: &StagePlan, part: &StageTree) {
+pub fn keep_proposed(known: &mut Vec<Edit>, plan: &Plan, stage: &StagePlan, part: &StageTree) {
     known.retain(|(edit, bytes)| {
         let may_be = || edits::objection(&plan.cluster, stage, part, &edit.path, Some(bytes)).is_none();
         edit.stage == stage.stage && !plan.edits.contains(edit) && may_be()
@@ -19,17 +22,17 @@ pub(super) fn keep_proposed(known: &mut Vec<Edit>, plan: &Plan, stage: &StagePla
 }
 
 /// Adds what people changed above what is proposed to what is `known`. What speaks against it: then nothing was added.
-pub(super) fn take_up(
+pub fn take_up(
     cluster: &ClusterName,
     stage: &StagePlan,
     part: &StageTree,
     files: &[EditedFile],
     known: &mut Vec<Edit>,
-) -> Result<Option<String>, GitError> {
+) -> Option<String> {
     let mut all = known.clone();
     for file in files {
         let path = plain(&file.path);
-        let refused = |why: &str| Ok(Some(format!("{} changed `{path}`: {why}", names(&file.by))));
+        let refused = |why: &str| Some(format!("{} changed `{path}`: {why}", names(&file.by)));
         if !file.is_inside {
             return refused("it is not below the deploy path");
         }
@@ -60,23 +63,54 @@ pub(super) fn take_up(
     }
     all.sort_by(|(one, _), (other, _)| one.path.cmp(&other.path));
     *known = all;
-    Ok(None)
+    None
 }
 
 /// A file that people changed on a branch.
 #[derive(Clone, Debug)]
-pub(super) struct EditedFile {
+pub struct EditedFile {
     /// From the top of the deploy tree, as far as it is inside of that.
     pub path: String,
+    /// Whether it lies below the deploy path.
     pub is_inside: bool,
+    /// Its bytes before, where it was there.
     pub before: Option<Arc<[u8]>>,
+    /// Its bytes after, where it is there.
     pub after: Option<Arc<[u8]>>,
     /// Who, by git's word, the latest first.
     pub by: Vec<String>,
 }
 
 /// Names as part of a text that a forge shows.
-pub(super) fn names(by: &[String]) -> String {
+pub fn names(by: &[String]) -> String {
     let name = |name: &String| plain(name.split_once(" <").map_or(name.as_str(), |(name, _)| name));
     if by.is_empty() { "somebody".to_owned() } else { by.iter().map(name).collect::<Vec<_>>().join(", ") }
+}
+
+/// What is taken up of what people changed and is not deployed yet, for people.
+pub fn taken_up(part: &StageTree, edits: &[AcceptedEdit]) -> Vec<String> {
+    let is_new = |edit: &&AcceptedEdit| part.before.get(&edit.path) != part.after.get(&edit.path);
+    let of_part = edits.iter().filter(|edit| edit.stage == part.stage).filter(is_new);
+    of_part
+        .flat_map(|edit| entry(&edit.path, &edit.by, part.rendered.get(&edit.path), part.after.get(&edit.path)))
+        .collect()
+}
+
+/// What somebody changed in one file, object by object, for people.
+pub fn entry(path: &str, by: &[String], before: Option<&Arc<[u8]>>, after: Option<&Arc<[u8]>>) -> Vec<String> {
+    let tree = |bytes: Option<&Arc<[u8]>>| {
+        let mut tree = RenderedTree::new();
+        if let (Ok(path), Some(bytes)) = (RepoPath::new(path.to_owned()), bytes) {
+            tree.insert(path, Arc::clone(bytes));
+        }
+        tree
+    };
+    let who = format!("{} changed `{}`", names(by), plain(path));
+    let objects = changed(&tree(before), &tree(after));
+    if objects.is_empty() {
+        return vec![who];
+    }
+    let more = objects.len().saturating_sub(NAMED_OBJECTS);
+    let more = (more > 0).then(|| format!("{who}: and {more} more objects"));
+    objects.iter().take(NAMED_OBJECTS).map(|object| format!("{who}: {object}")).chain(more).collect()
 }

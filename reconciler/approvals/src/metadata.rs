@@ -9,7 +9,7 @@ use std::fmt;
 
 use domain::{ClusterName, CommitId, PlanDigest};
 
-use forge::{MetadataSigner, PullRequest};
+use crate::{MetadataSigner, PullRequest};
 
 /// What the lines begin and end with.
 const BEGIN: &str = "<!-- stepgate:shown";
@@ -227,7 +227,7 @@ fn shortened(plan: &PlanDigest) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forge::PullRequestState;
+    use crate::PullRequestState;
 
     fn seal() -> MetadataSigner {
         MetadataSigner::new(&"secret".into(), "a/b")

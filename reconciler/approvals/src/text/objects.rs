@@ -3,7 +3,7 @@
 
 use overlays::RenderedTree;
 
-use crate::difference::{Change, FieldDifference, ObjectDifference, compare, is_manifest, objects, redacted};
+use planning::difference::{Change, FieldDifference, ObjectDifference, compare, is_manifest, objects, redacted};
 
 /// The most fields of one object that are told.
 const FIELDS: usize = 12;
@@ -12,7 +12,7 @@ const FIELDS: usize = 12;
 const LONGEST: usize = 160;
 
 /// An entry for each object that differs: a line, and one for each of its fields below it. What cannot be compared is told as files.
-pub(super) fn changed(before: &RenderedTree, after: &RenderedTree) -> Vec<String> {
+pub fn changed(before: &RenderedTree, after: &RenderedTree) -> Vec<String> {
     let differs: Vec<String> = before.diff(after).files.into_keys().map(|path| path.to_string()).collect();
     let side = |tree: &RenderedTree| {
         let file = |path: &String| Some((path.clone(), tree.get(path)?.to_vec()));
@@ -67,7 +67,7 @@ fn word(change: Change) -> &'static str {
 }
 
 /// A name as part of a line, inside of a span of code or not: nothing in it is markup.
-pub(super) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() || "`<>|".contains(c) { '?' } else { c }).collect();
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
@@ -80,7 +80,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::reconcile::clusters::directory::path;
+    use planning::path;
 
     fn tree(files: &[(&str, &str)]) -> RenderedTree {
         let file = |(name, text): &(&str, &str)| (path(name).unwrap(), Arc::from(text.as_bytes()));

@@ -9,8 +9,8 @@ use policy::ApprovalRules;
 use policy::Policy;
 use rollout::{ApprovalScope, Plan, approval_rules};
 
-use super::PREFIX;
-use git::{BranchName, GitError};
+use crate::PREFIX;
+use domain::{BranchName, BranchNameError};
 
 /// The group of clusters that are in no wave and no environment.
 const WHOLE_FLEET: &str = "fleet";
@@ -44,18 +44,15 @@ impl Group {
     /// The branch on which it is proposed: `stepgate/<name>/<stage>`, and a digest of the rules where they are not the fleet's own.
     ///
     /// # Errors
-    /// [`GitError`] when the stage's name is no part of a branch's name.
-    pub fn branch(&self) -> Result<BranchName, GitError> {
+    /// [`BranchNameError`] when the stage's name is not a valid part of a branch name.
+    pub fn branch(&self) -> Result<BranchName, BranchNameError> {
         let stage = match &self.scope {
             ApprovalScope::Rollout => "rollout".to_owned(),
             ApprovalScope::Stage(stage) => stage.to_string(),
         };
         let rules = if self.usual { String::new() } else { format!("-{}", short_digest(&self.rules.to_string())) };
         let name = format!("{PREFIX}{}/{stage}{rules}", branch_part(&self.name));
-        name.parse().map_err(|error: git::BranchNameError| GitError::Library {
-            action: "name the branch of a proposal".to_owned(),
-            message: error.to_string(),
-        })
+        name.parse()
     }
 }
 

@@ -2,14 +2,14 @@
 
 use rollout::{ApprovalRequest, ApprovalScope};
 
-use forge::{CommitStatus, StatusState};
+use crate::{CommitStatus, StatusState};
 
 /// The longest description of a status, in characters.
 const LONGEST_DESCRIPTION: usize = 140;
 
 /// Whether the part of one cluster may be merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Readiness {
+pub struct Readiness {
     /// What speaks against it; none where nothing is missing.
     pub against: Option<String>,
     /// Whether that cannot pass by itself.
@@ -54,7 +54,7 @@ impl Readiness {
 }
 
 /// The status of a branch, from the readiness of each cluster by name. It is as good as the worst of them.
-pub(super) fn status(scope: &ApprovalScope, parts: &[(&str, Readiness)]) -> CommitStatus {
+pub fn status(scope: &ApprovalScope, parts: &[(&str, Readiness)]) -> CommitStatus {
     let not_ready: Vec<&(&str, Readiness)> =
         parts.iter().filter(|(_, readiness)| readiness.against.is_some()).collect();
     let state = if parts.iter().any(|(_, readiness)| readiness.is_wrong) {
@@ -80,7 +80,7 @@ pub(super) fn status(scope: &ApprovalScope, parts: &[(&str, Readiness)]) -> Comm
 }
 
 /// The name of a status.
-pub(super) fn context(scope: &ApprovalScope) -> String {
+pub fn context(scope: &ApprovalScope) -> String {
     match scope {
         ApprovalScope::Stage(stage) => format!("stepgate/{stage}"),
         ApprovalScope::Rollout => "stepgate/rollout".to_owned(),

@@ -1,13 +1,15 @@
 //! What a `proposal.md` says, taken apart again, for a text about several of them.
 
-use super::body::{CHANGES, EDITS, EVIDENCE, LOST, NOTES, OBJECTS, ONE_WAY, RISKS};
+use crate::text::body::{CHANGES, EDITS, EVIDENCE, LOST, NOTES, OBJECTS, ONE_WAY, RISKS};
 
 /// What a `proposal.md` says, taken apart.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Sections {
+pub struct Sections {
     /// The line that names rollout and plan.
     pub plan: String,
+    /// What cannot be undone.
     pub one_way: Vec<String>,
+    /// The risks of the plan.
     pub risks: Vec<String>,
     /// What lay on the branch and is not part of it.
     pub lost: Vec<String>,
@@ -19,11 +21,12 @@ pub(super) struct Sections {
     pub objects: Vec<String>,
     /// Rows of its table from the first bar on.
     pub rows: Vec<String>,
+    /// What the gate before saw.
     pub evidence: Vec<String>,
 }
 
 impl Sections {
-    /// Reads the form that [`super::body::text`] writes.
+    /// Reads the form that [`crate::text::body::text`] writes.
     pub fn read(text: &str) -> Self {
         let mut sections = Self::default();
         let mut heading = "";

@@ -3,9 +3,9 @@
 
 use domain::ClusterName;
 
-use super::body::{CHANGES, EDITS, LOST, NOTES, OBJECTS, ONE_WAY, RISKS, folded};
-use super::sections::Sections;
-use super::truncate::{ELSEWHERE, LONGEST, cell, fitting, shared, shortened};
+use crate::text::body::{CHANGES, EDITS, LOST, NOTES, OBJECTS, ONE_WAY, RISKS, folded};
+use crate::text::sections::Sections;
+use crate::text::truncate::{ELSEWHERE, LONGEST, cell, fitting, shared, shortened};
 
 /// How many lines of what has changed since it was opened are kept.
 const CHANGES_KEPT: usize = 20;
@@ -34,7 +34,7 @@ const TAKE_BACK: &str = "\nTake it back on the branch (`git revert`), or delete 
 const EDITS_ROOM: usize = 6_000;
 
 /// What is proposed for one cluster.
-pub(super) struct Proposed<'a> {
+pub struct Proposed<'a> {
     /// The cluster.
     pub cluster: &'a ClusterName,
     /// Its `proposal.md`.
@@ -44,7 +44,7 @@ pub(super) struct Proposed<'a> {
 }
 
 /// Everything that a text is made of.
-pub(super) struct Content<'a> {
+pub struct Content<'a> {
     /// What is asked, for all clusters together.
     pub title: &'a str,
     /// The branch, and the one that it is merged into.
@@ -141,7 +141,7 @@ fn under(heading: &str, text: &str) -> String {
 }
 
 /// What a text tells of what has changed since it was opened.
-pub(super) fn since(text: &str) -> Vec<String> {
+pub fn since(text: &str) -> Vec<String> {
     let text = text.replace("\r\n", "\n");
     let lines = text.split_once(SINCE.0).and_then(|(_, rest)| rest.split_once(SINCE.1)).map_or("", |(lines, _)| lines);
     lines.lines().filter_map(|line| line.strip_prefix("- ")).map(str::to_owned).collect()
@@ -160,7 +160,7 @@ fn since_text(lines: &[String]) -> String {
 }
 
 /// Whether a forge holds this text, whatever it does to line ends.
-pub(super) fn same_text(there: &str, ours: &str) -> bool {
+pub fn same_text(there: &str, ours: &str) -> bool {
     there.replace("\r\n", "\n").trim_end() == ours.trim_end()
 }
 
@@ -168,10 +168,10 @@ pub(super) fn same_text(there: &str, ours: &str) -> bool {
 mod tests {
     use domain::{CommitId, PlanDigest};
 
-    use super::super::body::EVIDENCE;
-    use super::super::metadata::{Place, PullRequestMetadata};
     use super::*;
-    use forge::MetadataSigner;
+    use crate::MetadataSigner;
+    use crate::metadata::{Place, PullRequestMetadata};
+    use crate::text::body::EVIDENCE;
 
     fn proposal(cluster: &str, rows: usize) -> String {
         let row = |number: usize| format!("| capi | provider-{number} | v1.{number} | v1.{} | minor |\n", number + 1);

@@ -6,7 +6,7 @@ use overlays::RenderedTree;
 use rollout::StagePlan;
 use yaml::{Node, Value};
 
-use crate::difference::{harmless, is_manifest, objects};
+use planning::difference::{harmless, is_manifest, objects};
 
 /// The most links that are given.
 const MOST: usize = 12;
@@ -16,7 +16,7 @@ const NAMES: &[&str] = &["releasenotes", "changelog"];
 
 /// Addresses of release notes: those of releases that artifacts of the bundle are downloaded from, and those that annotations of what is
 /// deployed name. In order, each once.
-pub(super) fn release_notes<'a>(
+pub fn release_notes<'a>(
     stages: impl IntoIterator<Item = &'a StagePlan>,
     after: impl IntoIterator<Item = &'a RenderedTree>,
 ) -> Vec<String> {

@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-use forge::Comment;
+use crate::Comment;
 
 /// What begins a command, at the beginning of a line.
-pub(super) const PREFIX: &str = "/stepgate";
+pub const PREFIX: &str = "/stepgate";
 
 /// The longest part of a comment that is repeated in an answer, in characters.
 const REPEATED: usize = 63;
 
 /// What somebody wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub enum Command {
     /// Merge it, in my name.
     Approve,
     /// Do not let it be merged.
@@ -38,7 +38,7 @@ impl fmt::Display for Command {
 }
 
 /// The people who gave commands, whose permission has to be known.
-pub(super) fn speakers(comments: &[Comment]) -> Vec<&str> {
+pub fn speakers(comments: &[Comment]) -> Vec<&str> {
     let mut speakers: Vec<&str> =
         comments.iter().filter(|comment| read(&comment.body).is_some()).map(|comment| comment.by.as_str()).collect();
     speakers.sort_unstable();
@@ -47,7 +47,7 @@ pub(super) fn speakers(comments: &[Comment]) -> Vec<&str> {
 }
 
 /// The first command of a comment with the words after it; an error holds a word that is none.
-pub(super) fn read(body: &str) -> Option<Result<(Command, Vec<String>), String>> {
+pub fn read(body: &str) -> Option<Result<(Command, Vec<String>), String>> {
     let mut fenced = false;
     for line in body.lines() {
         if line.trim_start().starts_with("```") {

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 /// The longest text of a pull request, in bytes: what the strictest forge takes, and a little less.
-pub(super) const LONGEST: usize = 60_000;
+pub const LONGEST: usize = 60_000;
 
 /// Of how many clusters at most the names are told in a line that is the same for many.
 const NAMED: usize = 8;
 
 /// What is said of entries that every `proposal.md` has.
-pub(super) const ELSEWHERE: &str = "each cluster's `proposal.md` on the branch has its own";
+pub const ELSEWHERE: &str = "each cluster's `proposal.md` on the branch has its own";
 
 /// Lines that many clusters may share, each once, with those that it is about.
-pub(super) fn shared<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>, room: usize, what: &str) -> String {
+pub fn shared<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>, room: usize, what: &str) -> String {
     let mut shared: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for (line, cluster) in lines {
@@ -33,7 +33,7 @@ pub(super) fn shared<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>, room: 
 }
 
 /// As many lines as there is room for, and how many are left out.
-pub(super) fn fitting(lines: impl Iterator<Item = String>, room: usize, what: &str) -> String {
+pub fn fitting(lines: impl Iterator<Item = String>, room: usize, what: &str) -> String {
     let (mut text, mut left_out) = (String::new(), 0_usize);
     for line in lines {
         if left_out == 0 && text.len() + line.len() <= room {
@@ -49,17 +49,17 @@ pub(super) fn fitting(lines: impl Iterator<Item = String>, room: usize, what: &s
 }
 
 /// A text from elsewhere as part of a line: it stays there, and nothing in it is a tag or a mark of ours.
-pub(super) fn line(text: &str) -> String {
+pub fn line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().replace('<', "&lt;")
 }
 
 /// The same inside of a cell. What is escaped already stays as it is.
-pub(super) fn cell(text: &str) -> String {
+pub fn cell(text: &str) -> String {
     line(text).replace('|', "\\|")
 }
 
 /// As much of a text as there is room for.
-pub(super) fn shortened(mut text: String, room: usize) -> String {
+pub fn shortened(mut text: String, room: usize) -> String {
     if text.len() <= room {
         return text;
     }
@@ -72,6 +72,6 @@ pub(super) fn shortened(mut text: String, room: usize) -> String {
 }
 
 /// As much of a text as a forge takes.
-pub(super) fn whole(text: String) -> String {
+pub fn whole(text: String) -> String {
     shortened(text, LONGEST)
 }

@@ -3,11 +3,11 @@
 use domain::CommitId;
 use rollout::{ApprovalScope, ComponentChange, Ledger, Plan, StageId, StagePlan, StageState};
 
-use super::edited::taken_up;
-use super::notes::release_notes;
-use super::objects::changed;
-use super::truncate::{self, cell, fitting};
-use git::BranchName;
+use crate::take_up::taken_up;
+use crate::text::notes::release_notes;
+use crate::text::objects::changed;
+use crate::text::truncate::{self, cell, fitting};
+use domain::BranchName;
 use planning::stage_tree::StageTree;
 
 /// How much of a text tells what changes, object by object, in bytes.
@@ -17,18 +17,27 @@ const OBJECTS_ROOM: usize = 24_000;
 const EDITS_ROOM: usize = 6_000;
 
 /// Headings of the text, by which the text of a pull request takes it apart.
-pub(super) const ONE_WAY: &str = "There is no way back from";
-pub(super) const RISKS: &str = "Risks";
-pub(super) const LOST: &str = "Not part of this any more";
-pub(super) const EDITS: &str = "Changed by people";
-pub(super) const CHANGES: &str = "Changes";
-pub(super) const NOTES: &str = "Release notes";
-pub(super) const OBJECTS: &str = "What changes, object by object";
-pub(super) const EVIDENCE: &str = "What the gate before it saw";
+pub const ONE_WAY: &str = "There is no way back from";
+/// Heading of the risks.
+pub const RISKS: &str = "Risks";
+/// Heading of what the proposal no longer contains.
+pub const LOST: &str = "Not part of this any more";
+/// Heading of the edits that people made.
+pub const EDITS: &str = "Changed by people";
+/// Heading of the changed components.
+pub const CHANGES: &str = "Changes";
+/// Heading of the release notes.
+pub const NOTES: &str = "Release notes";
+/// Heading of the changed objects.
+pub const OBJECTS: &str = "What changes, object by object";
+/// Heading of the evidence of the gate before.
+pub const EVIDENCE: &str = "What the gate before it saw";
 
 /// What is asked for one cluster.
-pub(super) struct Asked<'a> {
+pub struct Asked<'a> {
+    /// What is asked for.
     pub scope: &'a ApprovalScope,
+    /// The stage that is asked for first.
     pub stage: &'a StageId,
     /// The commit of the source branch that it is rendered from.
     pub source: &'a CommitId,
@@ -37,7 +46,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// The text of a proposal. `lost` is what lay on its branch and is not part of it.
-pub(super) fn text(
+pub fn text(
     plan: &Plan,
     asked: &Asked<'_>,
     parts: &[StageTree],
@@ -114,7 +123,7 @@ fn row(stage: &StagePlan, change: &ComponentChange) -> String {
 }
 
 /// Folded on a forge, and readable where it is not.
-pub(super) fn folded(summary: &str, text: &str) -> String {
+pub fn folded(summary: &str, text: &str) -> String {
     format!("<details>\n<summary>{summary}</summary>\n\n{text}\n</details>\n")
 }
 

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::command::{Command, PREFIX, read};
-use forge::{Comment, Permission};
+use crate::comments::command::{Command, PREFIX, read};
+use crate::{Comment, Permission};
 
 /// What Stepgate's own comment begins with.
 const MARK: &str = "<!-- stepgate -->";
@@ -24,7 +24,7 @@ struct Order {
 
 /// What the comments below a pull request come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Conversation {
+pub struct Conversation {
     /// What people want, in order.
     orders: Vec<Order>,
     /// One line for each command.
@@ -37,7 +37,7 @@ pub(super) struct Conversation {
 
 /// What they come to for one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub struct Said {
     /// Who holds it.
     pub held_by: Option<String>,
     /// Whether that names the cluster, so that others are not held with it.
