@@ -3,13 +3,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::dialect::Dialect;
 use super::error::ForgeError;
 use super::forge_http::{Call, ForgeHttp};
 use super::github_api::{GitHubApi, Pull, User};
-use super::{
-    Comment, CommitStatus, Edit, ForgeApi, MetadataSigner, NewPullRequest, Permission, PullRequest, PullRequestState,
-    Review,
-};
+use super::{PullRequest, PullRequestState};
 
 /// A repository on Gitea or Forgejo.
 pub struct Gitea(GitHubApi);
@@ -42,7 +40,14 @@ impl Gitea {
     }
 }
 
-impl ForgeApi for Gitea {
+impl Dialect for Gitea {
+    // Gitea gives all of them at once.
+    const COMMENTS_HAVE_PAGES: bool = false;
+
+    fn api(&self) -> &GitHubApi {
+        &self.0
+    }
+
     async fn find(&self, base: &str, head: &str) -> Result<Option<PullRequest>, ForgeError> {
         let action = self.0.doing(&format!("look for the pull request of {head}"));
         // Slashes of the head's name stay: that part of the path is everything after the base.
@@ -90,42 +95,5 @@ impl ForgeApi for Gitea {
             Some(pull) => self.by_whom(pull).await.map(Some),
             None => Ok(None),
         }
-    }
-
-    async fn open(&self, new: &NewPullRequest<'_>) -> Result<PullRequest, ForgeError> {
-        self.0.open(new).await
-    }
-
-    async fn edit(&self, number: u64, edit: &Edit<'_>) -> Result<(), ForgeError> {
-        self.0.edit(number, edit).await
-    }
-
-    async fn status(&self, commit: &str, context: &str) -> Result<Option<CommitStatus>, ForgeError> {
-        self.0.status(commit, context).await
-    }
-
-    async fn set_status(&self, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
-        self.0.set_status(commit, status).await
-    }
-
-    async fn approvals(&self, number: u64) -> Result<Vec<Review>, ForgeError> {
-        self.0.approvals(number).await
-    }
-
-    async fn comments(&self, number: u64) -> Result<Vec<Comment>, ForgeError> {
-        // Gitea gives all of them at once.
-        self.0.comments(number, false).await
-    }
-
-    async fn comment(&self, number: u64, id: Option<u64>, body: &str) -> Result<(), ForgeError> {
-        self.0.comment(number, id, body).await
-    }
-
-    async fn permission(&self, user: &str) -> Result<Permission, ForgeError> {
-        self.0.permission(user).await
-    }
-
-    fn seal(&self) -> Result<MetadataSigner, ForgeError> {
-        self.0.seal()
     }
 }

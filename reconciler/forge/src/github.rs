@@ -3,13 +3,11 @@
 use reqwest::Url;
 use serde::Deserialize;
 
+use super::dialect::Dialect;
 use super::error::ForgeError;
 use super::forge_http::{Call, ForgeHttp};
 use super::github_api::{GitHubApi, Pull, User};
-use super::{
-    Comment, CommitStatus, Edit, ForgeApi, MetadataSigner, NewPullRequest, Permission, PullRequest, PullRequestState,
-    Review,
-};
+use super::{PullRequest, PullRequestState};
 
 /// How many pull requests of one branch are looked at: each has its whole text with it.
 const NEWEST: (&str, &str) = ("per_page", "10");
@@ -60,7 +58,13 @@ impl GitHub {
     }
 }
 
-impl ForgeApi for GitHub {
+impl Dialect for GitHub {
+    const COMMENTS_HAVE_PAGES: bool = true;
+
+    fn api(&self) -> &GitHubApi {
+        &self.0
+    }
+
     async fn find(&self, base: &str, head: &str) -> Result<Option<PullRequest>, ForgeError> {
         let path = self.0.path(&["pulls"]);
         let from = format!("{}:{head}", self.0.owner());
@@ -106,41 +110,5 @@ impl ForgeApi for GitHub {
             Some(pull) if matches!(pull.state, PullRequestState::Closed { .. }) => self.by_whom(pull).await.map(Some),
             pull => Ok(pull),
         }
-    }
-
-    async fn open(&self, new: &NewPullRequest<'_>) -> Result<PullRequest, ForgeError> {
-        self.0.open(new).await
-    }
-
-    async fn edit(&self, number: u64, edit: &Edit<'_>) -> Result<(), ForgeError> {
-        self.0.edit(number, edit).await
-    }
-
-    async fn status(&self, commit: &str, context: &str) -> Result<Option<CommitStatus>, ForgeError> {
-        self.0.status(commit, context).await
-    }
-
-    async fn set_status(&self, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
-        self.0.set_status(commit, status).await
-    }
-
-    async fn approvals(&self, number: u64) -> Result<Vec<Review>, ForgeError> {
-        self.0.approvals(number).await
-    }
-
-    async fn comments(&self, number: u64) -> Result<Vec<Comment>, ForgeError> {
-        self.0.comments(number, true).await
-    }
-
-    async fn comment(&self, number: u64, id: Option<u64>, body: &str) -> Result<(), ForgeError> {
-        self.0.comment(number, id, body).await
-    }
-
-    async fn permission(&self, user: &str) -> Result<Permission, ForgeError> {
-        self.0.permission(user).await
-    }
-
-    fn seal(&self) -> Result<MetadataSigner, ForgeError> {
-        self.0.seal()
     }
 }

@@ -7,6 +7,7 @@
 
 mod access;
 mod app;
+mod dialect;
 mod error;
 mod forge_http;
 mod gitea;
