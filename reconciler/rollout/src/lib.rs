@@ -14,6 +14,7 @@ mod deploy;
 mod edit;
 mod effect;
 mod expectation;
+mod fast_path;
 mod gate;
 mod history;
 mod identity;
@@ -37,6 +38,7 @@ pub use expectation::{
     ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, KubeVipExpectation, KubeletVersions,
     VerifiedExpectation, WorkersExpectation,
 };
+pub use fast_path::{FastPath, Precheck, Reading, Waiting, WatchEvidence};
 pub use gate::{Gate, control_plane_gate, flux_health, workers_gate};
 pub use history::{GateHistory, GateKey, Streak};
 pub use identity::{ClusterIdentity, Identification};
@@ -54,10 +56,7 @@ pub use plan::{
     RULES, RenderFailure, SkewFacts, SkewRule, StageInput, StagePlan, StageState, VersionStep, hops, plan,
 };
 pub use stage::{InvalidStage, StageId, StageName};
-pub use step::{
-    WatchEvidence, after_soak, behind_gate, concerning_running_gate, confirming, expected_of_flux, first_read,
-    may_read_first, record, running_gate, step, told_of_flux, told_of_gate, waits_for_flux, waits_for_gate,
-};
+pub use step::{after_soak, behind_gate, record, step};
 pub use step::{approval_rules, approval_scope, approval_verdict, exhausted, merged_outside_window, outside_windows};
 pub use verdict::{Binding, Evidence, Fact, GateVerdict, Reason};
 pub use world::{ForeignChange, Pause, Prerequisite, World};

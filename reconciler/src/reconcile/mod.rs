@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::Problem;
 use domain::{ClusterName, CommitId, PlanDigest};
 use jiff::Timestamp;
-use rollout::{GateHistory, Reachability};
+use rollout::{FastPath, GateHistory, Reachability};
 
 pub use main_loop::reconcile_loop::ReconcileLoop;
 pub use main_loop::report::{ClusterOutcome, ClusterPass, CommittedStage, ReconcileReport};
@@ -27,7 +27,7 @@ use cache::inputs::Inputs;
 use clusters::access::Clusters;
 use main_loop::clock::Clock;
 use observe::final_health::FinalHealth;
-use observe::observation_cache::{ObservationCache, Weighed};
+use observe::observation_cache::Weighed;
 use planner::{ClusterView, FleetReading, Planner};
 use planning::DirectoryIds;
 use planning::progress::{ClusterProgress, FleetProgress};
@@ -45,11 +45,10 @@ struct Memory {
     /// Which cluster was looked at.
     reference: Option<ClusterReference>,
     history: GateHistory,
-    readings: ObservationCache,
+    /// What was read of it last, and whether prechecks may be enough.
+    fast_path: FastPath,
     /// What of them was found to take how much memory.
     weighed: Option<Weighed>,
-    /// Until when a reading of Flux alone may show that there is nothing to decide yet.
-    glances: Option<Timestamp>,
     /// Whether the last pass has left the cluster held.
     held: bool,
     /// Whether it could be reached when it was read last.
@@ -74,20 +73,15 @@ struct Memory {
 }
 
 impl Memory {
-    /// This was read.
-    fn read(&mut self, readings: ObservationCache) {
-        (self.readings, self.glances) = (readings, None);
-    }
-
     /// Another cluster is meant by now: nothing that was read of the one before, or done to it, says anything.
     fn forget_cluster(&mut self) {
         (self.history, self.applied, self.told) = (GateHistory::default(), None, None);
         self.forget_reading(None);
     }
 
-    /// What was read says nothing any more. Glances may be enough for a while.
-    fn forget_reading(&mut self, glances: Option<Timestamp>) {
-        (self.readings, self.glances) = (ObservationCache::Nothing, glances);
+    /// What was read says nothing any more. Prechecks may be enough until then.
+    fn forget_reading(&mut self, until: Option<Timestamp>) {
+        self.fast_path = FastPath::nothing(until);
         self.weighed = None;
     }
 }
@@ -209,12 +203,8 @@ impl Controller {
             }
             match extent {
                 ChangeScope::Failure => {}
-                ChangeScope::Flux | ChangeScope::Gate => {
-                    let readings = std::mem::take(&mut memory.readings);
-                    let is_flux = extent == ChangeScope::Flux;
-                    memory.readings = if is_flux { readings.before_flux() } else { readings.before_gate() };
-                    memory.glances = memory.glances.or_else(|| observe::flux_precheck::until(now));
-                }
+                ChangeScope::Flux => memory.fast_path.flux_changed(now),
+                ChangeScope::Gate => memory.fast_path.gate_changed(now),
                 ChangeScope::More => memory.forget_reading(None),
             }
         });

@@ -20,18 +20,18 @@ use policy::StagePolicy;
 
 /// A gate with the values it needs.
 #[derive(Debug, Clone)]
-pub(super) struct OwnedGate {
-    pub(super) cluster: ClusterName,
-    pub(super) identity: Option<ClusterIdentity>,
-    pub(super) stage: StageId,
-    pub(super) rollout: RolloutId,
-    pub(super) expectations: Vec<Expectation>,
-    pub(super) binding: Option<Binding>,
-    pub(super) policy: StagePolicy,
+pub(crate) struct OwnedGate {
+    pub(crate) cluster: ClusterName,
+    pub(crate) identity: Option<ClusterIdentity>,
+    pub(crate) stage: StageId,
+    pub(crate) rollout: RolloutId,
+    pub(crate) expectations: Vec<Expectation>,
+    pub(crate) binding: Option<Binding>,
+    pub(crate) policy: StagePolicy,
 }
 
 impl OwnedGate {
-    pub(super) fn as_gate(&self) -> Gate<'_> {
+    pub(crate) fn as_gate(&self) -> Gate<'_> {
         Gate {
             cluster: self.cluster.as_str(),
             identity: self.identity.as_ref(),
@@ -44,12 +44,12 @@ impl OwnedGate {
     }
 
     /// Why the gate of a stage before the running one waits.
-    pub(super) fn still(&self, reason: Reason) -> Reason {
+    pub(crate) fn still(&self, reason: Reason) -> Reason {
         Reason { message: format!("{} ({} has to hold still)", reason.message, self.stage), ..reason }
     }
 
     /// What it waits for in this reading; none where it holds or has failed.
-    pub(super) fn waits(self, read: &Observation, now: Timestamp) -> Option<(StageId, Reason, Option<Timestamp>)> {
+    pub(crate) fn waits(self, read: &Observation, now: Timestamp) -> Option<(StageId, Reason, Option<Timestamp>)> {
         if self.as_gate().held(read, now).is_some() {
             return None;
         }
@@ -78,10 +78,10 @@ fn identity(world: &World) -> Option<ClusterIdentity> {
 }
 
 /// A stage whose commit is not on the known part of the deploy branch, and why that makes the gate wait.
-pub(super) type Unknown = (StageId, Reason);
+pub(crate) type Unknown = (StageId, Reason);
 
 /// The gate of the last committed (or reverted) stage of the running rollout; none where it has no record yet.
-pub(super) fn running(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Result<OwnedGate, Unknown>> {
+pub(crate) fn running(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Result<OwnedGate, Unknown>> {
     let record = ledger.stages.last()?;
     let stage = &record.stage;
     let Some(binding) = binding(&world.deploy, &ledger.cluster, &ledger.rollout, stage) else {
@@ -142,7 +142,7 @@ fn bound(deploy: &DeployHead, landed: Landed<'_>) -> Binding {
 
 /// The gates of the stages before `next` (of all where there is none) that passed before or have no difference, and have to hold now; without the
 /// one that is judged by itself.
-pub(super) fn earlier(world: &World, plan: &Plan, next: Option<&StageId>, judged: Option<&StageId>) -> Vec<OwnedGate> {
+pub(crate) fn earlier(world: &World, plan: &Plan, next: Option<&StageId>, judged: Option<&StageId>) -> Vec<OwnedGate> {
     let settled = |stage: &&StagePlan| {
         matches!(stage.state, StageState::Committed | StageState::Skipped)
             && Some(&stage.stage) != judged
@@ -161,14 +161,14 @@ fn of_another(world: &World, plan: &Plan, stage: &StagePlan) -> OwnedGate {
 }
 
 /// The gate before the first commit: bound to no commit, since none is its own.
-pub(super) fn before_start(world: &World, plan: &Plan, name: &StageName) -> Option<OwnedGate> {
+pub(crate) fn before_start(world: &World, plan: &Plan, name: &StageName) -> Option<OwnedGate> {
     let stage = plan.stages.iter().find(|stage| &stage.stage.name == name)?;
     Some(OwnedGate::of(world, plan, stage, None))
 }
 
 /// The gate after the last commit: what the end state has to be, and what the last stage has to be, so that its soak begins when both hold. It
 /// has no timeout: what it compares has nothing left to arrive.
-pub(super) fn verify(world: &World, ledger: &Ledger, plan: &Plan) -> Option<OwnedGate> {
+pub(crate) fn verify(world: &World, ledger: &Ledger, plan: &Plan) -> Option<OwnedGate> {
     let stage = plan.stages.iter().find(|stage| stage.stage.name == StageName::Verify)?;
     let last = running(world, ledger, plan)?.ok()?;
     let mut gate = OwnedGate::of(world, plan, stage, last.binding);
@@ -183,7 +183,7 @@ pub(super) fn verify(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Owne
 }
 
 /// Every gate that has a soak: those that the history has to remember.
-pub(super) fn soaking(world: &World) -> Vec<OwnedGate> {
+pub(crate) fn soaking(world: &World) -> Vec<OwnedGate> {
     let ledger = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running);
     let mut gates: Vec<OwnedGate> = before_start(world, &world.plan, &StageName::Preflight).into_iter().collect();
     let Some(ledger) = ledger else { return gates };

@@ -25,48 +25,48 @@ use domain::{CommitId, TreeDigest};
 use policy::{GivenApproval, Means, PlanPolicy, StagePolicy};
 
 /// Where a stage is and where it is to go: `(stage, deployed version, target version)`.
-pub(super) type Stage = (&'static str, u8, u8);
+pub(crate) type Stage = (&'static str, u8, u8);
 
-pub(super) struct RolloutHarness {
-    pub(super) now: Timestamp,
+pub(crate) struct RolloutHarness {
+    pub(crate) now: Timestamp,
     /// Which cluster answers.
-    pub(super) identity: Identification,
-    pub(super) source: u8,
-    pub(super) stages: Vec<Stage>,
+    pub(crate) identity: Identification,
+    pub(crate) source: u8,
+    pub(crate) stages: Vec<Stage>,
     /// Stages as of earlier sources, for the plan of a running rollout.
-    pub(super) sources: Vec<Vec<(&'static str, u8)>>,
-    pub(super) policy: StagePolicy,
-    pub(super) one_way: bool,
-    pub(super) deploy: DeployHead,
-    pub(super) ledger: Option<Ledger>,
-    pub(super) history: GateHistory,
-    pub(super) observation: Option<Observation>,
-    pub(super) approvals: Vec<ApprovalRecord>,
-    pub(super) people: People,
+    pub(crate) sources: Vec<Vec<(&'static str, u8)>>,
+    pub(crate) policy: StagePolicy,
+    pub(crate) one_way: bool,
+    pub(crate) deploy: DeployHead,
+    pub(crate) ledger: Option<Ledger>,
+    pub(crate) history: GateHistory,
+    pub(crate) observation: Option<Observation>,
+    pub(crate) approvals: Vec<ApprovalRecord>,
+    pub(crate) people: People,
     /// The commit that people were asked about last.
-    pub(super) proposed: Option<StageCommit>,
-    pub(super) backup: Option<BackupReport>,
-    pub(super) backup_failure: Option<BackupFailure>,
+    pub(crate) proposed: Option<StageCommit>,
+    pub(crate) backup: Option<BackupReport>,
+    pub(crate) backup_failure: Option<BackupFailure>,
     /// Stages whose Deployment does not become available at this version.
-    pub(super) broken: Vec<(&'static str, u8)>,
+    pub(crate) broken: Vec<(&'static str, u8)>,
     /// Stages that Flux refuses at this version: why, in its words.
-    pub(super) refused: Vec<(&'static str, u8, &'static str, &'static str)>,
-    pub(super) paused: Option<Pause>,
-    pub(super) unconfirmed: Vec<Block>,
-    pub(super) foreign_change: Option<ForeignChange>,
-    pub(super) prerequisites: Vec<Prerequisite>,
-    pub(super) log: Vec<String>,
+    pub(crate) refused: Vec<(&'static str, u8, &'static str, &'static str)>,
+    pub(crate) paused: Option<Pause>,
+    pub(crate) unconfirmed: Vec<Block>,
+    pub(crate) foreign_change: Option<ForeignChange>,
+    pub(crate) prerequisites: Vec<Prerequisite>,
+    pub(crate) log: Vec<String>,
 }
 
-pub(super) fn digest_of(stage: &str, version: u8) -> TreeDigest {
+pub(crate) fn digest_of(stage: &str, version: u8) -> TreeDigest {
     TreeDigest::of([stage.as_bytes(), &[version]])
 }
 
-pub(super) fn image(stage: &str, version: u8) -> String {
+pub(crate) fn image(stage: &str, version: u8) -> String {
     format!("registry.example/{stage}:v{version}@sha256:{}", format!("{version:x}").repeat(64))
 }
 
-pub(super) fn expectations(stage: &str, version: u8) -> Vec<Expectation> {
+pub(crate) fn expectations(stage: &str, version: u8) -> Vec<Expectation> {
     vec![
         Expectation::Flux { namespace: "flux-system".into(), kustomizations: vec![stage.into()] },
         Expectation::Deployment { namespace: "system".into(), name: stage.into(), images: vec![image(stage, version)] },
@@ -74,7 +74,7 @@ pub(super) fn expectations(stage: &str, version: u8) -> Vec<Expectation> {
 }
 
 impl RolloutHarness {
-    pub(super) fn new(stages: &[Stage]) -> Self {
+    pub(crate) fn new(stages: &[Stage]) -> Self {
         let policy =
             StagePolicy { soak: Duration::from_secs(10), timeout: Duration::from_secs(600), ..StagePolicy::default() };
         Self {
@@ -105,7 +105,7 @@ impl RolloutHarness {
     }
 
     /// A new target for some stages.
-    pub(super) fn push(&mut self, targets: &[(&'static str, u8)]) {
+    pub(crate) fn push(&mut self, targets: &[(&'static str, u8)]) {
         for (stage, version) in targets {
             self.stages.iter_mut().find(|(name, _, _)| name == stage).unwrap().2 = *version;
         }
@@ -113,20 +113,20 @@ impl RolloutHarness {
         self.sources.push(self.stages.iter().map(|(stage, _, target)| (*stage, *target)).collect());
     }
 
-    pub(super) fn source_commit(source: u8) -> CommitId {
+    pub(crate) fn source_commit(source: u8) -> CommitId {
         format!("{source:040x}").parse().unwrap()
     }
 
-    pub(super) fn tree(stages: impl Iterator<Item = (&'static str, u8)>) -> TreeDigest {
+    pub(crate) fn tree(stages: impl Iterator<Item = (&'static str, u8)>) -> TreeDigest {
         let text: Vec<String> = stages.map(|(stage, version)| format!("{stage}={version}")).collect();
         TreeDigest::of(text.iter().map(String::as_bytes))
     }
 
-    pub(super) fn deployed(&self) -> TreeDigest {
+    pub(crate) fn deployed(&self) -> TreeDigest {
         Self::tree(self.stages.iter().map(|(stage, deployed, _)| (*stage, *deployed)))
     }
 
-    pub(super) fn plan_at(&self, source: u8) -> Plan {
+    pub(crate) fn plan_at(&self, source: u8) -> Plan {
         let targets = &self.sources[usize::from(source)];
         let stages = self.stages.iter().zip(targets).map(|((name, deployed, _), (_, target))| {
             let stage: StageId = name.parse().unwrap();
@@ -190,7 +190,7 @@ impl RolloutHarness {
         })
     }
 
-    pub(super) fn world(&self) -> World {
+    pub(crate) fn world(&self) -> World {
         let plan = self.plan_at(self.source);
         let running = self.ledger.as_ref().filter(|ledger| ledger.state == LedgerState::Running && !plan.running);
         let running = running.map(|ledger| {
@@ -215,7 +215,7 @@ impl RolloutHarness {
     }
 
     /// What a cluster looks like in which Flux has applied the deploy head and everything that is not broken has come up.
-    pub(super) fn read(&self) -> Observation {
+    pub(crate) fn read(&self) -> Observation {
         let mut observation = Observation::empty(self.now);
         observation.identity = self.identity.clone();
         observation.survey = Some(Survey::default());
@@ -280,7 +280,7 @@ impl RolloutHarness {
     }
 
     /// Reads the cluster, decides, and carries out what was decided.
-    pub(super) fn turn(&mut self) -> Vec<Effect> {
+    pub(crate) fn turn(&mut self) -> Vec<Effect> {
         self.now += SignedDuration::from_secs(6);
         self.observation = Some(self.read());
         self.history = record(&self.world(), self.now);
@@ -294,7 +294,7 @@ impl RolloutHarness {
         effects
     }
 
-    pub(super) fn carry_out(&mut self, effect: &Effect) {
+    pub(crate) fn carry_out(&mut self, effect: &Effect) {
         match effect {
             Effect::Commit(commit) | Effect::Revert(commit) => {
                 assert_eq!(commit.parent, self.deploy.commit().cloned());
@@ -352,13 +352,13 @@ impl RolloutHarness {
     }
 
     /// People merge what was proposed last.
-    pub(super) fn merge(&mut self) {
+    pub(crate) fn merge(&mut self) {
         let proposed = self.proposed.take().unwrap();
         self.carry_out(&Effect::Commit(proposed));
     }
 
     /// Somebody merges what was proposed last, and is the only one who is known to have approved it.
-    pub(super) fn merge_by(&mut self, who: &str) {
+    pub(crate) fn merge_by(&mut self, who: &str) {
         let proposed = self.proposed.clone().unwrap();
         self.merge();
         let last = self.deploy.commits().len() - 1;
@@ -377,13 +377,13 @@ impl RolloutHarness {
     }
 
     /// Somebody approves what landed last.
-    pub(super) fn approve(&mut self, who: &str) {
+    pub(crate) fn approve(&mut self, who: &str) {
         let facts = &mut self.people.landed.last_mut().unwrap().facts;
         let first = facts.given.first().unwrap().clone();
         facts.given.push(GivenApproval { who: who.parse().unwrap(), means: Means::Review, ..first });
     }
 
-    pub(super) fn append(&mut self, trailer: Option<StageTrailer>) {
+    pub(crate) fn append(&mut self, trailer: Option<StageTrailer>) {
         let id = format!("{:040x}", 0xc0ffee + self.deploy.commits().len()).parse().unwrap();
         self.deploy.push(DeployCommit {
             id,
@@ -393,11 +393,11 @@ impl RolloutHarness {
         });
     }
 
-    pub(super) fn turns(&mut self, count: usize) -> Vec<Effect> {
+    pub(crate) fn turns(&mut self, count: usize) -> Vec<Effect> {
         (0..count).map(|_| self.turn()).last().unwrap()
     }
 
-    pub(super) fn until(&mut self, what: &str) {
+    pub(crate) fn until(&mut self, what: &str) {
         for _ in 0..500 {
             self.turn();
             if self.log.last().is_some_and(|last| last == what) {
@@ -407,7 +407,7 @@ impl RolloutHarness {
         panic!("{what} was not reached: {:?}", self.log);
     }
 
-    pub(super) fn log(&self) -> Vec<&str> {
+    pub(crate) fn log(&self) -> Vec<&str> {
         self.log.iter().map(String::as_str).collect()
     }
 }

@@ -6,17 +6,14 @@
 mod advance;
 mod approval;
 mod commit;
-mod confirming;
-mod flux_precheck;
 mod foresight;
-mod gates;
+pub(crate) mod gates;
 mod landed;
 mod opening;
-mod repair;
-mod watch_evidence;
+pub(crate) mod repair;
 
 #[cfg(test)]
-mod harness;
+pub(crate) mod harness;
 #[cfg(test)]
 mod identity_tests;
 #[cfg(test)]
@@ -31,6 +28,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::effect::{Effect, LedgerCommit};
+use crate::fast_path;
 use crate::history::GateHistory;
 use crate::ledger::{Ledger, LedgerState, StageRecordKind};
 use crate::plan::Plan;
@@ -40,12 +38,9 @@ use crate::world::World;
 
 pub use advance::exhausted;
 pub use approval::{rules as approval_rules, scope as approval_scope, verdict as approval_verdict};
-pub use confirming::{concerning_running_gate, confirming, running_gate, waits_for_gate};
-pub use flux_precheck::{expected_of_flux, first_read, may_read_first, told_of_flux, waits_for_flux};
 pub use foresight::{after_soak, behind_gate};
 pub use landed::merged_outside_window;
 pub use opening::outside_windows;
-pub use watch_evidence::{WatchEvidence, told_of_gate};
 
 use opening::Opening;
 
@@ -56,7 +51,7 @@ use opening::Opening;
 #[must_use]
 pub fn step(world: &World, now: Timestamp) -> Vec<Effect> {
     let effects = landed::restrain(world, decide(world, now), now);
-    if confirming::is_enough(world, &effects, now) { effects } else { confirming::read_everything(world, now) }
+    if fast_path::is_enough(world, &effects, now) { effects } else { fast_path::read_everything(world, now) }
 }
 
 fn decide(world: &World, now: Timestamp) -> Vec<Effect> {

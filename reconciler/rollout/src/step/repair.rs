@@ -41,7 +41,7 @@ pub(super) fn refused(world: &World, ledger: &Ledger, plan: &Plan, now: Timestam
 }
 
 /// Whether Flux alone tells that its refusal is repaired: then the whole cluster is to be read.
-pub(super) fn may_take_over(world: &World, gate: &OwnedGate, flux: &Observation, now: Timestamp) -> bool {
+pub(crate) fn may_take_over(world: &World, gate: &OwnedGate, flux: &Observation, now: Timestamp) -> bool {
     !world.plan.running && repairs(&world.plan, &gate.stage) && gate.as_gate().refused(flux, now).is_some()
 }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use rollout::{
-    BackupReport, ConditionStatus, Effect, Expectation, FluxKustomization, GateHistory, Identification, Observation,
-    Reachability, StageTrailer, WatchEvidence, WorkloadObservation, conditions, confirming, record, running_gate,
-    told_of_gate,
+    BackupReport, ConditionStatus, Effect, Expectation, FastPath, FluxKustomization, GateHistory, Identification,
+    Observation, Reachability, StageTrailer, WatchEvidence, WorkloadObservation, conditions, record,
 };
 
 use super::model::{LATE, Model, NAMES, STAGES, Versions, digest, time, tree};
@@ -125,7 +124,7 @@ impl Model {
         let own = &self.clusters[cluster];
         let whole = own.observation.as_ref().filter(|_| own.rest.is_none())?;
         let flux = self.content(cluster, own.applied, own.actual).flux;
-        let (expectations, rest) = running_gate(&self.world(cluster), whole, &flux, time(self.now))?;
+        let (expectations, rest) = FastPath::running_gate(&self.world(cluster), whole, &flux, time(self.now))?;
         self.observe_gate(cluster, &expectations, Arc::new(rest));
         Some(())
     }
@@ -135,10 +134,12 @@ impl Model {
         let own = &self.clusters[cluster];
         let whole = own.observation.as_ref().filter(|_| own.rest.is_none())?;
         let flux = self.content(cluster, own.applied, own.actual).flux;
-        let (_, rest) = running_gate(&self.world(cluster), whole, &flux, time(self.now))?;
+        let (_, rest) = FastPath::running_gate(&self.world(cluster), whole, &flux, time(self.now))?;
         let deployments = self.content(cluster, applied, actual).deployments;
         let told = WorkloadObservation { deployments, daemon_sets: Vec::new() };
-        let Some(WatchEvidence::Holds(read)) = told_of_gate(&self.world(cluster), &rest, &told, time(self.now)) else {
+        let Some(WatchEvidence::Holds(read)) =
+            FastPath::told_of_gate(&self.world(cluster), &rest, &told, time(self.now))
+        else {
             return None;
         };
         self.own(cluster).rest = Some(Arc::new(rest));
@@ -151,7 +152,7 @@ impl Model {
     fn confirm(&mut self, cluster: usize) -> Option<()> {
         let own = &self.clusters[cluster];
         let rest = own.rest.clone().or_else(|| own.observation.clone())?;
-        let expectations = confirming(&self.world(cluster), time(self.now))?;
+        let expectations = FastPath::expected_to_confirm(&self.world(cluster), time(self.now))?;
         self.observe_gate(cluster, &expectations, rest);
         Some(())
     }

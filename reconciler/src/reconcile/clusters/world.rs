@@ -1,9 +1,8 @@
 //! What `step` is asked about: a cluster's plan, its branch, its reading and its people, as one value.
 
-use rollout::{ApprovalRecord, GateHistory, Pause, People, Prerequisite, World};
+use rollout::{ApprovalRecord, GateHistory, Pause, People, Prerequisite, Reading, World};
 
 use crate::reconcile::Controller;
-use crate::reconcile::observe::observation_cache::ObservationCache;
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use crate::reconcile::proposal::{self, Asking, ProposalCache};
 use planning::progress;
@@ -22,7 +21,7 @@ impl Controller {
         let memory = self.memory(&view.name);
         let mut mergers = memory.mergers.clone();
         let approvals = askings.iter().filter_map(Asking::record).collect();
-        let known = Known { readings: memory.readings, history: memory.history };
+        let known = Known { reading: memory.fast_path.reading().clone(), history: memory.history };
         let mut world = assemble(reading, view, known, prerequisite.into_iter().collect(), approvals);
         world.people = people;
         proposal::name_mergers(&self.planner, board, reading, view, &mut world.deploy, &mut mergers).await;
@@ -38,7 +37,7 @@ impl Controller {
 /// What is remembered of a cluster, as far as decisions look at it.
 #[derive(Clone, Debug, Default)]
 pub(in crate::reconcile) struct Known {
-    pub(in crate::reconcile) readings: ObservationCache,
+    pub(in crate::reconcile) reading: Reading,
     pub(in crate::reconcile) history: GateHistory,
 }
 
@@ -54,8 +53,8 @@ pub(in crate::reconcile) fn assemble(
         running: view.running.as_ref().map(|(plan, _)| plan.clone()),
         ledger: view.directory.shared_ledger().cloned(),
         deploy: view.head.clone(),
-        observation: known.readings.observation().cloned(),
-        rest: known.readings.rest().cloned(),
+        observation: known.reading.observation().cloned(),
+        rest: known.reading.rest().cloned(),
         history: known.history,
         paused: paused(reading, view),
         unconfirmed: view.unconfirmed(reading),

@@ -11,7 +11,6 @@ use crate::reconcile::clusters::cluster_timeout::ClusterTimeout;
 use crate::reconcile::effects::commit::{self, Signature, StaleDecision};
 use crate::reconcile::main_loop::report::{ClusterOutcome, ClusterPass, CommittedStage};
 use crate::reconcile::main_loop::visit::Visit;
-use crate::reconcile::observe::observation_cache::ObservationCache;
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use cluster::{BackupRequest, Freshness};
 use git::{CommitDraft, CommitOutcome, PushOutcome};
@@ -48,10 +47,10 @@ impl Controller {
                     }
                     Visit::Read(readings) => {
                         // Applied once more, a field that somebody had taken over is ours again if its value is that of git by now.
-                        let is_taken = readings.observation().is_some_and(|read| !read.taken.is_empty());
+                        let is_taken = readings.reading().observation().is_some_and(|read| !read.taken.is_empty());
                         self.remember(&view.name, |memory| {
                             memory.applied = memory.applied.filter(|_| !is_taken);
-                            memory.read(readings);
+                            memory.fast_path = readings;
                         });
                         Ok(Performed::Again)
                     }
@@ -64,7 +63,7 @@ impl Controller {
                     tracing::warn!(cluster.name = %view.name, %error, "backup of `{}` failed", view.name);
                 }
                 // Only a new reading shows the report.
-                self.remember(&view.name, |memory| memory.readings = ObservationCache::Nothing);
+                self.remember(&view.name, |memory| memory.fast_path.forget());
                 Ok(Performed::Again)
             }
             Effect::Commit(commit) => self.commit_stage(reading, view, &commit, false, pass),

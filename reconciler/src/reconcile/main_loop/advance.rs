@@ -78,8 +78,8 @@ impl Controller {
                     Performed::Pushed => {
                         drop(turn.take());
                         // What was read before the commit says nothing about it.
-                        let glances = self.may_glance_after_commit();
-                        self.remember(&view.name, |memory| memory.forget_reading(glances));
+                        let until = self.precheck_after_commit();
+                        self.remember(&view.name, |memory| memory.forget_reading(until));
                         reading = self.planner.read_deploy(Arc::clone(&reading.source))?;
                         again = true;
                         break;

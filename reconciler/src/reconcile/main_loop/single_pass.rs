@@ -9,7 +9,6 @@ use overlays::ClusterSpec;
 use crate::reconcile::clusters::cluster_timeout::ClusterTimeout;
 use crate::reconcile::main_loop::report::{ClusterOutcome, ClusterPass, ReconcileReport};
 use crate::reconcile::observe::final_health::FinalHealth;
-use crate::reconcile::observe::observation_cache::ObservationCache;
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use crate::reconcile::proposal::{OpenOnes, Position, ProposalCache};
 use crate::reconcile::{Controller, Settled};
@@ -177,7 +176,8 @@ impl Controller {
                 // What rests keeps its view.
                 memory.resting = resting.filter(|_| memory.view.is_some());
                 if memory.done.is_some() {
-                    (memory.view, memory.readings, memory.reachable) = (None, ObservationCache::Nothing, None);
+                    (memory.view, memory.reachable) = (None, None);
+                    memory.fast_path.forget();
                 }
             });
             self.keep_readings(&name);

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use policy::Apply;
-use rollout::{LedgerState, World};
+use rollout::{FastPath, LedgerState, World};
 
 use crate::reconcile::Controller;
 use crate::reconcile::clusters::cluster_timeout::ClusterTimeout;
 use crate::reconcile::effects::direct;
 use crate::reconcile::main_loop::report::ClusterOutcome;
-use crate::reconcile::observe::flux_precheck::Glance;
-use crate::reconcile::observe::observation_cache::ObservationCache;
+use crate::reconcile::observe::flux_precheck::PrecheckOutcome;
 use crate::reconcile::observe::observe_request::request;
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use cluster::{Cluster, Freshness, ObserveRequest};
@@ -21,7 +20,7 @@ pub(in crate::reconcile) enum Visit {
     /// There is nothing to decide yet; when to look again.
     Waits(ClusterOutcome, Timestamp),
     /// This was read.
-    Read(ObservationCache),
+    Read(FastPath),
 }
 
 impl Controller {
@@ -39,21 +38,21 @@ impl Controller {
         self.ensure_told(reading, view, cluster.as_ref(), now).await;
         let mut request = request(view, world, freshness, now);
         // First the watches: what changes after the reading is told, and nothing in between is missed.
-        cluster.follow(&request, &rollout::concerning_running_gate(world)).await;
-        match self.glance(view, world, cluster.as_ref(), &request).await {
-            // What a glance sees is for its own pass. If that has gone on without it, everything is read: this is kept for the next one.
-            Glance::Waits(..) if answering.is_late() => {
+        cluster.follow(&request, &FastPath::concerning_running_gate(world)).await;
+        match self.precheck(view, world, cluster.as_ref(), &request).await {
+            // What a precheck sees is for its own pass. If that has gone on without it, everything is read: this is kept for the next one.
+            PrecheckOutcome::Waits(..) if answering.is_late() => {
                 request = ObserveRequest { at: self.clock.now(), ..request };
             }
-            Glance::Waits(outcome, next) => return Visit::Waits(outcome, next),
-            Glance::First(readings) => return Visit::Read(readings),
-            Glance::Nothing => {}
+            PrecheckOutcome::Waits(outcome, next) => return Visit::Waits(outcome, next),
+            PrecheckOutcome::First(readings) => return Visit::Read(readings),
+            PrecheckOutcome::ReadEverything => {}
         }
         let readings = match self.confirm(view, world, cluster.as_ref(), &request).await {
             Some(readings) => readings,
-            None => ObservationCache::whole(cluster.observe(&request).await),
+            None => FastPath::whole(cluster.observe(&request).await),
         };
-        let reachable = readings.observation().map(|observation| observation.reachable.clone());
+        let reachable = readings.reading().observation().map(|observation| observation.reachable.clone());
         self.remember(&view.name, |memory| memory.reachable = reachable);
         Visit::Read(readings)
     }

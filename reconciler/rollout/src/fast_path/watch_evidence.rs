@@ -24,8 +24,7 @@ pub enum WatchEvidence {
 ///
 /// Watches may be behind. So it is no more than a reason to wait, for a while, or the first of the reads in which a gate holds; the one
 /// that it passes on is a fresh one of all that it expects.
-#[must_use]
-pub fn told_of_gate(
+pub(super) fn told_of_gate(
     world: &World,
     rest: &Observation,
     told: &WorkloadObservation,
@@ -69,11 +68,12 @@ mod tests {
 
     use jiff::SignedDuration;
 
-    use super::super::harness::RolloutHarness;
-    use super::super::{record, running_gate, step};
+    use super::super::confirming::running_gate;
     use super::*;
     use crate::effect::Effect;
     use crate::observation::{Condition, ConditionStatus, Reachability};
+    use crate::step::harness::RolloutHarness;
+    use crate::step::{record, step};
 
     /// The second of three stages is committed and Flux has applied it; everything was read while its Deployment was not there yet.
     fn rolling_out() -> (RolloutHarness, World, Observation) {

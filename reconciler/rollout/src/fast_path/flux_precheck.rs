@@ -11,20 +11,18 @@ use crate::stage::StageId;
 use crate::verdict::{GateVerdict, Reason};
 use crate::world::World;
 
-use super::gates::{self, OwnedGate};
-use super::repair;
+use crate::step::gates::{self, OwnedGate};
+use crate::step::repair;
 
 /// What the gates of the running stage and of those before it expect of Flux; nothing where no stage runs.
-#[must_use]
-pub fn expected_of_flux(world: &World) -> Vec<Expectation> {
+pub(super) fn expected_of_flux(world: &World) -> Vec<Expectation> {
     let gates = gate(world).into_iter().chain(earlier_of_flux(world));
     gates.flat_map(|gate| gate.expectations).collect()
 }
 
 /// What watches tell of Flux, as a reading of it: none where it is not known which cluster they are of. Nothing passes on it, so that it may be taken
 /// to be of the cluster that was read or recorded last.
-#[must_use]
-pub fn told_of_flux(world: &World, flux: FluxObservation, at: Timestamp) -> Option<Observation> {
+pub(super) fn told_of_flux(world: &World, flux: FluxObservation, at: Timestamp) -> Option<Observation> {
     let read = world.observation.as_deref().and_then(|read| read.identity.proven());
     let recorded = world.ledger.as_deref().and_then(|ledger| ledger.identity.as_ref());
     let identity = recorded.or(read)?.clone();
@@ -33,8 +31,7 @@ pub fn told_of_flux(world: &World, flux: FluxObservation, at: Timestamp) -> Opti
 
 /// What the running stage waits for, and until when at the latest, if this reading of Flux alone shows that its gate, or one before it, cannot pass. None
 /// where they might, and where one has failed: the whole cluster decides that.
-#[must_use]
-pub fn waits_for_flux(
+pub(super) fn waits_for_flux(
     world: &World,
     flux: &Observation,
     now: Timestamp,
@@ -58,8 +55,12 @@ pub fn waits_for_flux(
 ///
 /// Its time is that of the older part. So nothing of it is taken where it matters since when something holds: where there is a soak, and for
 /// machines, which are to be seen settled twice with some time between. Whatever it says, a gate passes on a later reading alone.
-#[must_use]
-pub fn first_read(world: &World, whole: &Observation, flux: &FluxObservation, now: Timestamp) -> Option<Observation> {
+pub(super) fn first_read(
+    world: &World,
+    whole: &Observation,
+    flux: &FluxObservation,
+    now: Timestamp,
+) -> Option<Observation> {
     let gate = taking_first_reads(world)?;
     let read = with_flux(whole, flux);
     gate.as_gate().held(&read, now).map(|_| read)
@@ -82,8 +83,7 @@ pub(super) fn with_flux(whole: &Observation, flux: &FluxObservation) -> Observat
 }
 
 /// Whether a reading from while Flux is at work may become the first read of the running gate.
-#[must_use]
-pub fn may_read_first(world: &World) -> bool {
+pub(super) fn may_read_first(world: &World) -> bool {
     taking_first_reads(world).is_some()
 }
 
@@ -137,10 +137,10 @@ mod tests {
 
     use jiff::SignedDuration;
 
-    use super::super::harness::{RolloutHarness, expectations};
-    use super::super::{record, step};
     use super::*;
     use crate::effect::Effect;
+    use crate::step::harness::{RolloutHarness, expectations};
+    use crate::step::{record, step};
 
     #[test]
     fn flux_alone_shows_what_a_gate_waits_for_and_never_that_it_passes_or_has_failed() {

@@ -16,12 +16,11 @@ use crate::verdict::{GateVerdict, Reason};
 use crate::world::World;
 
 use super::flux_precheck::{earlier, plan, taking_first_reads, with_flux};
-use super::gates::OwnedGate;
+use crate::step::gates::OwnedGate;
 
 /// What the running gate looks at, now and where its stage is reverted. Where nothing else has changed, a reading of that alone may be enough
 /// ([`running_gate`]); nothing where it never is.
-#[must_use]
-pub fn concerning_running_gate(world: &World) -> Vec<Expectation> {
+pub(super) fn concerning_running_gate(world: &World) -> Vec<Expectation> {
     let Some((gate, (plan, _))) = taking_first_reads(world).zip(plan(world)) else { return Vec::new() };
     let stage = plan.stages.iter().filter(|stage| stage.stage == gate.stage);
     let before = stage.flat_map(|stage| stage.deployed_expectations.iter().cloned());
@@ -32,8 +31,7 @@ pub fn concerning_running_gate(world: &World) -> Vec<Expectation> {
 /// now, by which the stages before it are judged: none where these do not hold in it, and where everything has to be read.
 ///
 /// Only while the plan that runs goes on, and has stages left: what comes before a plan's first commit and after its last one looks at the whole cluster.
-#[must_use]
-pub fn running_gate(
+pub(super) fn running_gate(
     world: &World,
     whole: &Observation,
     flux: &FluxObservation,
@@ -46,8 +44,7 @@ pub fn running_gate(
 
 /// What the running stage waits for, and until when at the latest, as a reading of what its gate expects shows. None where it holds, and where it
 /// has failed: both ask for another reading.
-#[must_use]
-pub fn waits_for_gate(
+pub(super) fn waits_for_gate(
     world: &World,
     read: &Observation,
     now: Timestamp,
@@ -66,8 +63,7 @@ fn alone(world: &World, rest: &Observation, now: Timestamp) -> Option<OwnedGate>
 /// None where it has to be everything.
 ///
 /// The stages before it, which hold in what was read before, are judged by that ([`World::rest`]) then.
-#[must_use]
-pub fn confirming(world: &World, now: Timestamp) -> Option<Vec<Expectation>> {
+pub(super) fn confirming(world: &World, now: Timestamp) -> Option<Vec<Expectation>> {
     let before = world.rest.as_deref().or(world.observation.as_deref())?;
     let gate = alone(world, before, now)?;
     world.history.streak(&gate.as_gate().key())?;
@@ -76,7 +72,7 @@ pub fn confirming(world: &World, now: Timestamp) -> Option<Vec<Expectation>> {
 
 /// Whether these effects may rest on what was read: a reading of the running gate alone tells that this may pass, and nothing that could be waited
 /// for, held or gone back from but the reading that confirms it.
-pub(super) fn is_enough(world: &World, effects: &[Effect], now: Timestamp) -> bool {
+pub(crate) fn is_enough(world: &World, effects: &[Effect], now: Timestamp) -> bool {
     let goes_on = |effect: &Effect| matches!(effect, Effect::Commit(_) | Effect::RequestApproval(_));
     let Some(rest) = &world.rest else { return true };
     let Some(gate) = alone(world, rest, now) else { return false };
@@ -86,7 +82,7 @@ pub(super) fn is_enough(world: &World, effects: &[Effect], now: Timestamp) -> bo
 }
 
 /// Asks for a reading of everything.
-pub(super) fn read_everything(world: &World, now: Timestamp) -> Vec<Effect> {
+pub(crate) fn read_everything(world: &World, now: Timestamp) -> Vec<Effect> {
     let stage = world.plan.next_stage().map(|stage| stage.stage.clone());
     let reason = Reason::new("only the running stage was read anew, and that is not enough to go on");
     vec![Effect::Observe { confirm: true, at: now }, Effect::Wait { stage, reason, until: None }]
@@ -99,10 +95,11 @@ mod tests {
 
     use jiff::SignedDuration;
 
-    use super::super::harness::{RolloutHarness, expectations};
-    use super::super::{first_read, record, step};
+    use super::super::flux_precheck::first_read;
     use super::*;
     use crate::observation::Observation;
+    use crate::step::harness::{RolloutHarness, expectations};
+    use crate::step::{record, step};
 
     /// The second of three stages is committed, Flux has applied it, and a first read was made of a whole one.
     fn first() -> (RolloutHarness, World) {
