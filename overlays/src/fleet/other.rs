@@ -15,33 +15,25 @@ pub(super) fn read_tanzu(
     let empty = Node::default();
     let spec = object.node.get("spec").unwrap_or(&empty);
     let release: &[&str] = &["topology", "controlPlane", "tkr", "reference", "name"];
-    let old: &[&str] = &["distribution", "version"];
-    let (version, path) = match (field(spec, release), field(spec, old)) {
-        (Some(version), _) => (version, release),
-        (None, Some(version)) => (version, old),
-        (None, None) => {
-            let message = format!("TanzuKubernetesCluster {:?} names no Tanzu Kubernetes release", object.name);
-            return Err(Box::new(object.problem(&["spec"], &object.name, message)));
-        }
+    // The hint, and what it was resolved to, which counts where both are there.
+    let (full, hint): (&[&str], &[&str]) = (&["distribution", "fullVersion"], &["distribution", "version"]);
+    let named = [release, full, hint].into_iter().find_map(|path| Some((field(spec, path)?, path)));
+    let Some((version, path)) = named else {
+        let message = format!("TanzuKubernetesCluster {:?} names no Tanzu Kubernetes release", object.name);
+        return Err(Box::new(object.problem(&["spec"], &object.name, message)));
     };
     let pools = spec.at(&["topology", "nodePools"]).and_then(Node::as_sequence).unwrap_or_default();
     let mut worker_groups: Vec<WorkerGroup> = pools
         .iter()
         .filter_map(|pool| {
-            let own = field(pool, &["tkr", "reference", "name"]).map(|name| kubernetes_version(&name));
+            let own = field(pool, &["tkr", "reference", "name"]);
             let (name, replicas) = (field(pool, &["name"])?, count(pool, &["replicas"]));
-            Some(group(WorkerGroupKind::NodePool, name, own, kubernetes_version(&version), replicas))
+            Some(group(WorkerGroupKind::NodePool, name, own, version.clone(), replicas))
         })
         .collect();
     if worker_groups.is_empty() && spec.at(&["topology", "workers"]).is_some() {
         let replicas = count(spec, &["topology", "workers", "count"]);
-        worker_groups.push(group(
-            WorkerGroupKind::NodePool,
-            "workers".to_owned(),
-            None,
-            kubernetes_version(&version),
-            replicas,
-        ));
+        worker_groups.push(group(WorkerGroupKind::NodePool, "workers".to_owned(), None, version.clone(), replicas));
     }
     let control_plane_count = count(spec, &["topology", "controlPlane", "replicas"])
         .or_else(|| count(spec, &["topology", "controlPlane", "count"]));
@@ -51,12 +43,7 @@ pub(super) fn read_tanzu(
         objects,
         ClusterKind::Tanzu,
         Provider::VSphere,
-        Facts {
-            kubernetes_version: kubernetes_version(&version),
-            version_path: &path,
-            control_plane_count,
-            worker_groups,
-        },
+        Facts { kubernetes_version: version, version_path: &path, control_plane_count, worker_groups },
     ))
 }
 
@@ -152,9 +139,4 @@ fn group(
         replicas,
         machine_config: None,
     }
-}
-
-/// `v1.23.8` of the release name `v1.23.8---vmware.2-tkg.2-zshippable`.
-fn kubernetes_version(release: &str) -> String {
-    release.split("---").next().unwrap_or(release).to_owned()
 }

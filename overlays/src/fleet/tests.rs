@@ -90,7 +90,7 @@ fn tanzu_and_eksctl_are_read() {
         ),
     ]));
     let tanzu = fleet.cluster("t").unwrap();
-    assert_eq!((tanzu.kubernetes_version.as_str(), tanzu.control_plane_count), ("v1.23.8", Some(3)));
+    assert_eq!((tanzu.kubernetes_version.as_str(), tanzu.control_plane_count), ("v1.23.8---vmware.2-tkg.2", Some(3)));
     let eksctl = fleet.cluster("e").unwrap();
     assert_eq!((eksctl.kubernetes_version.as_str(), eksctl.worker_groups[0].replicas), ("1.30", Some(2)));
     assert_eq!(problems(&fleet), Vec::<String>::new());

@@ -56,7 +56,15 @@ impl Move {
         }
         let workers = groups.into_iter().map(SpecStage::Workers);
         let mut stages = vec![SpecStage::Etcd];
-        if is_lower(&new_version, &old_version) {
+        let goes_down = match kind {
+            ClusterKind::ClusterApi => {
+                is_lower(&control_plane_version(&cluster, new), &control_plane_version(&cluster, old))
+            }
+            ClusterKind::EksAnywhere | ClusterKind::ClusterClass | ClusterKind::Tanzu | ClusterKind::Eksctl => {
+                is_lower(&new_version, &old_version)
+            }
+        };
+        if goes_down {
             stages.extend(workers);
             stages.push(SpecStage::ControlPlane);
         } else {
@@ -302,10 +310,22 @@ fn set(root: &mut Node, path: &[&str], value: Node) {
     }
 }
 
+/// The version of the control plane that a Cluster of Cluster API refers to; empty where that is not there.
+fn control_plane_version(cluster: &ObjectId, side: &Side) -> String {
+    let version = || {
+        let reference = side.node_of(cluster)?.at(&["spec", "controlPlaneRef"])?;
+        let text = |name: &str| reference.get(name)?.as_str();
+        let (kind, name) = (text("kind")?, text("name")?);
+        let (_, node) = side.objects().find(|(id, _)| id.kind == kind && id.name == name)?;
+        node.at(&["spec", "version"])?.as_str().map(str::to_owned)
+    };
+    version().unwrap_or_default()
+}
+
 /// Whether `new` is a lower Kubernetes version than `old`.
 fn is_lower(new: &str, old: &str) -> bool {
     match (new.parse::<bundles::KubernetesVersion>(), old.parse::<bundles::KubernetesVersion>()) {
-        (Ok(new), Ok(old)) => new < old,
+        (Ok(new), Ok(old)) => new.order(&old).is_lt(),
         _ => false,
     }
 }

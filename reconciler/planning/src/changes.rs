@@ -1,8 +1,9 @@
 //! Which component belongs to which stage, and how it changed since what is deployed.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use bundles::{Bundles, ChangeClass, Locks, VersionsBundle};
+use bundles::{Bundles, ChangeClass, KubernetesVersion, Locks, VersionsBundle};
 use overlays::ClusterSpec;
 use rollout::{ComponentChange, StageName};
 
@@ -35,12 +36,21 @@ pub fn by_stage(
 
 /// The change of the Kubernetes version itself, which no component of a bundle stands for.
 pub fn kubernetes(deployed: &str, target: &str) -> Option<ComponentChange> {
-    let number = |version: &str| version.split('.').nth(1).and_then(|minor| minor.parse::<i64>().ok());
-    let class = match number(target)? - number(deployed)? {
-        0 => return None,
-        1 => ChangeClass::Minor,
-        step if step > 1 => ChangeClass::SkipMinor,
-        _ => ChangeClass::Downgrade,
+    let (old, new): (KubernetesVersion, KubernetesVersion) = (deployed.parse().ok()?, target.parse().ok()?);
+    let is_one = new == old || Option::zip(new.patch(), old.patch()).is_none();
+    let class = match new.minor().minors_above(old.minor()) {
+        None if new.minor() > old.minor() => ChangeClass::Major,
+        None => ChangeClass::Downgrade,
+        // EKS Anywhere names minors; which patch one of them is its bundle says.
+        Some(0) if is_one => return None,
+        Some(0) => match new.order(&old) {
+            Ordering::Less => ChangeClass::Downgrade,
+            Ordering::Greater if new.patch() != old.patch() => ChangeClass::Patch,
+            Ordering::Greater | Ordering::Equal => ChangeClass::Rebuild,
+        },
+        Some(1) => ChangeClass::Minor,
+        Some(step) if step > 1 => ChangeClass::SkipMinor,
+        Some(_) => ChangeClass::Downgrade,
     };
     Some(ComponentChange {
         component: "kubernetes".to_owned(),
@@ -72,10 +82,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kubernetes_version_changes_by_minors_and_not_at_all_within_one() {
+    fn a_kubernetes_version_changes_by_minors_patches_and_builds() {
         let cases = [
             ("1.33", "1.33", None),
-            ("v1.33.1", "v1.33.9", None),
+            ("v1.33.1", "v1.33.1", None),
+            ("v1.33.1", "v1.33.9", Some(ChangeClass::Patch)),
+            ("v1.33.9", "v1.33.1", Some(ChangeClass::Downgrade)),
+            ("v1.33.1+rke2r1", "v1.33.1+rke2r2", Some(ChangeClass::Rebuild)),
+            ("v1.33.1+rke2r2", "v1.33.1+rke2r1", Some(ChangeClass::Downgrade)),
+            ("v1.33.1+rke2r1", "v1.33.1+k3s1", Some(ChangeClass::Rebuild)),
+            ("v1.26.5---vmware.2-tkg.1", "v1.26.5---vmware.3-tkg.1", Some(ChangeClass::Rebuild)),
+            ("1.33", "v1.33.4", None),
+            ("1.34", "2.0", Some(ChangeClass::Major)),
             ("1.33", "1.34", Some(ChangeClass::Minor)),
             ("1.9", "1.10", Some(ChangeClass::Minor)),
             ("1.32", "1.34", Some(ChangeClass::SkipMinor)),

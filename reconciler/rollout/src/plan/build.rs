@@ -10,7 +10,7 @@ use domain::{PlanDigest, TreeDigest};
 use policy::{OnFailure, StagePolicy};
 
 use super::hops::ONE_MINOR_AT_A_TIME;
-use super::version::Version;
+use super::version::{Numbering, Version};
 use super::{Block, ClusterRole, Estimate, Plan, PlanInput, StageInput, StagePlan, StageState, skew};
 
 /// Stages of a management cluster that have a part in git apart from worker groups, and whether a workload cluster has them too.
@@ -95,10 +95,7 @@ fn digest(input: &PlanInput, ledger: Option<&Ledger>) -> PlanDigest {
 /// Whether the control plane goes to an earlier version: then worker groups come first.
 fn goes_down(input: &PlanInput) -> bool {
     let Some(step) = &input.skew.control_plane else { return false };
-    match (step.deployed.as_deref().and_then(Version::parse), Version::parse(&step.target)) {
-        (Some(deployed), Some(target)) => deployed.is_known_above(target),
-        _ => false,
-    }
+    step.deployed.as_deref().is_some_and(|deployed| Numbering::Kubernetes.is_known_above(deployed, &step.target))
 }
 
 fn rank(name: &StageName, downwards: bool) -> u8 {

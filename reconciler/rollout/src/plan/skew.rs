@@ -4,7 +4,7 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Block;
-use crate::plan::version::Version;
+use crate::plan::version::{Numbering, Version};
 use crate::stage::StageName;
 use domain::{ClusterName, GroupName};
 use policy::PlanPolicy;
@@ -115,11 +115,13 @@ pub const RULES: &[SkewRule] = &[
         source: "EKS-A preflight `upgrade cluster kubernetes version increment`; etcd's schema has no way back",
         check: |rule, blocks| {
             if let Some(step) = &rule.facts.control_plane {
-                rule.never_down("Kubernetes of the control plane", step, Some(StageName::ControlPlane), blocks);
+                let stage = Some(StageName::ControlPlane);
+                rule.never_down("Kubernetes of the control plane", Numbering::Kubernetes, step, stage, blocks);
             }
             for group in &rule.facts.workers {
                 let stage = Some(StageName::Workers(group.group.clone()));
-                rule.never_down(&format!("Kubernetes of worker group {}", group.group), &group.version, stage, blocks);
+                let what = format!("Kubernetes of worker group {}", group.group);
+                rule.never_down(&what, Numbering::Kubernetes, &group.version, stage, blocks);
             }
         },
     },
@@ -145,11 +147,10 @@ pub const RULES: &[SkewRule] = &[
         statement: "no worker group is newer than the control plane",
         source: "Kubernetes version skew policy; EKS-A preflight `worker node group kubernetes version increment`",
         check: |rule, blocks| {
-            let control_plane = rule.facts.control_plane.as_ref().and_then(|step| Version::parse(&step.target));
+            let Some(control_plane) = rule.facts.control_plane.as_ref().map(|step| &step.target) else { return };
             for group in &rule.facts.workers {
-                if let (Some(control_plane), Some(worker)) = (control_plane, Version::parse(&group.version.target))
-                    && worker.is_known_above(control_plane)
-                {
+                let worker = &group.version.target;
+                if Numbering::Kubernetes.is_known_above(worker, control_plane) {
                     let message = format!(
                         "worker group {} is to be at {worker}, the control plane at {control_plane}",
                         group.group
@@ -193,7 +194,7 @@ pub const RULES: &[SkewRule] = &[
         check: |rule, blocks| {
             if let Some(step) = &rule.facts.eksa {
                 rule.at_most_up(1, "EKS Anywhere", step, None, blocks);
-                rule.never_down("EKS Anywhere", step, None, blocks);
+                rule.never_down("EKS Anywhere", Numbering::Component, step, None, blocks);
             }
         },
     },
@@ -236,7 +237,8 @@ pub const RULES: &[SkewRule] = &[
         source: "EKS-A annotation management-components-version",
         check: |rule, blocks| {
             let Some(components) = &rule.facts.management_components else { return };
-            rule.never_down("EKS Anywhere of the management components", components, Some(StageName::EksA), blocks);
+            let what = "EKS Anywhere of the management components";
+            rule.never_down(what, Numbering::Component, components, Some(StageName::EksA), blocks);
             let cluster = rule
                 .facts
                 .eksa
@@ -393,14 +395,22 @@ impl Rule<'_> {
         }
     }
 
-    fn never_down(&self, what: &str, step: &VersionStep, stage: Option<StageName>, blocks: &mut Vec<Block>) {
+    fn never_down(
+        &self,
+        what: &str,
+        numbering: Numbering,
+        step: &VersionStep,
+        stage: Option<StageName>,
+        blocks: &mut Vec<Block>,
+    ) {
         let (Some(deployed), Some(target)) =
             (step.deployed.as_deref().and_then(Version::parse), Version::parse(&step.target))
         else {
             return;
         };
         let minor_down = (target.major, target.minor) < (deployed.major, deployed.minor);
-        if minor_down || (deployed.is_known_above(target) && !self.policy.allow_downgrade) {
+        let is_down = numbering.is_known_above(shown(step), &step.target);
+        if minor_down || (is_down && !self.policy.allow_downgrade) {
             let message = format!("{what} would go from {} down to {}", shown(step), step.target);
             let help = if minor_down {
                 format!("stay at {}: there is no way back", shown(step))

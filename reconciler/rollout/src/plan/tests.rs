@@ -346,6 +346,10 @@ fn skew_rules() {
     check_skew("two minors up", control_plane("1.30", "1.32"), &["kubernetes-minor-step"]);
     check_skew("one minor down", control_plane("1.31", "1.30"), &["kubernetes-never-down"]);
     check_skew("a patch down", control_plane("v1.31.2", "v1.31.1"), &["kubernetes-never-down"]);
+    check_skew("a build of RKE2 up", control_plane("v1.34.1+rke2r9", "v1.34.1+rke2r10"), &[]);
+    check_skew("a build of RKE2 down", control_plane("v1.34.1+rke2r2", "v1.34.1+rke2r1"), &["kubernetes-never-down"]);
+    let rebuild = control_plane("v1.28.8---vmware.10-fips.1-tkg.1", "v1.28.8---vmware.9-fips.1-tkg.2");
+    check_skew("a rebuild of VMware down", rebuild, &["kubernetes-never-down"]);
     check_skew("a release of EKS-D up", control_plane("v1.31.2-eks-1-31-9", "v1.31.2-eks-1-31-10"), &[]);
     check_skew("not known", control_plane("latest", "1.30"), &[]);
 

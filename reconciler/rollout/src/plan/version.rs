@@ -2,6 +2,31 @@
 
 use std::fmt;
 
+use bundles::KubernetesVersion;
+
+/// Who numbers a version: that decides which of two is higher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbering {
+    /// Kubernetes and the vendors that build it: build metadata counts.
+    Kubernetes,
+    /// Any other component: build metadata has no order.
+    Component,
+}
+
+impl Numbering {
+    /// Whether one version is above another, as far as both are written out.
+    pub(super) fn is_known_above(self, one: &str, other: &str) -> bool {
+        match self {
+            Self::Kubernetes => {
+                let read = |text: &str| text.parse::<KubernetesVersion>().ok();
+                Option::zip(read(one), read(other)).is_some_and(|(one, other)| one.order(&other).is_gt())
+            }
+            Self::Component => Option::zip(Version::parse(one), Version::parse(other))
+                .is_some_and(|(one, other)| one.is_known_above(other)),
+        }
+    }
+}
+
 /// Major, minor, patch and packaging revision of a version such as `v1.17.8-0`, `1.30`, `v0.25.0-dev+build.17` or `v1.27.1-eks-1-27-4`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Version {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use bundles::ImageReference;
+use bundles::{ImageReference, KubernetesVersion};
 use jiff::Timestamp;
 use rollout::{Expectation, Observation, Reachability};
 
@@ -104,27 +104,33 @@ impl Comparison {
     fn machines(&mut self, view: &ClusterView, observation: &Observation) {
         let cluster = view.cluster.as_ref();
         for found in observation.control_planes.iter().filter(|found| found.cluster == cluster.name) {
-            let object = format!("KubeadmControlPlane {}/{}", found.namespace, found.name);
-            self.version(object, &found.spec_version, &[&cluster.kubernetes_version]);
+            let object = format!("{} {}/{}", found.kind, found.namespace, found.name);
+            self.version(object, &found.spec_version, &[&cluster.kubernetes_version], is_declared);
         }
-        for found in observation.machine_deployments.iter().filter(|found| found.cluster == cluster.name) {
-            let group = found.group.as_ref().map(ToString::to_string);
+        let deployments = observation.machine_deployments.iter().filter(|found| found.cluster == cluster.name);
+        let deployments = deployments
+            .map(|found| ("MachineDeployment", &found.namespace, &found.name, &found.group, &found.spec_version));
+        let pools = observation.machine_pools.iter().filter(|found| found.cluster == cluster.name);
+        let pools =
+            pools.map(|found| ("MachinePool", &found.namespace, &found.name, &found.group, &found.spec_version));
+        for (kind, namespace, name, group, version) in deployments.chain(pools) {
+            let group = group.as_ref().map(ToString::to_string);
             let known = cluster.worker_groups.iter().find(|known| Some(&known.name) == group.as_ref());
-            let (Some(known), Some(version)) = (known, &found.spec_version) else { continue };
-            let object = format!("MachineDeployment {}/{}", found.namespace, found.name);
-            self.version(object, version, &[&known.kubernetes_version]);
+            let (Some(known), Some(version)) = (known, version) else { continue };
+            let object = format!("{kind} {namespace}/{name}");
+            self.version(object, version, &[&known.kubernetes_version], is_declared);
         }
         // Which group a node is of is not said on it.
         let workers: Vec<&String> = cluster.worker_groups.iter().map(|group| &group.kubernetes_version).collect();
         for node in &observation.nodes {
             let wanted = if node.control_plane { vec![&cluster.kubernetes_version] } else { workers.clone() };
             if let Some(version) = node.kubelet_version.as_ref().filter(|_| !wanted.is_empty()) {
-                self.version(format!("Node {}", node.name), version, &wanted);
+                self.version(format!("Node {}", node.name), version, &wanted, is_run_by_kubelet);
             }
         }
     }
 
-    fn version(&mut self, object: String, runs: &str, wanted: &[&String]) {
+    fn version(&mut self, object: String, runs: &str, wanted: &[&String], is_version: fn(&str, &str) -> bool) {
         self.compared += 1;
         if wanted.iter().any(|wanted| is_version(runs, wanted)) {
             return;
@@ -156,11 +162,14 @@ fn is_image(one: &str, other: &str) -> bool {
     }
 }
 
-/// Whether what runs is the version wanted, which may name the minor alone (`1.34`).
-fn is_version(runs: &str, wanted: &str) -> bool {
-    let plain = |version: &str| version.strip_prefix('v').unwrap_or(version).to_owned();
-    let (runs, wanted) = (plain(runs), plain(wanted));
-    runs.strip_prefix(&wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', '+']))
+/// Whether what an object declares is the version wanted, which may name the minor alone (`1.34`).
+fn is_declared(declared: &str, wanted: &str) -> bool {
+    wanted.parse().is_ok_and(|wanted: KubernetesVersion| wanted.is_met_by_declared(declared))
+}
+
+/// Whether a kubelet that reports this runs the version wanted.
+fn is_run_by_kubelet(reported: &str, wanted: &str) -> bool {
+    wanted.parse().is_ok_and(|wanted: KubernetesVersion| wanted.is_met_by_kubelet(reported))
 }
 
 fn listed(images: &[&str]) -> String {
@@ -197,7 +206,8 @@ mod tests {
             ("v1.3.1", "1.34", false),
             ("v1.35.0", "1.34", false),
         ] {
-            assert_eq!(is_version(runs, wanted), same, "{runs} {wanted}");
+            assert_eq!(is_declared(runs, wanted), same, "{runs} {wanted}");
+            assert_eq!(is_run_by_kubelet(runs, wanted), same, "{runs} {wanted}");
         }
     }
 }

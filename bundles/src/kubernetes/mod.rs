@@ -1,4 +1,6 @@
-//! Kubernetes versions: minors such as `1.30`, and full ones such as `v1.30.14`.
+//! Kubernetes versions: minors such as `1.30`, and full ones such as `v1.30.14`, with whatever vendors write behind them.
+
+mod build;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,6 +8,8 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use build::Build;
 
 /// A Kubernetes minor release: `1.30`.
 ///
@@ -19,20 +23,22 @@ pub struct KubernetesMinor {
 }
 
 /// A Kubernetes version as a manifest writes it: `1.30` in a versionsBundle and in an EKS Anywhere cluster, `v1.30.14`
-/// in EKS-D and in Cluster API.
+/// in EKS-D and in Cluster API, `v1.30.14+rke2r1` or `v1.28.8---vmware.1-fips.1-tkg.2` as vendors build it.
 ///
-/// The text is kept verbatim. Two versions are equal when their numbers are: `v1.30` equals `1.30`, and differs from
-/// `1.30.0`, which names a patch release. Order: minor, then no patch before any patch.
+/// The text is kept verbatim. Two versions are equal when their numbers and builds are: `v1.30` equals `1.30`, and differs
+/// from `1.30.0`, which names a patch release. `Ord` is a total order for maps; [`KubernetesVersion::order`] is the one that
+/// has a meaning.
 #[derive(Debug, Clone)]
 pub struct KubernetesVersion {
     text: String,
     minor: KubernetesMinor,
     patch: Option<u64>,
+    build: Build,
 }
 
 /// Why a text is no Kubernetes version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no Kubernetes version: expected two or three numbers, such as \"1.30\" or \"v1.30.14\"")]
+#[error("`{text}` is not a valid Kubernetes version: expected two or three numbers, such as \"1.30\" or \"v1.30.14\"")]
 pub struct KubernetesVersionError {
     text: String,
 }
@@ -72,8 +78,56 @@ impl KubernetesVersion {
         self.patch
     }
 
-    fn numbers(&self) -> (KubernetesMinor, Option<u64>) {
-        (self.minor, self.patch)
+    fn key(&self) -> (KubernetesMinor, Option<u64>, &Build) {
+        (self.minor, self.patch, &self.build)
+    }
+
+    /// Whether a version that an object declares (`spec.version`) is this one, as far as this one is written out: `1.35` is met
+    /// by every patch of 1.35, a version without a vendor's build by every build, a release by the build of Kubernetes in it.
+    #[must_use]
+    pub fn is_met_by_declared(&self, declared: &str) -> bool {
+        declared.parse().is_ok_and(|declared: Self| {
+            self.numbers_are_met_by(&declared) && self.build.is_met_by_declared(&declared.build)
+        })
+    }
+
+    /// Whether a kubelet that reports this text runs this version. It may name a commit instead of a release, or no build at
+    /// all: a Machine says `v1.27.1-eks-1-27-4` where its kubelet says `v1.27.1-eks-6f07bbc`.
+    #[must_use]
+    pub fn is_met_by_kubelet(&self, reported: &str) -> bool {
+        reported.parse().is_ok_and(|reported: Self| {
+            self.numbers_are_met_by(&reported) && self.build.is_met_by_kubelet(&reported.build)
+        })
+    }
+
+    /// Whether both are the same as far as both are written out: a managed service may name its minor alone.
+    #[must_use]
+    pub fn is_met_as_far_as_both_are_known(&self, reported: &str) -> bool {
+        reported.parse().is_ok_and(|reported: Self| match reported.patch {
+            None => self.minor == reported.minor,
+            Some(_) => self.numbers_are_met_by(&reported) && self.build.is_met_by_kubelet(&reported.build),
+        })
+    }
+
+    /// Whether the label of a release (`v1.28.8---vmware.1-fips.1-tkg.2`) names another release than this version does.
+    #[must_use]
+    pub fn is_contradicted_by_release(&self, label: &str) -> bool {
+        label.parse().is_ok_and(|release: Self| {
+            !self.numbers_are_met_by(&release)
+                || !self.build.is_met_by_declared(&release.build)
+                || !self.build.is_of_same_release(&release.build)
+        })
+    }
+
+    /// The order of two versions as far as both are written out: by Kubernetes' numbers, then by the vendor's as numbers.
+    #[must_use]
+    pub fn order(&self, other: &Self) -> Ordering {
+        let Some((own, others)) = Option::zip(self.patch, other.patch) else { return self.minor.cmp(&other.minor) };
+        self.minor.cmp(&other.minor).then(own.cmp(&others)).then_with(|| self.build.order(&other.build))
+    }
+
+    fn numbers_are_met_by(&self, other: &Self) -> bool {
+        self.minor == other.minor && self.patch.is_none_or(|patch| other.patch == Some(patch))
     }
 }
 
@@ -85,12 +139,11 @@ pub(crate) fn number(digits: &str) -> Option<u64> {
 impl FromStr for KubernetesVersion {
     type Err = KubernetesVersionError;
 
-    /// Accepts a leading `v`. Anything behind the numbers (`-eks-1-30-58`, `+k3s1`) is kept in the text and has no
-    /// part in order or equality.
+    /// Accepts a leading `v`, and anything behind three numbers (`-eks-1-30-58`, `+k3s1`, `---vmware.2-tkg.1`).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || KubernetesVersionError { text: text.chars().take(100).collect() };
         let plain = text.strip_prefix('v').unwrap_or(text);
-        let numbers = plain.split(['-', '+']).next().unwrap_or(plain);
+        let numbers = plain.split(['-', '+', '_']).next().unwrap_or(plain);
         let mut parts = numbers.split('.').map(number);
         let (Some(Some(major)), Some(Some(minor))) = (parts.next(), parts.next()) else { return Err(error()) };
         let patch = match parts.next() {
@@ -101,7 +154,8 @@ impl FromStr for KubernetesVersion {
         if parts.next().is_some() {
             return Err(error());
         }
-        Ok(Self { text: text.to_owned(), minor: KubernetesMinor { major, minor }, patch })
+        let build = Build::read(plain.get(numbers.len()..).unwrap_or_default());
+        Ok(Self { text: text.to_owned(), minor: KubernetesMinor { major, minor }, patch, build })
     }
 }
 
@@ -120,7 +174,7 @@ impl FromStr for KubernetesMinor {
 
 impl PartialEq for KubernetesVersion {
     fn eq(&self, other: &Self) -> bool {
-        self.numbers() == other.numbers()
+        self.key() == other.key()
     }
 }
 
@@ -128,13 +182,13 @@ impl Eq for KubernetesVersion {}
 
 impl Hash for KubernetesVersion {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.numbers().hash(state);
+        self.key().hash(state);
     }
 }
 
 impl Ord for KubernetesVersion {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.numbers().cmp(&other.numbers())
+        self.key().cmp(&other.key())
     }
 }
 
@@ -181,56 +235,4 @@ impl<'de> Deserialize<'de> for KubernetesMinor {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_spelling_parses_and_keeps_its_text() {
-        let check = |text: &str, minor: (u64, u64), patch: Option<u64>| {
-            let version: KubernetesVersion = text.parse().unwrap();
-            assert_eq!((version.minor().major, version.minor().minor), minor, "{text}");
-            assert_eq!(version.patch(), patch, "{text}");
-            assert_eq!(version.to_string(), text);
-        };
-        check("1.30", (1, 30), None);
-        check("v1.30", (1, 30), None);
-        check("v1.30.14", (1, 30), Some(14));
-        check("v1.30.14-eks-1-30-58", (1, 30), Some(14));
-        check("v1.27.3+k3s1", (1, 27), Some(3));
-    }
-
-    #[test]
-    fn other_texts_are_refused() {
-        for text in [
-            "",
-            "1",
-            "v1",
-            "1.",
-            "1.x",
-            "1.30.",
-            "1.30.1.2",
-            "latest",
-            "1.-3",
-            "+1.30",
-            " 1.30",
-            "1.30-eks",
-            "99999999999999999999.1",
-        ] {
-            assert!(text.parse::<KubernetesVersion>().is_err(), "{text}");
-        }
-        assert!("1.30.1".parse::<KubernetesMinor>().is_err());
-    }
-
-    #[test]
-    fn order_is_by_number() {
-        let version = |text: &str| text.parse::<KubernetesVersion>().unwrap();
-        assert!(version("1.9") < version("1.10"));
-        assert!(version("v1.30") < version("1.30.0"));
-        assert_eq!(version("v1.30"), version("1.30"));
-        let minor = |text: &str| text.parse::<KubernetesMinor>().unwrap();
-        assert_eq!(minor("1.31").minors_above(minor("1.29")), Some(2));
-        assert_eq!(minor("1.28").minors_above(minor("1.29")), Some(-1));
-        assert_eq!(minor("2.0").minors_above(minor("1.29")), None);
-        assert_eq!(minor("1.30").channel(), "1-30");
-    }
-}
+mod tests;
