@@ -18,7 +18,6 @@ mod fast_path;
 mod gate;
 mod history;
 mod identity;
-mod kubernetes;
 mod ledger;
 mod lineage;
 mod observation;
@@ -45,11 +44,12 @@ pub use identity::{ClusterIdentity, Identification};
 pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use lineage::Lineage;
 pub use observation::{
-    Artifacts, BackupFailure, BackupReport, Condition, ConditionStatus, ControlPlane, CustomResourceDefinition,
-    DaemonSet, Deployment, EKSA_CLUSTERS, EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation,
-    FluxReference, FluxSource, HelmRelease, Hold, Machine, MachineDeployment, MachineSet, MachineTopology, Node,
-    ObjectPresence, ObjectReference, Observation, Pod, Reachability, RunningImage, SourceKind, Survey, TakenField,
-    VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation, conditions,
+    Artifacts, BackupFailure, BackupReport, Condition, ConditionStatus, ControlPlane, ControlPlaneKind,
+    ControlPlaneReference, CustomResourceDefinition, DaemonSet, Deployment, EKSA_CLUSTERS, EksaCluster, EtcdadmCluster,
+    FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, Machine, MachineDeployment,
+    MachinePool, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod, Reachability,
+    RunningImage, SourceKind, Survey, TakenField, VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation,
+    conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,

@@ -82,7 +82,7 @@ fn decode(sample: &Value) -> Observation {
             ready_replicas: count(value, "readyReplicas"),
             available_replicas: count(value, "availableReplicas"),
             conditions: conditions(value),
-            infrastructure_template: None,
+            ..ControlPlane::default()
         });
     }
     for value in list(sample, "md") {
@@ -114,6 +114,7 @@ fn decode(sample: &Value) -> Observation {
             paused: flag(value, "paused"),
             deleting: flag(value, "del"),
             topology_version: text(value, "topver"),
+            control_plane: None,
             conditions: conditions(value),
         });
     }
@@ -131,6 +132,7 @@ fn decode(sample: &Value) -> Observation {
             generation: value["gen"].as_i64(),
             control_plane: flag(value, "cp"),
             owner: owners.iter().find(|owner| name.starts_with(owner.as_str())).cloned(),
+            pool: None,
             deleting: flag(value, "del"),
             spec_version: text(value, "specver"),
             infrastructure_template: None,

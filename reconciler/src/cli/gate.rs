@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::error::CommandError;
 use super::exit::Exit;
 use super::output::{self, Format, Report, Table};
-use cluster::recording::{GateReplay, SampleVerdicts, Samples, read_dump};
+use cluster::recording::{GateReplay, GateState, SampleVerdicts, Samples, read_dump};
 
 /// Arguments of `stepgate gate`.
 #[derive(Debug, Args)]
@@ -23,8 +23,10 @@ pub struct Arguments {
 enum Verb {
     /// Judge the `control-plane` and `workers/<group>` gates on every sample of a recording, or on a folder of dumped objects.
     ///
-    /// A group is named as in a rollout: by the topology, by EKS Anywhere's group, else by its MachineDeployment; recordings keep no
+    /// A group is named as in a rollout: by the topology, by EKS Anywhere's group, else by its MachineDeployment or MachinePool; recordings keep no
     /// labels, so there it is the MachineDeployment's own name. With `-o json` one line is printed for each sample.
+    ///
+    /// The last sample decides the exit code: 0 when all gates pass, 3 when one has failed, 4 when one still waits.
     Replay(ReplayArguments),
 }
 
@@ -66,12 +68,16 @@ fn replay(arguments: &ReplayArguments) -> Result<Exit, CommandError> {
         .soak(arguments.soak)
         .stacked_etcd(arguments.external_etcd.then_some(false));
     let mut samples = Vec::new();
-    let mut print = |verdicts: SampleVerdicts| match arguments.output {
-        // Line by line, so that what comes before a damaged line is seen and a pipe sees each line at once.
-        Format::Json => output::print_line(&verdicts),
-        Format::Table | Format::Yaml | Format::Markdown => {
-            samples.push(verdicts);
-            Ok(())
+    let mut last = None;
+    let mut print = |verdicts: SampleVerdicts| {
+        last = verdicts.gates.values().map(|gate| gate.verdict).max();
+        match arguments.output {
+            // Line by line, so that what comes before a damaged line is seen and a pipe sees each line at once.
+            Format::Json => output::print_line(&verdicts),
+            Format::Table | Format::Yaml | Format::Markdown => {
+                samples.push(verdicts);
+                Ok(())
+            }
         }
     };
     if is_dump(&arguments.path) {
@@ -90,7 +96,11 @@ fn replay(arguments: &ReplayArguments) -> Result<Exit, CommandError> {
             let message = format!("cluster {cluster} is not in {}", arguments.path.display());
             Err(CommandError::new(message).hint(format!("it holds: {}", clusters.join(", "))))
         }
-        _ => Ok(Exit::Success),
+        _ => Ok(match last {
+            Some(GateState::Pass) => Exit::Success,
+            Some(GateState::Fail) => Exit::Blocked,
+            Some(GateState::Wait) | None => Exit::Waiting,
+        }),
     }
 }
 
@@ -166,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_table_shows_only_what_changed() {
-        use cluster::recording::{GateState, ReplayedGate};
+        use cluster::recording::ReplayedGate;
         let sample = |t: f64, verdict, reason: &str| SampleVerdicts {
             t,
             gates: BTreeMap::from([(

@@ -76,6 +76,8 @@ kinds! {
     KUBEADM_CONTROL_PLANE: "controlplane.cluster.x-k8s.io" "KubeadmControlPlane" "kubeadmcontrolplanes" ["v1beta2", "v1beta1"];
     /// Worker groups.
     MACHINE_DEPLOYMENT: "cluster.x-k8s.io" "MachineDeployment" "machinedeployments" ["v1beta2", "v1beta1"];
+    /// Worker groups whose machines the infrastructure makes.
+    MACHINE_POOL: "cluster.x-k8s.io" "MachinePool" "machinepools" ["v1beta2", "v1beta1"];
     /// Generations of a worker group.
     MACHINE_SET: "cluster.x-k8s.io" "MachineSet" "machinesets" ["v1beta2", "v1beta1"];
     /// Machines.

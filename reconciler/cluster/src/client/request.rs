@@ -62,6 +62,11 @@ impl ServedVersions {
         self.0.get(group).and_then(|versions| versions.first()).map(|version| format!("{group}/{version}"))
     }
 
+    /// A group with each of its versions, the preferred one first.
+    pub(crate) fn api_versions(&self, group: &str) -> Vec<String> {
+        self.0.get(group).into_iter().flatten().map(|version| format!("{group}/{version}")).collect()
+    }
+
     /// Group and version of each group that `wanted` accepts, in the version that the server prefers.
     pub(crate) fn preferred(&self, wanted: fn(&str) -> bool) -> Vec<String> {
         let groups = self.0.iter().filter(|(group, _)| wanted(group));

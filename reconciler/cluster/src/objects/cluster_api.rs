@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 
 use domain::GroupName;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::DynamicObject;
-use rollout::{Condition, ControlPlane, EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
+use rollout::{
+    Condition, ControlPlane, ControlPlaneReference, EtcdadmCluster, Machine, MachineDeployment, MachineSet,
+    MachineTopology,
+};
 use serde_json::Value;
 
 use super::fields::{
@@ -14,7 +18,9 @@ use super::legacy;
 
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
 const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
+const POOL_NAME: &str = "cluster.x-k8s.io/pool-name";
 const PAUSED: &str = "cluster.x-k8s.io/paused";
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
 const TOPOLOGY_DEPLOYMENT_NAME: &str = "topology.cluster.x-k8s.io/deployment-name";
@@ -38,6 +44,23 @@ impl Contract {
             _ => Self::V1Beta2,
         }
     }
+}
+
+/// Cluster API 1.9 reports v1beta2's conditions beside v1beta1's, and not yet all of them: how many machines are up to date tells what is
+/// missing about a rollout.
+fn completed(
+    mut conditions: BTreeMap<String, Condition>,
+    counts: &Value,
+    replicas: Option<u32>,
+    contract: Contract,
+) -> BTreeMap<String, Condition> {
+    match contract {
+        Contract::V1Beta1 => {
+            legacy::add_counted_rollout(replicas, count(counts, &["upToDateReplicas"]), &mut conditions);
+        }
+        Contract::V1Beta2 => {}
+    }
+    conditions
 }
 
 /// Where the counts and conditions of v1beta2 lie in an object.
@@ -88,7 +111,7 @@ pub(crate) fn control_plane(object: &DynamicObject, contract: Contract) -> Contr
             up_to_date_replicas: count(counts, &["upToDateReplicas"]),
             ready_replicas: count(counts, &["readyReplicas"]),
             available_replicas: count(counts, &["availableReplicas"]),
-            conditions,
+            conditions: completed(conditions, counts, read.replicas, contract),
             ..read
         },
         Status::Legacy => legacy::control_plane(read, object),
@@ -119,7 +142,7 @@ pub(crate) fn machine_deployment(object: &DynamicObject, contract: Contract) -> 
             up_to_date_replicas: count(counts, &["upToDateReplicas"]),
             ready_replicas: count(counts, &["readyReplicas"]),
             available_replicas: count(counts, &["availableReplicas"]),
-            conditions,
+            conditions: completed(conditions, counts, read.replicas, contract),
             ..read
         },
         Status::Legacy => legacy::machine_deployment(read, object),
@@ -193,7 +216,7 @@ pub(crate) fn machine(
     let machine_set = owner(object, "MachineSet")
         .and_then(|owner| machine_sets.iter().find(|set| set.name == owner && set.namespace == namespace));
     let labelled = object.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(CONTROL_PLANE));
-    let control_plane = owner(object, "KubeadmControlPlane");
+    let control_plane = owning_control_plane(object);
     Machine {
         cluster: cluster_name(object),
         name: name(object),
@@ -203,6 +226,7 @@ pub(crate) fn machine(
             .or_else(|| label(object, DEPLOYMENT_NAME).map(str::to_owned))
             .or_else(|| machine_set.and_then(|set| set.machine_deployment.clone()))
             .or_else(|| owner(object, "EtcdadmCluster")),
+        pool: label(object, POOL_NAME).map(str::to_owned).or_else(|| owner(object, "MachinePool")),
         generation: object.metadata.generation,
         deleting: deleting(object),
         spec_version: text(data, &["spec", "version"]),
@@ -273,6 +297,7 @@ pub(crate) fn cluster(object: &DynamicObject, contract: Contract) -> MachineTopo
         paused: is_paused(object),
         deleting: deleting(object),
         topology_version: text(data, &["spec", "topology", "version"]),
+        control_plane: control_plane_reference(object),
         conditions: match status(data, contract) {
             Status::Modern { conditions, .. } => conditions,
             Status::Legacy => conditions(data, &["status", "conditions"]),
@@ -280,7 +305,28 @@ pub(crate) fn cluster(object: &DynamicObject, contract: Contract) -> MachineTopo
     }
 }
 
-fn cluster_name(object: &DynamicObject) -> String {
+/// The control plane of any kind that controls a Machine. Its provider need not be of Cluster API's own API group.
+fn owning_control_plane(machine: &DynamicObject) -> Option<String> {
+    let owners = machine.metadata.owner_references.as_deref().unwrap_or_default();
+    let is_control_plane = |kind: &str| kind.ends_with("ControlPlane");
+    let controls = |owner: &&OwnerReference| owner.controller == Some(true) && is_control_plane(&owner.kind);
+    owners.iter().find(controls).map(|owner| owner.name.clone()).or_else(|| owner(machine, "KubeadmControlPlane"))
+}
+
+/// What a Cluster refers to as its control plane: v1beta1 gives an `apiVersion`, v1beta2 an `apiGroup`.
+pub(crate) fn control_plane_reference(cluster: &DynamicObject) -> Option<ControlPlaneReference> {
+    let field = |name: &str| text(&cluster.data, &["spec", "controlPlaneRef", name]);
+    let group = field("apiGroup").or_else(|| Some(field("apiVersion")?.split_once('/')?.0.to_owned()));
+    Some(ControlPlaneReference {
+        group: group.unwrap_or_else(|| CONTROL_PLANE_GROUP.to_owned()),
+        kind: field("kind")?.into(),
+        namespace: field("namespace").unwrap_or_else(|| namespace(cluster)),
+        name: field("name")?,
+    })
+}
+
+/// The name of the cluster that an object belongs to: by its label, its specification, or the Cluster that owns it.
+pub(crate) fn cluster_name(object: &DynamicObject) -> String {
     label(object, CLUSTER_NAME)
         .map(str::to_owned)
         .or_else(|| text(&object.data, &["spec", "clusterName"]))
@@ -288,15 +334,15 @@ fn cluster_name(object: &DynamicObject) -> String {
         .unwrap_or_default()
 }
 
-fn is_paused(object: &DynamicObject) -> bool {
+pub(super) fn is_paused(object: &DynamicObject) -> bool {
     annotation(object, PAUSED).is_some() || flag(&object.data, &["spec", "paused"]).unwrap_or_default()
 }
 
-fn infrastructure_template(data: &Value) -> Option<String> {
+pub(super) fn infrastructure_template(data: &Value) -> Option<String> {
     text(data, &["spec", "template", "spec", "infrastructureRef", "name"])
 }
 
-fn bootstrap_template(data: &Value) -> Option<String> {
+pub(super) fn bootstrap_template(data: &Value) -> Option<String> {
     text(data, &["spec", "template", "spec", "bootstrap", "configRef", "name"])
 }
 

@@ -24,18 +24,27 @@ pub(super) fn control_plane(read: ControlPlane, object: &DynamicObject) -> Contr
     for name in ["MachinesReady", "CertificatesAvailable", "EtcdClusterHealthy", "ControlPlaneComponentsHealthy"] {
         copy(&old, name, &mut new, name);
     }
+    let status = at(data, &["status"]).unwrap_or(&Value::Null);
+    let (replicas, up_to_date) = (counted(status, "replicas"), counted(status, "updatedReplicas"));
     copy(&old, "MachinesSpecUpToDate", &mut new, "MachinesUpToDate");
-    if let Some(up_to_date) =
-        old.get("MachinesSpecUpToDate").filter(|condition| condition.status != ConditionStatus::Unknown)
-    {
-        let rolling_out = up_to_date.status == ConditionStatus::False;
-        new.insert(String::from("RollingOut"), derived(rolling_out, "from MachinesSpecUpToDate"));
-    }
-    if let Some(resized) = old.get("Resized").filter(|condition| condition.status != ConditionStatus::Unknown) {
-        for name in ["ScalingUp", "ScalingDown"] {
-            let scaling = resized.status == ConditionStatus::False && resized.reason == name;
-            new.insert(name.to_owned(), derived(scaling, "from Resized"));
+    match old.get("MachinesSpecUpToDate").map(|condition| condition.status) {
+        Some(ConditionStatus::Unknown) => {}
+        Some(up_to_date) => {
+            let rolling_out = up_to_date == ConditionStatus::False;
+            new.insert(String::from("RollingOut"), derived(rolling_out, "from MachinesSpecUpToDate"));
         }
+        // It is written when a rollout begins: a control plane that never rolled has its counts alone.
+        None => add_counted_rollout(replicas, up_to_date, &mut new),
+    }
+    match old.get("Resized") {
+        Some(resized) if resized.status == ConditionStatus::Unknown => {}
+        Some(resized) => {
+            for name in ["ScalingUp", "ScalingDown"] {
+                let scaling = resized.status == ConditionStatus::False && resized.reason == name;
+                new.insert(name.to_owned(), derived(scaling, "from Resized"));
+            }
+        }
+        None => add_counted_scaling(replicas, read.spec_replicas, &mut new),
     }
     if let Some(available) = old.get("Available") {
         // v1beta1 calls a control plane available once it is initialised; v1beta2 asks for etcd's quorum and components too.
@@ -49,11 +58,9 @@ pub(super) fn control_plane(read: ControlPlane, object: &DynamicObject) -> Contr
     new.insert(String::from("Remediating"), derived(remediating, "from the annotation of a remediation in progress"));
     new.insert(String::from("Deleting"), derived(read.deleting, "from metadata.deletionTimestamp"));
     new.insert(String::from("Paused"), derived(read.paused, "from the pause annotation"));
-    let status = at(data, &["status"]).unwrap_or(&Value::Null);
-    let replicas = counted(status, "replicas");
     ControlPlane {
         replicas,
-        up_to_date_replicas: counted(status, "updatedReplicas"),
+        up_to_date_replicas: up_to_date,
         ready_replicas: counted(status, "readyReplicas"),
         available_replicas: Option::zip(replicas, counted(status, "unavailableReplicas"))
             .map(|(replicas, unavailable)| replicas.saturating_sub(unavailable)),
@@ -69,17 +76,11 @@ pub(super) fn machine_deployment(read: MachineDeployment, object: &DynamicObject
     let ready = counted(status, "readyReplicas");
     let mut new = BTreeMap::new();
     copy(&conditions(status, &["conditions"]), "Available", &mut new, "Available");
-    if let Some((replicas, up_to_date)) = Option::zip(replicas, up_to_date) {
-        new.insert(String::from("MachinesUpToDate"), derived(up_to_date == replicas, "from status.updatedReplicas"));
-        new.insert(String::from("RollingOut"), derived(up_to_date != replicas, "from status.updatedReplicas"));
-    }
+    add_counted_rollout(replicas, up_to_date, &mut new);
     if let Some((replicas, ready)) = Option::zip(replicas, ready) {
         new.insert(String::from("MachinesReady"), derived(ready == replicas, "from status.readyReplicas"));
     }
-    if let Some((replicas, desired)) = Option::zip(replicas, read.spec_replicas) {
-        new.insert(String::from("ScalingUp"), derived(replicas < desired, "from status.replicas"));
-        new.insert(String::from("ScalingDown"), derived(replicas > desired, "from status.replicas"));
-    }
+    add_counted_scaling(replicas, read.spec_replicas, &mut new);
     new.insert(String::from("Deleting"), derived(read.deleting, "from metadata.deletionTimestamp"));
     new.insert(String::from("Paused"), derived(read.paused, "from the pause annotation"));
     // A MachineDeployment of v1beta1 does not say that it remediates; its Machines' OwnerRemediated does, and is read there.
@@ -110,6 +111,27 @@ pub(super) fn machine_conditions(object: &DynamicObject) -> BTreeMap<String, Con
 /// Whether a Machine's conditions were read this way.
 pub(super) fn is_legacy(conditions: &BTreeMap<String, Condition>) -> bool {
     conditions.contains_key(MARK)
+}
+
+/// Whether machines are replaced, from how many are up to date.
+pub(super) fn add_counted_rollout(
+    replicas: Option<u32>,
+    up_to_date: Option<u32>,
+    conditions: &mut BTreeMap<String, Condition>,
+) {
+    let Some((replicas, up_to_date)) = Option::zip(replicas, up_to_date) else { return };
+    for (name, holds) in [("MachinesUpToDate", up_to_date == replicas), ("RollingOut", up_to_date != replicas)] {
+        let condition = derived(holds, "from the count of machines that are up to date");
+        conditions.entry(name.to_owned()).or_insert(condition);
+    }
+}
+
+/// Whether machines are added or taken away, from how many there are.
+fn add_counted_scaling(replicas: Option<u32>, desired: Option<u32>, conditions: &mut BTreeMap<String, Condition>) {
+    let Some((replicas, desired)) = Option::zip(replicas, desired) else { return };
+    for (name, holds) in [("ScalingUp", replicas < desired), ("ScalingDown", replicas > desired)] {
+        conditions.entry(name.to_owned()).or_insert(derived(holds, "from status.replicas"));
+    }
 }
 
 fn copy(old: &BTreeMap<String, Condition>, from: &str, new: &mut BTreeMap<String, Condition>, to: &str) {

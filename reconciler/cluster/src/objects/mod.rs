@@ -3,11 +3,13 @@
 //! The same projection serves the API server's answers and folders of dumped objects. Everything else of an object is dropped at once.
 
 mod cluster_api;
+mod contract;
 mod eks_anywhere;
 mod extension;
 mod fields;
 mod flux;
 mod legacy;
+mod machine_pool;
 mod manifest;
 mod node;
 mod ownership;
@@ -16,13 +18,15 @@ mod selector;
 mod workload;
 
 pub(crate) use cluster_api::{
-    Contract, cluster, control_plane, etcdadm_cluster, fill_in_legacy_machines, infrastructure_of_owner, machine,
-    machine_deployment, machine_set,
+    Contract, cluster, cluster_name, control_plane, etcdadm_cluster, fill_in_legacy_machines, infrastructure_of_owner,
+    machine, machine_deployment, machine_set,
 };
+pub(crate) use contract::contract_control_plane;
 pub(crate) use eks_anywhere::eksa_cluster;
 pub(crate) use extension::custom_resource_definition;
 pub(crate) use fields::status;
 pub(crate) use flux::{helm_release, kustomization, source};
+pub(crate) use machine_pool::machine_pool;
 pub(crate) use manifest::from_yaml;
 pub(crate) use node::{node, virtual_address};
 pub(crate) use ownership::taken;

@@ -3,7 +3,10 @@
 use kube::core::DynamicObject;
 use rollout::{ConditionStatus, Node, VirtualAddress};
 
-use super::fields::{conditions, flag, name, text, time};
+use super::fields::{conditions, flag, label, name, text, time};
+
+/// Labels with the release of VMware's distribution: of all releases, and of the newer ones.
+const RELEASES: [&str; 2] = ["run.tanzu.vmware.com/kubernetesDistributionVersion", "run.tanzu.vmware.com/tkr"];
 
 /// A Node. Without a `Ready` condition its readiness is unknown.
 pub(crate) fn node(object: &DynamicObject) -> Node {
@@ -19,6 +22,7 @@ pub(crate) fn node(object: &DynamicObject) -> Node {
             // The value of this label is empty, so its presence counts.
             .is_some_and(|labels| labels.contains_key("node-role.kubernetes.io/control-plane")),
         kubelet_version: text(&object.data, &["status", "nodeInfo", "kubeletVersion"]),
+        release: RELEASES.iter().find_map(|name| label(object, name)).map(str::to_owned),
     }
 }
 

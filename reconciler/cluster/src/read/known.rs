@@ -111,6 +111,24 @@ impl Connection {
         self.kinds_with(api_version, |kinds| wanted.iter().all(|kind| has(kinds, kind))).await
     }
 
+    /// How a kind is addressed in the first version of its group that has it; none where it is not served.
+    /// Providers share groups, and each has its own versions there.
+    pub(crate) async fn served_address(
+        &self,
+        served: &ServedVersions,
+        group: &str,
+        kind: &str,
+    ) -> Result<Option<Address>, RequestError> {
+        let is_it = |known: &Address| known.resource.kind == kind;
+        for api_version in served.api_versions(group) {
+            let kinds = self.kinds_with(&api_version, |kinds| kinds.iter().any(is_it)).await?;
+            if let Some(found) = kinds.into_iter().find(is_it) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
     /// The kinds of a group and version: those that are known, where these are enough, else as they are served now.
     pub(crate) async fn kinds_with(
         &self,

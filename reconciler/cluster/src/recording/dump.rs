@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use kube::core::DynamicObject;
-use rollout::{Identification, Observation};
+use rollout::{ControlPlaneKind, ControlPlaneReference, Identification, MachineTopology, Observation};
 use serde_json::Value;
 use yaml::Limits;
 
@@ -226,9 +226,28 @@ fn observe(objects: &Objects) -> Observation {
     observation.control_planes = of("KubeadmControlPlane.controlplane.cluster.x-k8s.io")
         .map(|(contract, object)| objects::control_plane(object, contract))
         .collect();
+    for cluster in &mut observation.clusters {
+        let has_known = observation
+            .control_planes
+            .iter()
+            .any(|known| (&known.namespace, &known.cluster) == (&cluster.namespace, &cluster.name));
+        if cluster.control_plane.is_none() && !has_known {
+            cluster.control_plane = labelled_control_plane(objects, cluster);
+        }
+    }
+    let other_control_planes = observation.clusters.iter().filter_map(|cluster| {
+        let reference = cluster.control_plane.as_ref()?;
+        let key =
+            (format!("{}.{}", reference.kind, reference.group), reference.namespace.clone(), reference.name.clone());
+        let (_, object) = objects.get(&key).filter(|_| reference.kind != ControlPlaneKind::Kubeadm)?;
+        Some(objects::contract_control_plane(object, reference, &cluster.name))
+    });
+    observation.control_planes.extend(other_control_planes.collect::<Vec<_>>());
     observation.machine_deployments = of("MachineDeployment.cluster.x-k8s.io")
         .map(|(contract, object)| objects::machine_deployment(object, contract))
         .collect();
+    observation.machine_pools =
+        of("MachinePool.cluster.x-k8s.io").map(|(_, object)| objects::machine_pool(object)).collect();
     observation.machine_sets =
         of("MachineSet.cluster.x-k8s.io").map(|(_, object)| objects::machine_set(object)).collect();
     let infrastructure: Vec<DynamicObject> = objects
@@ -249,6 +268,23 @@ fn observe(objects: &Objects) -> Observation {
     observation.etcd_clusters =
         of("EtcdadmCluster.etcdcluster.cluster.x-k8s.io").map(|(_, object)| objects::etcdadm_cluster(object)).collect();
     observation
+}
+
+/// The control plane that carries the name of a cluster in its label, where the dumped Cluster itself refers to none.
+fn labelled_control_plane(objects: &Objects, cluster: &MachineTopology) -> Option<ControlPlaneReference> {
+    let (kind, namespace, name) = objects.iter().find_map(|(key, (_, object))| {
+        let (kind, namespace, _) = key;
+        let is_control_plane = kind.split('.').next().is_some_and(|kind| kind.ends_with("ControlPlane"));
+        let is_of_cluster = *namespace == cluster.namespace && objects::cluster_name(object) == cluster.name;
+        (is_control_plane && is_of_cluster).then_some(key)
+    })?;
+    let (kind, group) = kind.split_once('.')?;
+    Some(ControlPlaneReference {
+        group: group.to_owned(),
+        kind: kind.to_owned().into(),
+        namespace: namespace.clone(),
+        name: name.clone(),
+    })
 }
 
 #[cfg(test)]

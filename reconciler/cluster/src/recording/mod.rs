@@ -1,6 +1,8 @@
 //! Recordings of rollouts and folders of dumped objects, as observations: what `stepgate gate replay` reads.
 
 mod dump;
+#[cfg(test)]
+mod gate_fixtures_tests;
 mod observation;
 mod read;
 mod replay;

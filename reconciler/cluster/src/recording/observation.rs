@@ -79,7 +79,7 @@ impl RecordedClusters {
             ready_replicas: count(owner.ready_replicas),
             available_replicas: count(owner.available_replicas),
             conditions: conditions(&owner.conditions, &owner.messages),
-            infrastructure_template: None,
+            ..ControlPlane::default()
         }
     }
 
@@ -120,6 +120,7 @@ impl RecordedClusters {
             cluster: self.cluster_of(&machine.name, machine.cluster.as_ref()),
             control_plane: machine.control_plane.unwrap_or_else(of_control_plane),
             owner: owner.cloned(),
+            pool: None,
             generation: machine.generation,
             deleting: machine.deleting,
             spec_version: machine.version.clone(),
@@ -153,6 +154,7 @@ fn topology(cluster: &RecordedCluster) -> MachineTopology {
         paused: cluster.paused || cluster.conditions.get("Paused").is_some_and(|paused| paused.starts_with("True")),
         deleting: cluster.deleting,
         topology_version: cluster.topology_version.clone(),
+        control_plane: None,
         conditions: conditions(&cluster.conditions, &cluster.messages),
     }
 }

@@ -178,6 +178,10 @@ impl GateReplay {
             let groups = self.seen.entry((known.namespace.clone(), known.cluster.clone())).or_default();
             groups.extend(known.group.clone());
         }
+        for known in &observation.machine_pools {
+            let groups = self.seen.entry((known.namespace.clone(), known.cluster.clone())).or_default();
+            groups.extend(known.group.clone());
+        }
     }
 
     fn judge_gate(&mut self, cluster: &ClusterKey, stage: &StageName, observation: &Observation) -> ReplayedGate {
@@ -242,7 +246,7 @@ fn replayed(verdict: GateVerdict) -> ReplayedGate {
 fn nothing(observation: &Observation) -> ReplayedGate {
     let reason = match &observation.reachable {
         Reachability::Unreachable { reason } => format!("the cluster cannot be reached: {reason}"),
-        Reachability::Reachable => String::from("no Cluster and no KubeadmControlPlane found"),
+        Reachability::Reachable => String::from("no Cluster and no control plane found"),
     };
     ReplayedGate { verdict: GateState::Wait, reason }
 }

@@ -190,3 +190,41 @@ async fn workloads_are_unknown_where_none_of_their_kinds_is_served() {
         assert_eq!(unread, ["DaemonSet", "Deployment", "StatefulSet"]);
     }
 }
+
+/// A Cluster that refers to a control plane of another provider.
+fn referring(kind: &str) -> Value {
+    json!({"metadata": {"name": "prod", "namespace": "eksa-system", "generation": 1},
+        "spec": {"controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": kind, "name": "prod-cp"}}})
+}
+
+#[tokio::test]
+async fn a_control_plane_is_read_in_the_version_that_has_its_kind() {
+    let talos = json!({"metadata": {"name": "prod-cp", "namespace": "eksa-system", "generation": 3},
+        "spec": {"version": "v1.34.1"}, "status": {"ready": true, "version": "v1.34.1"}});
+    let script = Script::default()
+        .serves(&[
+            ("cluster.x-k8s.io/v1beta2", &[("clusters", "Cluster", true)]),
+            ("controlplane.cluster.x-k8s.io/v1beta2", &[("kubeadmcontrolplanes", "KubeadmControlPlane", true)]),
+            ("controlplane.cluster.x-k8s.io/v1alpha3", &[("taloscontrolplanes", "TalosControlPlane", true)]),
+        ])
+        .list(&format!("{CAPI}/clusters"), &[referring("TalosControlPlane")])
+        .object("/apis/controlplane.cluster.x-k8s.io/v1alpha3/namespaces/eksa-system/taloscontrolplanes/prod-cp", talos)
+        .list("/api/v1/nodes", &[]);
+    let (observation, _server) = observe(script, vec![Expectation::ControlPlane(control_plane())]).await;
+    let read: Vec<_> = observation
+        .control_planes
+        .iter()
+        .map(|known| (known.kind.as_str(), known.cluster.as_str(), known.status_version.as_deref(), known.ready))
+        .collect();
+    assert_eq!(read, [("TalosControlPlane", "prod", Some("v1.34.1"), Some(true))]);
+    assert_eq!(observation.unread.get("TalosControlPlane"), None);
+}
+
+#[tokio::test]
+async fn a_control_plane_whose_kind_is_not_served_is_unknown() {
+    let script =
+        served().list(&format!("{CAPI}/clusters"), &[referring("TalosControlPlane")]).list("/api/v1/nodes", &[]);
+    let (observation, _server) = observe(script, vec![Expectation::ControlPlane(control_plane())]).await;
+    let reason = &observation.unread["TalosControlPlane"];
+    assert!(reason.contains("controlplane.cluster.x-k8s.io does not serve the kind"), "{reason}");
+}

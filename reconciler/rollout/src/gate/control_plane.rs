@@ -2,48 +2,77 @@
 //! that generation and as they should be, and every machine at the version with a node that runs it. Cluster API's own
 //! `Available` means one healthy machine and a quorum of etcd.
 
+use bundles::KubernetesVersion;
+
 use crate::expectation::{ControlPlaneExpectation, KubeVipExpectation};
-use crate::kubernetes::KubernetesVersion;
-use crate::observation::{ConditionStatus, ControlPlane, Machine, Observation};
+use crate::observation::{
+    ConditionStatus, ControlPlane, ControlPlaneKind, ControlPlaneReference, Machine, Observation,
+};
 use crate::verdict::Reason;
 
+use super::contract;
 use super::findings::{Findings, object};
-use super::machines::{self, MachineRule};
+use super::machines::{self, MachineConditions, MachineRule};
 use super::topology;
 use super::workload;
 
 pub(super) fn check(expectation: &ControlPlaneExpectation, observation: &Observation, findings: &mut Findings) {
-    let kinds = ["KubeadmControlPlane", "Machine", "Cluster", "Node"];
+    let cluster = &expectation.cluster;
+    let reference = reference_of(&expectation.namespace, cluster, observation);
+    let kind = reference.map(|reference| reference.kind.clone()).unwrap_or_default();
+    let kinds = [kind.as_str(), "Machine", "Cluster", "Node"];
     if !kinds.iter().all(|kind| findings.was_read(kind, observation)) {
         return;
     }
-    let cluster = &expectation.cluster;
-    let subject = object("KubeadmControlPlane", &expectation.namespace, format!("of cluster {cluster}"));
-    let Some(version) = KubernetesVersion::parse(&expectation.version) else {
+    let subject = object(kind.as_str(), &expectation.namespace, format!("of cluster {cluster}"));
+    let Some(version) = expectation.version.parse::<KubernetesVersion>().ok() else {
         findings.fail(Reason::on(
             subject,
-            format!("the expected version {:?} is no Kubernetes version", expectation.version),
+            format!("the expected version {:?} is not a valid Kubernetes version", expectation.version),
         ));
         return;
+    };
+    let is_referred_to = |known: &&ControlPlane| {
+        reference.is_none_or(|reference| known.kind == reference.kind && known.name == reference.name)
     };
     let found: Vec<&ControlPlane> = observation
         .control_planes
         .iter()
         .filter(|known| known.namespace == expectation.namespace && &known.cluster == cluster)
+        .filter(is_referred_to)
         .collect();
     let [control_plane] = found.as_slice() else {
         let message =
             if found.is_empty() { "not found".to_owned() } else { format!("{} found, one expected", found.len()) };
         let help = format!(
-            "kubectl get kubeadmcontrolplane -n {} -l cluster.x-k8s.io/cluster-name={cluster}",
+            "kubectl get {} -n {} -l cluster.x-k8s.io/cluster-name={cluster}",
+            kind.as_str().to_lowercase(),
             expectation.namespace
         );
         findings.wait(Reason::on(subject, message).help(help));
         return;
     };
     check_cluster(expectation, &version, observation, findings);
-    check_control_plane(control_plane, expectation, &version, findings);
-    check_machines(control_plane, expectation, &version, observation, findings);
+    match &control_plane.kind {
+        ControlPlaneKind::Kubeadm => {
+            check_control_plane(control_plane, expectation, &version, findings);
+            check_machines(control_plane, expectation, &version, observation, findings);
+        }
+        ControlPlaneKind::Contract(_) => {
+            let subject = contract::Subject { control_plane, expectation, version: &version };
+            contract::check(&subject, observation, findings);
+        }
+    }
+}
+
+/// What the Cluster itself refers to as its control plane.
+pub(super) fn reference_of<'a>(
+    namespace: &str,
+    cluster: &str,
+    observation: &'a Observation,
+) -> Option<&'a ControlPlaneReference> {
+    let found = observation.clusters.iter().find(|known| known.namespace == namespace && known.name == cluster);
+    found.and_then(|cluster| cluster.control_plane.as_ref())
 }
 
 /// While a runtime hook blocks, or a webhook is down, the Cluster says the new version and the control plane keeps its old one, healthy.
@@ -76,6 +105,38 @@ fn check_cluster(
     topology::check(&subject, cluster, &help, findings);
 }
 
+/// What any kind of control plane is asked for: it is there, is not paused, and is to be at the version.
+pub(super) fn check_declared(
+    control_plane: &ControlPlane,
+    expectation: &ControlPlaneExpectation,
+    version: &KubernetesVersion,
+    findings: &mut Findings,
+) {
+    let ControlPlane { kind, namespace, name, .. } = control_plane;
+    let subject = object(kind.as_str(), namespace, name);
+    let kind = kind.as_str().to_lowercase();
+    let help = format!("kubectl describe {kind} {name} -n {namespace}");
+    if control_plane.deleting {
+        findings.fail(Reason::on(&subject, "is being deleted").field("metadata.deletionTimestamp").help(&help));
+    }
+    if control_plane.paused {
+        let help = format!("kubectl annotate {kind} {name} -n {namespace} cluster.x-k8s.io/paused-");
+        findings.paused(
+            &subject,
+            "metadata.annotations[cluster.x-k8s.io/paused]",
+            control_plane.generation,
+            control_plane.observed_generation,
+            help,
+        );
+    }
+    // A managed service may choose the version itself; its status tells which.
+    let is_chosen = control_plane.spec_version.is_empty() && control_plane.external;
+    if !is_chosen && !version.is_met_by_declared(&control_plane.spec_version) {
+        let message = format!("{}, {} expected", control_plane.spec_version, expectation.version);
+        findings.wait(Reason::on(&subject, message).field("spec.version").help(&help));
+    }
+}
+
 fn check_control_plane(
     control_plane: &ControlPlane,
     expectation: &ControlPlaneExpectation,
@@ -85,23 +146,7 @@ fn check_control_plane(
     let (namespace, name) = (&control_plane.namespace, &control_plane.name);
     let subject = object("KubeadmControlPlane", namespace, name);
     let help = format!("kubectl describe kubeadmcontrolplane {name} -n {namespace}");
-    if control_plane.deleting {
-        findings.fail(Reason::on(&subject, "is being deleted").field("metadata.deletionTimestamp").help(&help));
-    }
-    if control_plane.paused {
-        let help = format!("kubectl annotate kubeadmcontrolplane {name} -n {namespace} cluster.x-k8s.io/paused-");
-        findings.paused(
-            &subject,
-            "metadata.annotations[cluster.x-k8s.io/paused]",
-            control_plane.generation,
-            control_plane.observed_generation,
-            help,
-        );
-    }
-    if !version.is_met_by_declared(&control_plane.spec_version) {
-        let message = format!("{}, {} expected", control_plane.spec_version, expectation.version);
-        findings.wait(Reason::on(&subject, message).field("spec.version").help(&help));
-    }
+    check_declared(control_plane, expectation, version, findings);
     findings.observed(&subject, control_plane.generation, control_plane.observed_generation, &help);
     match &control_plane.status_version {
         Some(status) if version.is_met_by_declared(status) => {}
@@ -159,6 +204,33 @@ fn check_replicas(
     }
 }
 
+/// The machines of the cluster's control plane.
+pub(super) fn machines_of<'a>(expectation: &ControlPlaneExpectation, observation: &'a Observation) -> Vec<&'a Machine> {
+    let is_of_cluster = |machine: &&Machine| {
+        machine.control_plane && machine.namespace == expectation.namespace && machine.cluster == expectation.cluster
+    };
+    observation.machines.iter().filter(is_of_cluster).collect()
+}
+
+/// How a person looks at them.
+pub(super) fn help_on_machines(expectation: &ControlPlaneExpectation) -> String {
+    let ControlPlaneExpectation { namespace, cluster, .. } = expectation;
+    format!(
+        "kubectl get machines -n {namespace} -l cluster.x-k8s.io/control-plane,cluster.x-k8s.io/cluster-name={cluster}"
+    )
+}
+
+/// Waits for machines that belong to something else than the control plane.
+pub(super) fn check_owners(control_plane: &ControlPlane, machines: &[&Machine], findings: &mut Findings) {
+    for machine in machines.iter().filter(|machine| machine.owner.as_deref() != Some(control_plane.name.as_str())) {
+        let owner = machine.owner.as_deref().unwrap_or("nobody");
+        let help = format!("kubectl describe machine {} -n {}", machine.name, machine.namespace);
+        let machine = object("Machine", &machine.namespace, &machine.name);
+        let message = format!("owned by {owner}, {} expected", control_plane.name);
+        findings.wait(Reason::on(machine, message).field("metadata.ownerReferences").help(help));
+    }
+}
+
 fn check_machines(
     control_plane: &ControlPlane,
     expectation: &ControlPlaneExpectation,
@@ -167,32 +239,17 @@ fn check_machines(
     findings: &mut Findings,
 ) {
     let subject = object("KubeadmControlPlane", &control_plane.namespace, &control_plane.name);
-    let machines: Vec<&Machine> = observation
-        .machines
-        .iter()
-        .filter(|machine| {
-            machine.control_plane
-                && machine.namespace == expectation.namespace
-                && machine.cluster == expectation.cluster
-        })
-        .collect();
-    let help = format!(
-        "kubectl get machines -n {} -l cluster.x-k8s.io/control-plane,cluster.x-k8s.io/cluster-name={}",
-        expectation.namespace, expectation.cluster
-    );
+    let machines = machines_of(expectation, observation);
+    let help = help_on_machines(expectation);
     let seen = u32::try_from(machines.len()).unwrap_or(u32::MAX);
     findings.count(&subject, "machines", Some(seen), control_plane.spec_replicas.unwrap_or(0), &help);
-    for machine in machines.iter().filter(|machine| machine.owner.as_deref() != Some(control_plane.name.as_str())) {
-        let owner = machine.owner.as_deref().unwrap_or("nobody");
-        let machine = object("Machine", &machine.namespace, &machine.name);
-        let message = format!("owned by {owner}, {} expected", control_plane.name);
-        findings.wait(Reason::on(machine, message).field("metadata.ownerReferences").help(&help));
-    }
+    check_owners(control_plane, &machines, findings);
     let rule = MachineRule {
         version,
         version_text: &expectation.version,
         kubelet_versions: expectation.kubelet_versions,
         infrastructure_template: control_plane.infrastructure_template.as_deref(),
+        conditions: MachineConditions::OfCoreProvider,
     };
     machines::check(&machines, &rule, observation, findings);
     if expectation.stacked_etcd {

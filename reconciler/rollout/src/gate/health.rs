@@ -6,14 +6,14 @@
 
 use std::time::Duration;
 
+use bundles::KubernetesVersion;
 use jiff::SignedDuration;
 
 use crate::before::Before;
 use crate::expectation::{
     ControlPlaneExpectation, EtcdExpectation, KubeletVersions, VerifiedExpectation, WorkersExpectation,
 };
-use crate::kubernetes::KubernetesVersion;
-use crate::observation::{BackupFailure, BackupReport, ConditionStatus, Observation};
+use crate::observation::{BackupFailure, BackupReport, ConditionStatus, ControlPlane, Observation};
 use crate::verdict::Reason;
 use domain::RolloutId;
 
@@ -44,9 +44,18 @@ fn check_nodes(observation: &Observation, findings: &mut Findings) {
 
 fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Findings) {
     let control_planes: Vec<_> = observation.control_planes.iter().filter(|known| known.cluster == cluster).collect();
-    if control_planes.is_empty() && findings.was_read("KubeadmControlPlane", observation) {
-        let help = format!("kubectl get kubeadmcontrolplane -A -l cluster.x-k8s.io/cluster-name={cluster}");
-        findings.wait(Reason::on(format!("cluster {cluster}"), "has no KubeadmControlPlane").help(help));
+    if control_planes.is_empty() {
+        let reference = observation
+            .clusters
+            .iter()
+            .find(|known| known.name == cluster)
+            .and_then(|known| known.control_plane.as_ref());
+        let kind = reference.map(|reference| reference.kind.clone()).unwrap_or_default();
+        if findings.was_read(kind.as_str(), observation) {
+            let name = kind.as_str().to_lowercase();
+            let help = format!("kubectl get {name} -A -l cluster.x-k8s.io/cluster-name={cluster}");
+            findings.wait(Reason::on(format!("cluster {cluster}"), format!("has no {kind}")).help(help));
+        }
     }
     let external: Vec<_> = observation.etcd_clusters.iter().filter(|known| known.cluster == cluster).collect();
     for known in &external {
@@ -62,7 +71,7 @@ fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Fi
         let expectation = ControlPlaneExpectation {
             namespace: known.namespace.clone(),
             cluster: cluster.to_owned(),
-            version: known.spec_version.clone(),
+            version: declared_version(known),
             replicas: None,
             infrastructure_template: None,
             stacked_etcd: external.is_empty(),
@@ -72,14 +81,20 @@ fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Fi
         control_plane::check(&expectation, observation, findings);
     }
     findings.was_read("MachineDeployment", observation);
-    for known in observation.machine_deployments.iter().filter(|known| known.cluster == cluster) {
-        let subject = object("MachineDeployment", &known.namespace, &known.name);
-        let (Some(group), Some(version)) = (&known.group, &known.spec_version) else {
+    findings.was_read("MachinePool", observation);
+    let deployments = observation.machine_deployments.iter().filter(|known| known.cluster == cluster);
+    let deployments = deployments
+        .map(|known| ("MachineDeployment", &known.namespace, &known.name, &known.group, &known.spec_version));
+    let pools = observation.machine_pools.iter().filter(|known| known.cluster == cluster);
+    let pools = pools.map(|known| ("MachinePool", &known.namespace, &known.name, &known.group, &known.spec_version));
+    for (kind, namespace, name, group, version) in deployments.chain(pools) {
+        let (Some(group), Some(version)) = (group, version) else {
+            let subject = object(kind, namespace, name);
             findings.wait(Reason::on(subject, "its worker group or its version is not known"));
             continue;
         };
         let expectation = WorkersExpectation {
-            namespace: known.namespace.clone(),
+            namespace: namespace.clone(),
             cluster: cluster.to_owned(),
             group: group.clone(),
             version: version.clone(),
@@ -90,6 +105,12 @@ fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Fi
         };
         workers::check(&expectation, observation, findings);
     }
+}
+
+/// What a control plane is to be at: of a managed one that leaves it to its service, what that has chosen.
+fn declared_version(control_plane: &ControlPlane) -> String {
+    let chosen = control_plane.status_version.as_ref().filter(|_| control_plane.spec_version.is_empty());
+    chosen.unwrap_or(&control_plane.spec_version).clone()
 }
 
 const BACKUP: &str = "backup of Cluster API objects";
@@ -197,8 +218,8 @@ pub(super) fn check_verified(expectation: &VerifiedExpectation, observation: &Ob
         check_before(before, observation, findings);
     }
     let Some(expected) = &expectation.version else { return };
-    let Some(version) = KubernetesVersion::parse(expected) else {
-        findings.fail(Reason::new(format!("the expected version {expected:?} is no Kubernetes version")));
+    let Some(version) = expected.parse::<KubernetesVersion>().ok() else {
+        findings.fail(Reason::new(format!("the expected version {expected:?} is not a valid Kubernetes version")));
         return;
     };
     for node in &observation.nodes {

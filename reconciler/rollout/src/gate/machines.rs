@@ -1,8 +1,9 @@
 //! Machines one by one: the only proof of a rollout that counts and conditions cannot fake.
 
+use bundles::KubernetesVersion;
+
 use crate::expectation::KubeletVersions;
-use crate::kubernetes::KubernetesVersion;
-use crate::observation::{ConditionStatus, Machine, Observation};
+use crate::observation::{ConditionStatus, Machine, Node, Observation};
 use crate::verdict::Reason;
 
 use super::findings::{Findings, object};
@@ -17,6 +18,17 @@ pub(super) struct MachineRule<'a> {
     pub(super) kubelet_versions: KubeletVersions,
     /// Infrastructure template of every machine, where it is known.
     pub(super) infrastructure_template: Option<&'a str>,
+    /// Which conditions are asked for.
+    pub(super) conditions: MachineConditions,
+}
+
+/// Which conditions a machine has to report.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum MachineConditions {
+    /// Those that Cluster API's own control plane and MachineDeployments see to.
+    OfCoreProvider,
+    /// Those that Cluster API itself sets: `UpToDate` is the owner's, and other providers need not set it.
+    OfContract,
 }
 
 /// Waits unless every machine runs the version on a healthy node and none is on its way out.
@@ -51,7 +63,11 @@ fn check_one(machine: &Machine, rule: &MachineRule<'_>, observation: &Observatio
         findings.wait(Reason::on(&subject, "is still being deleted").field("metadata.deletionTimestamp").help(&help));
     }
     check_cloned_from(&subject, machine, rule.infrastructure_template, &help, findings);
-    for condition in ["UpToDate", "NodeHealthy", "Ready"] {
+    let is_asked_for = |condition: &&str| match rule.conditions {
+        MachineConditions::OfCoreProvider => true,
+        MachineConditions::OfContract => *condition != "UpToDate" || machine.conditions.contains_key(*condition),
+    };
+    for condition in ["UpToDate", "NodeHealthy", "Ready"].into_iter().filter(is_asked_for) {
         findings.condition(&subject, &machine.conditions, condition, ConditionStatus::True, machine.generation, &help);
     }
     for condition in ["Updating", "Deleting"] {
@@ -93,6 +109,16 @@ pub(super) fn check_template(
     }
 }
 
+/// Waits for a node that was made from another release of the distribution: its kubelet names the build of Kubernetes alone.
+pub(super) fn check_release(node: &Node, version: &KubernetesVersion, expected: &str, findings: &mut Findings) {
+    if let Some(release) = node.release.as_ref().filter(|release| version.is_contradicted_by_release(release)) {
+        let message = format!("{release}, {expected} expected");
+        let help = format!("kubectl describe node {}", node.name);
+        let field = "metadata.labels[run.tanzu.vmware.com/kubernetesDistributionVersion]";
+        findings.wait(Reason::on(format!("Node {}", node.name), message).field(field).help(help));
+    }
+}
+
 fn check_node(
     subject: &str,
     machine: &Machine,
@@ -110,6 +136,9 @@ fn check_node(
         let message = format!("{}, True expected", node.ready);
         let help = format!("kubectl describe node {name}");
         findings.wait(Reason::on(format!("Node {name}"), message).field("status.conditions[Ready]").help(help));
+    }
+    if let Some(node) = node {
+        check_release(node, rule.version, rule.version_text, findings);
     }
     let reported = machine.kubelet_version.as_deref().or_else(|| node.and_then(|node| node.kubelet_version.as_deref()));
     let field = "status.nodeInfo.kubeletVersion";

@@ -3,6 +3,7 @@
 //! Architecture Invariant: a gate passes only for its own commit, on objects whose status was computed from their current generation, on running
 //! images of the rendered digest, over at least two confirmed reads.
 
+mod contract;
 mod control_plane;
 mod eks_anywhere;
 mod etcd;
@@ -10,6 +11,7 @@ mod extension;
 mod findings;
 mod flux;
 mod health;
+mod machine_pool;
 mod machines;
 mod replay;
 mod topology;

@@ -5,26 +5,31 @@
 
 use std::cmp::Ordering;
 
+use bundles::KubernetesVersion;
+
 use crate::expectation::WorkersExpectation;
-use crate::kubernetes::KubernetesVersion;
-use crate::observation::{ConditionStatus, Machine, MachineDeployment, Observation};
+use crate::observation::{
+    ConditionStatus, ControlPlane, ControlPlaneKind, Machine, MachineDeployment, MachinePool, Observation,
+};
 use crate::verdict::Reason;
 
+use super::contract;
 use super::findings::{Findings, object};
-use super::machines::{self, MachineRule};
+use super::machine_pool;
+use super::machines::{self, MachineConditions, MachineRule};
 use super::topology;
 
 pub(super) fn check(expectation: &WorkersExpectation, observation: &Observation, findings: &mut Findings) {
-    let kinds = ["MachineDeployment", "MachineSet", "Machine", "Cluster", "Node"];
+    let kinds = ["MachineDeployment", "MachinePool", "MachineSet", "Machine", "Cluster", "Node"];
     if !kinds.iter().all(|kind| findings.was_read(kind, observation)) {
         return;
     }
     let WorkersExpectation { namespace, cluster, group, .. } = expectation;
     let subject = format!("worker group {group} of cluster {cluster}");
-    let Some(version) = KubernetesVersion::parse(&expectation.version) else {
+    let Some(version) = expectation.version.parse::<KubernetesVersion>().ok() else {
         findings.fail(Reason::on(
             subject,
-            format!("the expected version {:?} is no Kubernetes version", expectation.version),
+            format!("the expected version {:?} is not a valid Kubernetes version", expectation.version),
         ));
         return;
     };
@@ -35,19 +40,33 @@ pub(super) fn check(expectation: &WorkersExpectation, observation: &Observation,
             &known.namespace == namespace && &known.cluster == cluster && known.group.as_ref() == Some(group)
         })
         .collect();
-    let help = format!("kubectl get machinedeployments -n {namespace} -l cluster.x-k8s.io/cluster-name={cluster}");
-    if found.is_empty() {
-        findings.wait(Reason::on(subject, "no MachineDeployment found").help(help));
+    let pools: Vec<&MachinePool> = observation
+        .machine_pools
+        .iter()
+        .filter(|known| {
+            &known.namespace == namespace && &known.cluster == cluster && known.group.as_ref() == Some(group)
+        })
+        .collect();
+    let help = format!(
+        "kubectl get machinedeployments,machinepools -n {namespace} -l cluster.x-k8s.io/cluster-name={cluster}"
+    );
+    if found.is_empty() && pools.is_empty() {
+        findings.wait(Reason::on(subject, "no MachineDeployment and no MachinePool found").help(help));
         return;
     }
     if let Some(expected) = expectation.replicas {
-        let declared = found.iter().filter_map(|known| known.spec_replicas).fold(0u32, u32::saturating_add);
+        let declared =
+            found.iter().map(|known| known.spec_replicas).chain(pools.iter().map(|known| known.spec_replicas));
+        let declared = declared.flatten().fold(0u32, u32::saturating_add);
         findings.count(&subject, "spec.replicas", Some(declared), expected, &help);
     }
     check_cluster(expectation, observation, findings);
     check_control_plane_first(expectation, &version, observation, findings);
     for machine_deployment in found {
         check_machine_deployment(machine_deployment, expectation, &version, observation, findings);
+    }
+    for pool in pools {
+        machine_pool::check(pool, expectation, &version, observation, findings);
     }
 }
 
@@ -77,7 +96,7 @@ fn check_control_plane_first(
         machine.control_plane && machine.namespace == expectation.namespace && machine.cluster == expectation.cluster
     };
     for machine in observation.machines.iter().filter(of_cluster) {
-        let seen = machine.spec_version.as_deref().and_then(KubernetesVersion::parse);
+        let seen = machine.spec_version.as_deref().and_then(|text| text.parse::<KubernetesVersion>().ok());
         if seen.is_none_or(|seen| seen.order(version) == Ordering::Less) {
             let subject = object("Machine", &machine.namespace, &machine.name);
             let seen = machine.spec_version.as_deref().unwrap_or("not set");
@@ -85,6 +104,25 @@ fn check_control_plane_first(
                 format!("{seen} on the control plane, at least {} expected before workers", expectation.version);
             let help = format!("kubectl describe machine {} -n {}", machine.name, machine.namespace);
             findings.wait(Reason::on(subject, message).field("spec.version").help(help));
+        }
+    }
+    // A control plane without machines has but its own word.
+    let is_managed = |known: &&ControlPlane| {
+        let has_machines = observation.machines.iter().any(|machine| of_cluster(&machine));
+        known.namespace == expectation.namespace
+            && known.cluster == expectation.cluster
+            && known.kind != ControlPlaneKind::Kubeadm
+            && !has_machines
+    };
+    for known in observation.control_planes.iter().filter(is_managed) {
+        if contract::is_older(known, version) {
+            let subject = object(known.kind.as_str(), &known.namespace, &known.name);
+            let seen = known.status_version.as_deref().unwrap_or("not reported");
+            let message =
+                format!("{seen} on the control plane, at least {} expected before workers", expectation.version);
+            let kind = known.kind.as_str().to_lowercase();
+            let help = format!("kubectl describe {kind} {} -n {}", known.name, known.namespace);
+            findings.wait(Reason::on(subject, message).field("status.version").help(help));
         }
     }
 }
@@ -208,6 +246,7 @@ fn check_machines(
         version_text: &expectation.version,
         kubelet_versions: expectation.kubelet_versions,
         infrastructure_template: deployment.infrastructure_template.as_deref(),
+        conditions: MachineConditions::OfCoreProvider,
     };
     machines::check(&machines, &rule, observation, findings);
 }

@@ -1,5 +1,4 @@
-//! Cluster API objects, as far as gates read them (upstream types: `api/core/v1beta2` and
-//! `api/controlplane/kubeadm/v1beta2` of Cluster API).
+//! Cluster API objects, as far as gates read them (upstream types: `api/core/v1beta2` of Cluster API).
 //!
 //! Field names are those of v1beta2. Where only v1beta1 is served, the reader translates.
 
@@ -7,57 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Condition;
+use super::{Condition, ControlPlaneReference};
 use domain::GroupName;
-
-/// A KubeadmControlPlane.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ControlPlane {
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-    /// Label `cluster.x-k8s.io/cluster-name`.
-    pub cluster: String,
-    /// `metadata.generation`.
-    pub generation: i64,
-    /// `status.observedGeneration`; absent until the control plane is initialised.
-    #[serde(default)]
-    pub observed_generation: Option<i64>,
-    /// Annotation `cluster.x-k8s.io/paused`.
-    #[serde(default)]
-    pub paused: bool,
-    /// Whether `metadata.deletionTimestamp` is set.
-    #[serde(default)]
-    pub deleting: bool,
-    /// `spec.version`.
-    pub spec_version: String,
-    /// `status.version`: the lowest version of its machines.
-    #[serde(default)]
-    pub status_version: Option<String>,
-    /// `spec.replicas`.
-    #[serde(default)]
-    pub spec_replicas: Option<u32>,
-    /// `status.replicas`.
-    #[serde(default)]
-    pub replicas: Option<u32>,
-    /// `status.upToDateReplicas`.
-    #[serde(default)]
-    pub up_to_date_replicas: Option<u32>,
-    /// `status.readyReplicas`.
-    #[serde(default)]
-    pub ready_replicas: Option<u32>,
-    /// `status.availableReplicas`.
-    #[serde(default)]
-    pub available_replicas: Option<u32>,
-    /// Conditions by type.
-    #[serde(default)]
-    pub conditions: BTreeMap<String, Condition>,
-    /// Name of the infrastructure template that its machines are made from.
-    #[serde(default)]
-    pub infrastructure_template: Option<String>,
-}
 
 /// A MachineDeployment.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -159,6 +109,9 @@ pub struct Machine {
     /// Name of the KubeadmControlPlane, the MachineDeployment (through its `MachineSet`) or the `EtcdadmCluster` that owns it.
     #[serde(default)]
     pub owner: Option<String>,
+    /// The MachinePool that it belongs to, in label `cluster.x-k8s.io/pool-name`.
+    #[serde(default)]
+    pub pool: Option<String>,
     /// Whether `metadata.deletionTimestamp` is set.
     #[serde(default)]
     pub deleting: bool,
@@ -244,6 +197,9 @@ pub struct MachineTopology {
     /// `spec.topology.version`; none without a `ClusterClass`.
     #[serde(default)]
     pub topology_version: Option<String>,
+    /// `spec.controlPlaneRef`; none where it was not read, or not set.
+    #[serde(default)]
+    pub control_plane: Option<ControlPlaneReference>,
     /// Conditions by type.
     #[serde(default)]
     pub conditions: BTreeMap<String, Condition>,

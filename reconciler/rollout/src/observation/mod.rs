@@ -3,9 +3,11 @@
 //! Absent is never the same as false: a field that the API server did not report is `None`, and a gate that needs it waits.
 
 mod cluster_api;
+mod control_plane;
 mod eks_anywhere;
 mod extension;
 mod flux;
+mod machine_pool;
 mod node;
 mod workload;
 
@@ -17,12 +19,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::Identification;
 
-pub use cluster_api::{ControlPlane, EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
+pub use cluster_api::{EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
+pub use control_plane::{ControlPlane, ControlPlaneKind, ControlPlaneReference};
 pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
 pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, WebhookOutcome, WebhookProbe};
 pub use flux::{
     Artifacts, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, SourceKind,
 };
+pub use machine_pool::MachinePool;
 pub use node::{BackupFailure, BackupReport, Node, Survey, VirtualAddress};
 pub use workload::{DaemonSet, Deployment, Pod, RunningImage, WorkloadObservation};
 
@@ -65,12 +69,15 @@ pub struct Observation {
     /// Fields of what was read that the deploy branch sets and a second writer has taken over.
     #[serde(default)]
     pub taken: Vec<TakenField>,
-    /// `KubeadmControlPlanes`.
+    /// Control planes of any kind.
     #[serde(default)]
     pub control_planes: Vec<ControlPlane>,
     /// `MachineDeployments`.
     #[serde(default)]
     pub machine_deployments: Vec<MachineDeployment>,
+    /// MachinePools.
+    #[serde(default)]
+    pub machine_pools: Vec<MachinePool>,
     /// `MachineSets`.
     #[serde(default)]
     pub machine_sets: Vec<MachineSet>,
@@ -125,6 +132,7 @@ impl Observation {
             taken: Vec::new(),
             control_planes: Vec::new(),
             machine_deployments: Vec::new(),
+            machine_pools: Vec::new(),
             machine_sets: Vec::new(),
             machines: Vec::new(),
             etcd_clusters: Vec::new(),

@@ -63,6 +63,7 @@ pub fn machine(name: &str, owner: &str, control_plane: bool) -> Machine {
         generation: Some(2),
         control_plane,
         owner: Some(owner.into()),
+        pool: None,
         deleting: false,
         spec_version: Some(VERSION.into()),
         infrastructure_template: Some("template-2".into()),
@@ -251,6 +252,7 @@ pub fn healthy() -> Observation {
             &["RollingOut", "ScalingUp", "ScalingDown", "Remediating", "Deleting", "Paused"],
         ),
         infrastructure_template: Some("template-2".into()),
+        ..ControlPlane::default()
     });
     healthy.machine_deployments.push(MachineDeployment {
         namespace: "eksa-system".into(),
@@ -324,6 +326,7 @@ pub fn healthy() -> Observation {
     });
     for machine in healthy.machines.clone().into_iter().filter(|machine| machine.node.is_some()) {
         healthy.nodes.push(Node {
+            release: None,
             name: machine.node.clone().unwrap(),
             ready: ConditionStatus::True,
             unschedulable: false,

@@ -107,6 +107,7 @@ impl Machine {
             control_plane: self.owner == Owner::ControlPlane,
             generation: GENERATION,
             owner: owner.filter(|_| !self.orphaned),
+            pool: None,
             deleting: self.deleting,
             spec_version: (self.owner != Owner::Etcd).then(|| self.version.clone()),
             infrastructure_template: Some(self.template.clone()),
@@ -120,6 +121,7 @@ impl Machine {
     /// The node as the API server shows it.
     pub(super) fn observed_node(&self) -> Option<rollout::Node> {
         self.has_node().then(|| rollout::Node {
+            release: None,
             name: self.name.clone(),
             ready: if self.lost { ConditionStatus::Unknown } else { ConditionStatus::True },
             unschedulable: self.deleting,

@@ -6,8 +6,8 @@ use super::reads::Reads;
 use crate::ObserveRequest;
 use crate::client::kind::{
     CLUSTER, CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, DEPLOYMENT, EKSA_CLUSTER, ETCDADM_CLUSTER, GIT_REPOSITORY,
-    HELM_RELEASE, KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, NODE,
-    OCI_REPOSITORY, POD,
+    HELM_RELEASE, KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET,
+    NODE, OCI_REPOSITORY, POD,
 };
 use crate::client::request::ServedVersions;
 use crate::watch::{ChangeScope, Filter, Interest};
@@ -30,7 +30,15 @@ pub(crate) fn managed(request: &ObserveRequest, served: &ServedVersions, extent:
         } else {
             Filter::OfClusters(reads.clusters.iter().map(|name| (*name).to_owned()).collect())
         };
-        for kind in [&CLUSTER, &KUBEADM_CONTROL_PLANE, &MACHINE_DEPLOYMENT, &MACHINE_SET, &MACHINE, &ETCDADM_CLUSTER] {
+        for kind in [
+            &CLUSTER,
+            &KUBEADM_CONTROL_PLANE,
+            &MACHINE_DEPLOYMENT,
+            &MACHINE_POOL,
+            &MACHINE_SET,
+            &MACHINE,
+            &ETCDADM_CLUSTER,
+        ] {
             add(kind, filter.clone());
         }
     }

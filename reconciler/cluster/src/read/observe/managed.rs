@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kube::core::{DynamicObject, TypeMeta};
-use rollout::SourceKind;
+use rollout::{ControlPlaneKind, ControlPlaneReference, SourceKind};
 use serde_json::Value;
 
 use super::reads::{Reads, lives_in_management};
@@ -13,7 +13,7 @@ use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::kind::{
     CLUSTER, EKSA_CLUSTER, ETCDADM_CLUSTER, GIT_REPOSITORY, HELM_RELEASE, KUBEADM_CONTROL_PLANE, KUSTOMIZATION, Kind,
-    MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, OCI_REPOSITORY,
+    MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, OCI_REPOSITORY,
 };
 use crate::client::request::{Selection, ServedVersions};
 use crate::objects::{self, Contract};
@@ -179,9 +179,10 @@ impl Reading<'_> {
         let clusters = connection.list_selected(&CLUSTER, served.version_of(&CLUSTER), by_name).await;
         // Who owns what is asked of those kinds only that the deploy branch may hold.
         let owned = Selection { labels, managers: true, ..Selection::default() };
-        let (control_planes, deployments, sets, machines, etcd) = futures::join!(
+        let (control_planes, deployments, pools, sets, machines, etcd) = futures::join!(
             connection.list_selected(&KUBEADM_CONTROL_PLANE, served.version_of(&KUBEADM_CONTROL_PLANE), owned),
             connection.list_selected(&MACHINE_DEPLOYMENT, served.version_of(&MACHINE_DEPLOYMENT), owned),
+            connection.list_selected(&MACHINE_POOL, served.version_of(&MACHINE_POOL), owned),
             connection.list(&MACHINE_SET, served.version_of(&MACHINE_SET), None, labels),
             connection.list(&MACHINE, served.version_of(&MACHINE), None, labels),
             connection.list(&ETCDADM_CLUSTER, served.version_of(&ETCDADM_CLUSTER), None, labels),
@@ -190,9 +191,13 @@ impl Reading<'_> {
         let clusters = self.took(CLUSTER.kind, clusters);
         let control_planes = self.took(KUBEADM_CONTROL_PLANE.kind, control_planes);
         let deployments = self.took(MACHINE_DEPLOYMENT.kind, deployments);
-        for (kind, listed) in
-            [(&CLUSTER, &clusters), (&KUBEADM_CONTROL_PLANE, &control_planes), (&MACHINE_DEPLOYMENT, &deployments)]
-        {
+        let pools = self.took(MACHINE_POOL.kind, pools);
+        for (kind, listed) in [
+            (&CLUSTER, &clusters),
+            (&KUBEADM_CONTROL_PLANE, &control_planes),
+            (&MACHINE_DEPLOYMENT, &deployments),
+            (&MACHINE_POOL, &pools),
+        ] {
             let Some(version) = served.version_of(kind) else { continue };
             let resource = kind.resource(version);
             listed.iter().for_each(|object| self.compare(&resource.api_version, &resource.kind, object));
@@ -206,10 +211,12 @@ impl Reading<'_> {
             .iter()
             .map(|object| objects::control_plane(object, contract(&KUBEADM_CONTROL_PLANE)))
             .collect();
+        self.contract_control_planes(connection, served).await;
         self.observation.machine_deployments = deployments
             .iter()
             .map(|object| objects::machine_deployment(object, contract(&MACHINE_DEPLOYMENT)))
             .collect();
+        self.observation.machine_pools = pools.iter().map(objects::machine_pool).collect();
         self.observation.machine_sets = self.took(MACHINE_SET.kind, sets).iter().map(objects::machine_set).collect();
         let machines = self.took(MACHINE.kind, machines);
         let infrastructure = self.infrastructure(connection, served, &machines, labels).await;
@@ -225,6 +232,35 @@ impl Reading<'_> {
         );
         self.observation.etcd_clusters =
             self.took(ETCDADM_CLUSTER.kind, etcd).iter().map(objects::etcdadm_cluster).collect();
+    }
+
+    /// The control planes of other providers, which the Clusters refer to.
+    async fn contract_control_planes(&mut self, connection: &Connection, served: &ServedVersions) {
+        let references: Vec<(String, ControlPlaneReference)> = self
+            .observation
+            .clusters
+            .iter()
+            .filter_map(|cluster| Some((cluster.name.clone(), cluster.control_plane.clone()?)))
+            .filter(|(_, reference)| reference.kind != ControlPlaneKind::Kubeadm)
+            .collect();
+        for (cluster, reference) in references {
+            if self.unreachable.is_some() {
+                return;
+            }
+            let kind = reference.kind.as_str();
+            let address = connection.served_address(served, &reference.group, kind).await;
+            let Some(address) = self.took(kind, address) else {
+                let reason = format!("API group {} does not serve the kind", reference.group);
+                self.observation.unread.entry(kind.to_owned()).or_insert(reason);
+                continue;
+            };
+            let found = connection.get(&address.resource, Some(&reference.namespace), &reference.name).await;
+            let found = self.took(kind, found);
+            found.iter().for_each(|object| self.compare(&address.resource.api_version, kind, object));
+            let control_planes =
+                found.iter().map(|object| objects::contract_control_plane(object, &reference, &cluster));
+            self.observation.control_planes.extend(control_planes);
+        }
     }
 
     /// The infrastructure machines of those Machines that have no `MachineSet` to say which template they are made from.
@@ -245,8 +281,7 @@ impl Reading<'_> {
             if self.unreachable.is_some() {
                 return found;
             }
-            let Some(api_version) = served.api_version(&group) else { continue };
-            let address = connection.address(&api_version, &kind).await;
+            let address = connection.served_address(served, &group, &kind).await;
             // A template that is not known proves nothing: these Machines count as not read.
             let Some(address) = self.took(MACHINE.kind, address) else { continue };
             let attempt = format!("list {}", address.resource.plural);
@@ -254,7 +289,7 @@ impl Reading<'_> {
             let listed = connection.list_resource(&address.resource, None, selection, &attempt).await;
             found.extend(self.took(MACHINE.kind, listed).into_iter().map(|mut object| {
                 // Items of a list do not repeat their type.
-                object.types = Some(TypeMeta { api_version: api_version.clone(), kind: kind.clone() });
+                object.types = Some(TypeMeta { api_version: address.resource.api_version.clone(), kind: kind.clone() });
                 object
             }));
         }

@@ -157,6 +157,7 @@ impl<'a> Reading<'a> {
         all.taken.extend(found.taken);
         all.control_planes.extend(found.control_planes);
         all.machine_deployments.extend(found.machine_deployments);
+        all.machine_pools.extend(found.machine_pools);
         all.machine_sets.extend(found.machine_sets);
         all.machines.extend(found.machines);
         all.etcd_clusters.extend(found.etcd_clusters);
