@@ -67,6 +67,8 @@ pub enum ProblemCode {
     MissingBundle,
     /// A cluster names a Kubernetes version that its bundle has not.
     MissingKubernetesVersion,
+    /// A Kubernetes version is out of standard support, and the cluster has no licence.
+    ExtendedSupport,
     /// A cluster names a management cluster or machine configuration that is not in the repository.
     MissingReference,
     /// Several clusters manage themselves, and one process is connected to one of them.
@@ -112,6 +114,7 @@ impl fmt::Display for ProblemCode {
             Self::DuplicateCluster => "duplicate-cluster",
             Self::MissingBundle => "missing-bundle",
             Self::MissingKubernetesVersion => "missing-kubernetes-version",
+            Self::ExtendedSupport => "extended-support",
             Self::MissingReference => "missing-reference",
             Self::SeveralManagementClusters => "several-management-clusters",
             Self::MissingNamespace => "missing-namespace",

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use bundles::{Bundles, Locks};
 use domain::ClusterName;
 use domain::{Problem, Scope};
-use overlays::{ClusterSpec, ComponentName, Fleet, ObjectSummary, RenderedCluster, RenderedTree};
+use overlays::{BundleFile, ClusterSpec, ComponentName, Fleet, ObjectSummary, RenderedCluster, RenderedTree};
 use policy::Apply;
 use rollout::{Block, ComponentChange, FluxReference, StageName};
 
 use crate::changes;
 use crate::stage_tree::{SpecificationStep, StageTree};
+use crate::support::{self, NewRelease};
 
 /// What forbids the rollout of a cluster, as far as the repository and the deploy branch tell.
 ///
@@ -66,6 +67,18 @@ pub fn specification_steps(
         .into_iter()
         .map(|stage| SpecificationStep { stage: stage.stage, tree: stage.tree })
         .collect()
+}
+
+/// The worker groups that a new release of EKS-D rolls together with the control plane.
+pub fn new_releases(
+    base: Option<&Fleet>,
+    cluster: &ClusterSpec,
+    target: &Bundles,
+    deployed: Option<&ClusterSpec>,
+) -> Vec<NewRelease> {
+    let old = base.and_then(|base| overlays::bundle_for(base, base.cluster(&cluster.name)?).ok());
+    let releases = |old: &BundleFile| support::new_releases(&old.bundles, target, deployed.unwrap_or(cluster));
+    old.map(releases).unwrap_or_default()
 }
 
 /// How the components of the bundle change since what is deployed, by stage.

@@ -5,6 +5,7 @@
 //! refused.
 
 mod changes;
+mod contract;
 pub mod difference;
 mod directory;
 pub mod edits;
@@ -18,6 +19,7 @@ pub mod plan;
 pub mod policies;
 pub mod progress;
 pub mod stage_tree;
+pub mod support;
 
 pub use directory::{ClusterDirectory, DeployedLedger, DirectoryIds, cluster_folder, flux_folder, ledger_path, path};
 pub use error::PathError;

@@ -2,6 +2,9 @@
 
 use clap::Args;
 use domain::{Problem, ProblemCode, Scope, Severity};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use planning::support;
 use serde::Serialize;
 
 use super::error::CommandError;
@@ -138,6 +141,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let mut problems: Vec<ProblemReport> = opened.fleet().problems.iter().map(ProblemReport::from).collect();
     problems.extend(policy_changes(&opened));
     problems.extend(undefined_mirrors);
+    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+    problems.extend(support::problems(opened.fleet(), today).iter().map(ProblemReport::from));
     problems.extend(machine::problems(&arguments.fleet, &opened));
     let report = CheckReport {
         source: opened.source().snapshot().commit().to_string(),

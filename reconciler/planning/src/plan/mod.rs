@@ -5,6 +5,7 @@ mod skew;
 use std::collections::BTreeMap;
 
 use domain::{ClusterName, CommitId};
+use jiff::civil::Date;
 use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, RenderedTree, Weight};
 use policy::Policy;
 use policy::StagePolicy;
@@ -15,7 +16,8 @@ use crate::directory::{ClusterDirectory, cluster_folder};
 use crate::machines::Specification;
 use crate::policies::Befores;
 use crate::stage_tree::{StageTree, target_tree};
-use crate::{changes, expectation, people};
+use crate::support::NewRelease;
+use crate::{changes, contract, expectation, people};
 use rollout::FluxReference;
 
 /// What is known about one cluster when its plan is made.
@@ -44,6 +46,10 @@ pub struct Facts<'a> {
     pub kustomizations: &'a BTreeMap<String, FluxReference>,
     /// EKS Anywhere versions of the other clusters, as deployed.
     pub deployed_eksa: &'a BTreeMap<ClusterName, String>,
+    /// The worker groups that a new release of EKS-D rolls together with the control plane.
+    pub new_releases: &'a [NewRelease],
+    /// The day on which the plan is made.
+    pub today: Date,
     /// What forbids the rollout.
     pub blocked: Vec<Block>,
     /// What a person should know.
@@ -125,7 +131,11 @@ fn stage_input(facts: &Facts<'_>, part: &StageTree) -> StageInput {
         deployed: part.before.digest(),
         target: part.after.digest(),
         reasons,
-        risks: texts(Weight::Risk),
+        risks: texts(Weight::Risk)
+            .into_iter()
+            .chain(control_plane_risks(facts, part))
+            .chain(pool_risk(facts, part, &changes))
+            .collect(),
         one_way: texts(Weight::OneWay),
         expectations: expectations(facts, part, Side::Target),
         deployed_expectations: expectations(facts, part, Side::Deployed),
@@ -134,6 +144,48 @@ fn stage_input(facts: &Facts<'_>, part: &StageTree) -> StageInput {
         changes,
         render_error: part.error.clone(),
     }
+}
+
+/// The worker groups that roll with the control plane, where this stage is the one that refers to the new bundle.
+fn rolled_groups<'a>(facts: &'a Facts<'_>, part: &StageTree) -> &'a [NewRelease] {
+    let is_it = part.stage.name == StageName::ControlPlane && part.component.is_none();
+    if is_it { facts.new_releases } else { &[] }
+}
+
+/// What a person should know of a stage of the control plane.
+fn control_plane_risks(facts: &Facts<'_>, part: &StageTree) -> Vec<String> {
+    if part.stage.name != StageName::ControlPlane || part.before == part.after {
+        return Vec::new();
+    }
+    let mut risks = contract::risks(facts.cluster, &nodes(&part.after));
+    let mut releases: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for group in rolled_groups(facts, part) {
+        let NewRelease { group, machines, releases: release } = group;
+        releases
+            .entry(release)
+            .or_default()
+            .push(format!("{group} ({machines} machine{})", plural(*machines as usize)));
+    }
+    risks.extend(releases.into_iter().map(|(release, groups)| {
+        format!(
+            "EKS-D goes from {release}: EKS Anywhere rolls {} in this stage too, and has no field that holds a group back; \
+             windows and approvals of their own do not apply",
+            groups.join(", ")
+        )
+    }));
+    risks
+}
+
+/// What the gate of a MachinePool cannot tell: nodes name their version, and not what else they were made from.
+fn pool_risk(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) -> Option<String> {
+    let StageName::Workers(group) = &part.stage.name else { return None };
+    let known = facts.cluster.worker_groups.iter().find(|known| known.name == group.as_str())?;
+    let is_it = known.kind.is_machine_pool() && part.before != part.after && changes.is_empty();
+    is_it.then(|| {
+        "the Kubernetes version stays, and nothing on the nodes of a MachinePool tells which of them are new: \
+         its gate rests on what the pool itself reports"
+            .to_owned()
+    })
 }
 
 fn plural(count: usize) -> &'static str {
@@ -212,8 +264,15 @@ fn machine_expectations(facts: &Facts<'_>, part: &StageTree, side: Side) -> Vec<
         StageName::Workers(group) => Some(specification.workers(group)),
         _ => None,
     };
+    // They roll at the version that they have; one of their own comes in a stage of their own.
+    let deployed = facts.deployed.filter(|_| side == Side::Target);
+    let rolled = deployed.into_iter().flat_map(|cluster| {
+        let specification = Specification { cluster, objects: specification.objects };
+        let groups = rolled_groups(facts, part).iter().filter_map(|known| known.group.parse().ok());
+        groups.map(move |group| specification.workers(&group))
+    });
     // What is wrong with the machines themselves helps more than that the controller is still at it.
-    own.into_iter().chain(specification.carried_out()).collect()
+    own.into_iter().chain(rolled).chain(specification.carried_out()).collect()
 }
 
 /// How many machines a stage replaces, as far as the specification tells.
@@ -223,7 +282,10 @@ fn machines(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) ->
     }
     match &part.stage.name {
         StageName::Etcd => facts.cluster.external_etcd.unwrap_or(0),
-        StageName::ControlPlane if !changes.is_empty() => facts.cluster.control_plane_count.unwrap_or(0),
+        StageName::ControlPlane if !changes.is_empty() => {
+            let rolled = rolled_groups(facts, part).iter().map(|group| group.machines);
+            rolled.fold(facts.cluster.control_plane_count.unwrap_or(0), u32::saturating_add)
+        }
         StageName::Workers(group) => {
             let group = facts.cluster.worker_groups.iter().find(|known| known.name == group.as_str());
             group.and_then(|known| known.replicas).unwrap_or(0)

@@ -7,6 +7,7 @@ use rollout::{GroupVersions, ProviderContracts, SkewFacts, StageName, VersionSte
 
 use super::Facts;
 use crate::stage_tree::StageTree;
+use crate::support;
 
 pub(super) fn skew(facts: &Facts<'_>) -> SkewFacts {
     let step = |deployed: Option<&str>, target: &str| {
@@ -48,11 +49,11 @@ pub(super) fn skew(facts: &Facts<'_>) -> SkewFacts {
         workload_eksa: others(facts.cluster.is_management())
             .map(|(name, version)| (name.clone(), version.clone()))
             .collect(),
-        management_components: None,
+        management_components: support::management_components(facts.deployed, facts.cluster),
         cluster_api: core.and_then(|change| step(change.old_version.as_deref(), change.new_version.as_deref()?)),
         core_contracts: vec!["v1beta1".to_owned(), "v1beta2".to_owned()],
         providers: providers(facts.parts),
-        extended_support: None,
+        extended_support: support::extended_support(facts.fleet, facts.cluster, facts.today),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
 use overlays::{BundleFile, ClusterSpec, Fleet, RenderRequest, RenderedCluster, RenderedTree};
 use rollout::{LedgerState, Plan};
 
@@ -62,6 +63,9 @@ impl Planner {
         let edits = edits::apply(&mut parts, &edits);
         let changes = bundle
             .map(|bundle| facts::component_changes(context.base, fleet, cluster, &bundle.bundles, deployed.as_ref()));
+        let new_releases = bundle
+            .map(|bundle| facts::new_releases(context.base, cluster, &bundle.bundles, deployed.as_ref()))
+            .unwrap_or_default();
         let kustomizations = facts::kustomizations(&rendered, context.name);
         let facts = plan::Facts {
             fleet,
@@ -76,6 +80,8 @@ impl Planner {
             changes: &changes.unwrap_or_default(),
             kustomizations: &kustomizations,
             deployed_eksa: &context.deployed.eksa,
+            new_releases: &new_releases,
+            today: self.clock.now().to_zoned(TimeZone::UTC).date(),
             blocked,
             warnings: facts::warnings(fleet, cluster, &rendered)
                 .into_iter()
