@@ -10,7 +10,7 @@ mod every_event {
     use rollout::{Binding, ClusterRole, Expectation, Gate, GateHistory, Observation, StageId, StageName};
     use simulator::{
         ClusterShape, DeployedCommit, DesiredObject, DesiredState, Etcd, Fault, Injection, SimulatedCluster, Trigger,
-        WorkerGroup,
+        WorkerGroup, as_other_providers,
         model::{ModelCluster, Parts},
     };
 
@@ -64,6 +64,8 @@ mod every_event {
         expectations: Vec<Expectation>,
         fault: Option<Fault>,
         seed: u64,
+        /// The kind of its control plane, where other providers than Cluster API's own make it and its workers.
+        other: Option<&'static str>,
     }
 
     /// A new version of `stage`.
@@ -96,6 +98,7 @@ mod every_event {
             cluster,
             fault,
             seed,
+            other: None,
         }
     }
 
@@ -161,6 +164,10 @@ mod every_event {
         let mut history = GateHistory::default();
         while let Some(next) = simulated.next_event().filter(|next| *next <= end) {
             let observation = simulated.observe_afresh(next);
+            let observation = match planned.other {
+                Some(kind) => as_other_providers(observation, kind),
+                None => observation,
+            };
             let held = gate.held(&observation, next);
             let is_held = held.is_some();
             history = history.record(
@@ -214,6 +221,16 @@ mod every_event {
                 for (seed, fault) in (0..).zip(faults.into_iter().cycle().take(30)) {
                     check(&of_versions(&stage, external_etcd, fault, seed));
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn no_gate_of_other_providers_holds_before_its_stage_is_rolled_out() {
+        let faults = [None, Some(Fault::MachineStuck), Some(Fault::NodeNotReady), Some(Fault::PartialReads)];
+        for stage in [StageName::ControlPlane, "workers/md-0".parse().unwrap()] {
+            for (seed, fault) in (0..).zip(faults.into_iter().cycle().take(24)) {
+                check(&Rollout { other: Some("RKE2ControlPlane"), ..of_versions(&stage, false, fault, seed) });
             }
         }
     }
