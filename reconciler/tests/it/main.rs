@@ -19,6 +19,7 @@ mod demo;
 mod documents;
 mod fleets;
 mod forge;
+mod gates;
 mod hostile_repository;
 mod install;
 mod kustomize;

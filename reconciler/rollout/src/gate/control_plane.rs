@@ -25,21 +25,18 @@ pub(super) fn check(expectation: &ControlPlaneExpectation, observation: &Observa
         return;
     }
     let subject = object(kind.as_str(), &expectation.namespace, format!("of cluster {cluster}"));
-    let Some(version) = expectation.version.parse::<KubernetesVersion>().ok() else {
+    let Ok(version) = expectation.version.parse::<KubernetesVersion>() else {
         findings.fail(Reason::on(
             subject,
             format!("the expected version {:?} is not a valid Kubernetes version", expectation.version),
         ));
         return;
     };
-    let is_referred_to = |known: &&ControlPlane| {
-        reference.is_none_or(|reference| known.kind == reference.kind && known.name == reference.name)
-    };
     let found: Vec<&ControlPlane> = observation
         .control_planes
         .iter()
         .filter(|known| known.namespace == expectation.namespace && &known.cluster == cluster)
-        .filter(is_referred_to)
+        .filter(|known| is_referred_to(known, observation))
         .collect();
     let [control_plane] = found.as_slice() else {
         let message =
@@ -63,6 +60,12 @@ pub(super) fn check(expectation: &ControlPlaneExpectation, observation: &Observa
             contract::check(&subject, observation, findings);
         }
     }
+}
+
+/// Whether a control plane is the one that its Cluster refers to, as far as that is known.
+pub(super) fn is_referred_to(known: &ControlPlane, observation: &Observation) -> bool {
+    let reference = reference_of(&known.namespace, &known.cluster, observation);
+    reference.is_none_or(|reference| known.kind == reference.kind && known.name == reference.name)
 }
 
 /// What the Cluster itself refers to as its control plane.

@@ -43,7 +43,8 @@ fn check_nodes(observation: &Observation, findings: &mut Findings) {
 }
 
 fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Findings) {
-    let control_planes: Vec<_> = observation.control_planes.iter().filter(|known| known.cluster == cluster).collect();
+    let is_own = |known: &&ControlPlane| known.cluster == cluster && control_plane::is_referred_to(known, observation);
+    let control_planes: Vec<_> = observation.control_planes.iter().filter(is_own).collect();
     if control_planes.is_empty() {
         let reference = observation
             .clusters
@@ -218,7 +219,7 @@ pub(super) fn check_verified(expectation: &VerifiedExpectation, observation: &Ob
         check_before(before, observation, findings);
     }
     let Some(expected) = &expectation.version else { return };
-    let Some(version) = expected.parse::<KubernetesVersion>().ok() else {
+    let Ok(version) = expected.parse::<KubernetesVersion>() else {
         findings.fail(Reason::new(format!("the expected version {expected:?} is not a valid Kubernetes version")));
         return;
     };

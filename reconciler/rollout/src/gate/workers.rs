@@ -26,7 +26,7 @@ pub(super) fn check(expectation: &WorkersExpectation, observation: &Observation,
     }
     let WorkersExpectation { namespace, cluster, group, .. } = expectation;
     let subject = format!("worker group {group} of cluster {cluster}");
-    let Some(version) = expectation.version.parse::<KubernetesVersion>().ok() else {
+    let Ok(version) = expectation.version.parse::<KubernetesVersion>() else {
         findings.fail(Reason::on(
             subject,
             format!("the expected version {:?} is not a valid Kubernetes version", expectation.version),
