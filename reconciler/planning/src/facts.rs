@@ -105,7 +105,8 @@ pub fn component_changes(
 pub fn warnings(fleet: &Fleet, cluster: &ClusterSpec, rendered: &RenderedCluster) -> Vec<String> {
     let blocking = fleet.blocking(&cluster.name);
     let remarks = fleet.problems.iter().filter(|problem| match problem.severity {
-        domain::Severity::Note => false,
+        // Which file to change is good to know in any plan.
+        domain::Severity::Note => problem.code == domain::ProblemCode::Rendered,
         domain::Severity::Warning => true,
         domain::Severity::Error => !blocking.contains(problem),
     });

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use yaml::Node;
 
 use super::roots::Root;
-use super::sources::FluxKustomization;
+use super::sources::{FluxKey, FluxKustomization};
 use crate::{FLUX_FIELDS, Fleet, FluxFieldUse, FluxSettings};
 use domain::{Problem, ProblemCode, RepoPath, Severity};
 
@@ -20,9 +20,9 @@ pub(super) struct Application {
     is_failed: bool,
 }
 
-/// Kustomizations by their id: one that is rendered in parts is one.
+/// Kustomizations: one that is rendered in parts is one.
 #[derive(Default)]
-pub(super) struct Applications(BTreeMap<String, Application>);
+pub(super) struct Applications(BTreeMap<FluxKey, Application>);
 
 impl Applications {
     /// Notes what a root applies.
@@ -35,7 +35,7 @@ impl Applications {
             resources: BTreeSet::new(),
             is_failed: false,
         };
-        let known = self.0.entry(flux.id()).or_insert_with(new);
+        let known = self.0.entry(flux.key()).or_insert_with(new);
         known.found.extend(found);
         known.resources.extend(root.closure.resources.iter().cloned());
         known.is_failed |= is_failed;

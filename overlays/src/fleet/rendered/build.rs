@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kustomize_rs::flux::{
     self, Kustomization, Missing, Operation, Part, SourceKind, Sources, SubstituteReference, Template,
 };
-use kustomize_rs::{BuildError, MemoryFileSystem, Options, Resources};
+use kustomize_rs::{BuildError, BuildErrorKind, MemoryFileSystem, Options, Resources};
 use sha2::{Digest as _, Sha256};
 use yaml::{Node, emit};
 
@@ -27,6 +27,8 @@ pub(super) struct BuiltObject {
 /// What a build came to.
 pub(super) struct Outcome {
     pub objects: Vec<BuiltObject>,
+    /// YAML nodes of all objects.
+    nodes: u64,
     /// Sources of variables that are not in git, and hold values that an object may need.
     pub unknown: Vec<SubstituteReference>,
 }
@@ -56,6 +58,15 @@ impl KnownBuilds {
 /// What one build may cost: far more than specifications take, and less than a second.
 fn options() -> Options {
     Options { steps: 60_000_000, growth: 192 << 20, output: 64 << 20, objects: 50_000, ..Options::default() }
+}
+
+/// The work that a build was, about: the same for one that was remembered.
+pub(super) fn cost(built: &Built) -> u64 {
+    match built {
+        Ok(outcome) => outcome.nodes.saturating_mul(100),
+        Err(error) if error.kind == BuildErrorKind::Limit => options().steps,
+        Err(_) => options().steps / 100,
+    }
 }
 
 /// Builds `object` over these files, which are loaded where that was not built before.
@@ -136,13 +147,17 @@ fn build_anew(
     let flux_options = flux::Options { build: options(), missing: Missing::IsEmpty, sources };
     let Some(mut post_build) = post_build else {
         let resources = flux::build(files, &object, &flux_options)?;
-        return Ok(Outcome { objects: objects(&resources, &BTreeMap::new()), unknown });
+        return Ok(Outcome { objects: objects(&resources, &BTreeMap::new()), nodes: nodes(&resources), unknown });
     };
     let unset = unset(&flux::build(files, &object, &flux_options)?, &set);
     post_build.substitute_from.iter_mut().for_each(|reference| reference.optional = true);
     object.post_build = Some(post_build);
     let resources = flux::build(files, &object, &flux_options)?;
-    Ok(Outcome { objects: objects(&resources, &unset), unknown })
+    Ok(Outcome { objects: objects(&resources, &unset), nodes: nodes(&resources), unknown })
+}
+
+fn nodes(resources: &Resources) -> u64 {
+    resources.iter().map(|resource| u64::try_from(resource.node().count()).unwrap_or(u64::MAX)).sum()
 }
 
 /// The variables of each object that are not among those `set` and have no default, by place.

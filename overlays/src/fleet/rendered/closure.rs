@@ -20,6 +20,10 @@ pub(super) struct Listed {
     pub is_component: bool,
     /// It lists objects and changes nothing of them.
     is_plain: bool,
+    /// It changes single objects by patches or the like.
+    pub patches: bool,
+    /// It is not YAML: what it lists is not known.
+    is_broken: bool,
 }
 
 /// The kustomization files of a commit.
@@ -47,12 +51,19 @@ impl<'t> Kustomizations<'t> {
     pub fn read(tree: &'t Tree<'t>) -> Self {
         let is_kustomization = |path: &RepoPath| FILE_NAMES.contains(&path.file_name());
         let entries = tree.entries().iter().filter(|entry| is_kustomization(&entry.path) && entry.size < 1 << 20);
-        let listed = entries.filter_map(|entry| Some((entry.path.clone(), Arc::new(read(tree, &entry.path)?))));
+        let broken = || Listed { is_broken: true, ..Listed::default() };
+        let read = |path| Arc::new(read(tree, path).unwrap_or_else(broken));
+        let listed = entries.map(|entry| (entry.path.clone(), read(&entry.path)));
         Self { tree, listed: listed.collect() }
     }
 
     pub fn is_component(&self, folder: &str) -> bool {
         self.of(folder).is_some_and(|(_, listed)| listed.is_component)
+    }
+
+    /// The kustomization file of a folder.
+    pub fn file_of(&self, folder: &str) -> Option<RepoPath> {
+        self.of(folder).map(|(path, _)| path)
     }
 
     fn of(&self, folder: &str) -> Option<(RepoPath, Arc<Listed>)> {
@@ -71,6 +82,18 @@ impl<'t> Kustomizations<'t> {
             folders.insert(folder);
         }
         folders.into_iter().filter(|folder| !named.contains(folder)).collect()
+    }
+
+    /// The folders of kustomizations that are in none of these closures: they name one another in a circle.
+    pub fn circular(&self, reached: &BTreeSet<String>) -> Option<String> {
+        let folders = self.listed.iter().filter(|(_, listed)| !listed.is_component);
+        let folders = folders.map(|(path, _)| path.parent().map(|parent| parent.to_string()).unwrap_or_default());
+        folders.filter(|folder| !reached.contains(folder)).min()
+    }
+
+    /// Whether a kustomization, or one below it, changes single objects.
+    pub fn patches_objects(&self, closure: &Closure) -> bool {
+        closure.kustomizations.iter().filter_map(|path| self.listed.get(path)).any(|it| it.patches || it.is_broken)
     }
 
     /// Files that some kustomization names as a patch or the like: they are no objects of their own.
@@ -104,6 +127,13 @@ impl<'t> Kustomizations<'t> {
         };
         closure.kustomizations.push(path);
         closure.is_plain &= listed.is_plain;
+        if listed.is_broken {
+            // Any file beside it may be one of its own.
+            let is_beside =
+                |path: &RepoPath| path.parent().map(|parent| parent.to_string()).unwrap_or_default() == folder;
+            let files = self.tree.below(folder).iter().map(|entry| &entry.path);
+            closure.resources.extend(files.filter(|path| path.is_yaml() && is_beside(path)).cloned());
+        }
         let files = listed.others.iter().filter_map(|name| RepoPath::new(join(folder, name)?).ok());
         for file in files {
             // A generator or transformer may be a kustomization of its own.
@@ -180,15 +210,20 @@ impl<'t> Kustomizations<'t> {
 /// Fields that change no object.
 const PLAIN: [&str; 5] = ["apiversion", "kind", "metadata", "resources", "bases"];
 
+/// Fields that change single objects.
+const CHANGES: [&str; 7] =
+    ["patches", "patchesstrategicmerge", "patchesjson6902", "components", "replacements", "transformers", "vars"];
+
 fn read(tree: &Tree<'_>, path: &RepoPath) -> Option<Listed> {
     let content = tree.text(path)?;
-    let documents = yaml::parse_with(&content, &Limits::default(), Rules::V2).ok();
-    let mut listed = Listed { is_plain: documents.is_some(), ..Listed::default() };
-    let document = documents?.into_iter().next();
+    let documents = yaml::parse_with(&content, &Limits::default(), Rules::V2).ok()?;
+    let mut listed = Listed { is_plain: true, ..Listed::default() };
+    let document = documents.into_iter().next();
     let mapping = document.as_ref().and_then(|document| document.root.as_mapping());
     for entry in mapping.into_iter().flatten() {
         let key = entry.key.to_ascii_lowercase();
         listed.is_plain &= PLAIN.contains(&key.as_str());
+        listed.patches |= CHANGES.contains(&key.as_str());
         match key.as_str() {
             "kind" => listed.is_component = entry.value.as_str() == Some("Component"),
             "resources" | "bases" => listed.resources.extend(texts(&entry.value)),

@@ -20,6 +20,7 @@ mod tree;
 mod values;
 mod variables;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -81,8 +82,9 @@ pub(super) fn render(
     let values = Values::read(&tree, &objects, &synced);
     let sought: BTreeSet<RepoPath> = wanted.union(&values.files).cloned().collect();
     let config_maps = values.config_maps;
+    let steps = Cell::new(0);
     let mut search =
-        Search { tree: &tree, kustomizations: &kustomizations, own: &own, known, wanted: &sought, config_maps };
+        Search { tree: &tree, kustomizations: &kustomizations, own: &own, known, wanted: &sought, config_maps, steps };
     let mut roots = search.roots(&objects, synced.clone());
     if !values.files.is_empty() {
         // Values may come from what another root makes.

@@ -1,8 +1,10 @@
 //! What is rendered: Kustomizations of Flux on this repository, else the kustomizations that no other one names.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use kustomize_rs::BuildErrorKind;
 use kustomize_rs::flux::Kustomization;
 use yaml::{Node, Value};
 
@@ -98,6 +100,9 @@ const CHANGING: [&str; 10] = [
     "ignoreMissingComponents",
 ];
 
+/// Kustomizations that something else makes, by file and id.
+type Held = BTreeMap<(RepoPath, String), FluxKustomization>;
+
 /// Everything that roots are found with.
 pub(super) struct Search<'a> {
     pub tree: &'a Tree<'a>,
@@ -107,11 +112,17 @@ pub(super) struct Search<'a> {
     /// Files with objects that are looked for.
     pub wanted: &'a BTreeSet<RepoPath>,
     pub config_maps: ConfigMaps,
+    /// Steps that builds of one reading may still take together.
+    pub steps: Cell<u64>,
 }
+
+/// Steps of all builds of one reading: some seconds.
+pub(super) const STEPS: u64 = 600_000_000;
 
 impl Search<'_> {
     /// Every root, in the order in which one makes the Kustomizations of the next.
     pub fn roots(&mut self, objects: &[Arc<FoundObject>], synced: Vec<FluxKustomization>) -> Vec<Root> {
+        self.steps.set(STEPS);
         let declared = objects.iter().filter_map(|object| FluxKustomization::of(object));
         let mut waiting: VecDeque<FluxKustomization> =
             synced.into_iter().chain(declared).filter(|flux| self.is_own(flux)).collect();
@@ -122,6 +133,14 @@ impl Search<'_> {
         for folder in tops.iter().filter(|folder| !reached.contains(folder)) {
             if !self.kustomizations.is_component(folder) {
                 roots.push(self.top(folder));
+            }
+        }
+        loop {
+            let of_roots = roots.iter().flat_map(|root| root.closure.folders.iter());
+            let known = of_roots.chain(reached.iter().copied()).cloned().collect();
+            match self.kustomizations.circular(&known) {
+                Some(folder) => roots.push(self.top(&folder)),
+                None => break,
             }
         }
         // Kustomizations that something else changes are not applied as they stand in their file.
@@ -135,11 +154,11 @@ impl Search<'_> {
                 made.extend(closure.resources.iter().filter(|path| **path != flux.path).cloned());
             }
         }
-        let mut held: BTreeMap<String, FluxKustomization> = BTreeMap::new();
+        let mut held: Held = BTreeMap::new();
         waiting.retain(|flux| {
             let is_made = made.contains(&flux.path);
             if is_made {
-                held.insert(flux.id(), flux.clone());
+                held.insert((flux.path.clone(), flux.id()), flux.clone());
             }
             !is_made
         });
@@ -149,7 +168,7 @@ impl Search<'_> {
         let mut seen = BTreeSet::new();
         loop {
             while let Some(flux) = waiting.pop_front() {
-                if !self.is_own(&flux) || !seen.insert(flux.id()) {
+                if !self.is_own(&flux) || !seen.insert(flux.key()) {
                     continue;
                 }
                 for root in self.flux(flux) {
@@ -161,7 +180,7 @@ impl Search<'_> {
             let failed =
                 roots.iter().filter(|root| root.flux.is_some() && matches!(root.result, RootResult::Failed(_)));
             let unknown: BTreeSet<RepoPath> = failed.flat_map(|root| root.closure.resources.iter().cloned()).collect();
-            let lost: Vec<String> =
+            let lost: Vec<(RepoPath, String)> =
                 held.iter().filter(|(_, flux)| unknown.contains(&flux.path)).map(|(id, _)| id.clone()).collect();
             for flux in lost.iter().filter_map(|id| held.remove(id)) {
                 let (folder, closure) = (flux.folder(), self.closure(&flux));
@@ -175,9 +194,14 @@ impl Search<'_> {
             }
             match held.pop_first() {
                 Some((_, flux)) => waiting.push_back(flux),
-                None => return roots,
+                None => break,
             }
         }
+        // What Flux applies is no root by itself, also where that came to light late.
+        let of_flux = roots.iter().filter(|root| root.flux.is_some());
+        let reached: BTreeSet<String> = of_flux.flat_map(|root| root.closure.folders.iter().cloned()).collect();
+        roots.retain(|root| root.flux.is_some() || !reached.contains(&root.folder));
+        roots
     }
 
     fn is_own(&self, flux: &FluxKustomization) -> bool {
@@ -198,16 +222,11 @@ impl Search<'_> {
     }
 
     /// Takes up the Kustomizations and values that a root makes.
-    fn follow(
-        &mut self,
-        root: &Root,
-        waiting: &mut VecDeque<FluxKustomization>,
-        held: &mut BTreeMap<String, FluxKustomization>,
-    ) {
+    fn follow(&mut self, root: &Root, waiting: &mut VecDeque<FluxKustomization>, held: &mut Held) {
         let RootResult::Built(outcome) = &root.result else { return };
         for object in &outcome.objects {
             if let Some(flux) = made_kustomization(object) {
-                held.remove(&flux.id());
+                held.remove(&(flux.path.clone(), flux.id()));
                 waiting.push_back(flux);
             }
             self.config_maps.extend(config_map(&object.node));
@@ -244,7 +263,10 @@ impl Search<'_> {
                 _ => Vec::new(),
             };
             made.retain(|made| {
-                made.id() == flux.id() && made.node.get("spec") != flux.node.get("spec") && self.is_own(made)
+                made.id() == flux.id()
+                    && made.path == flux.path
+                    && made.node.get("spec") != flux.node.get("spec")
+                    && self.is_own(made)
             });
             match (made.pop(), result) {
                 (Some(made), _) => flux = made,
@@ -260,11 +282,11 @@ impl Search<'_> {
     }
 
     /// A root that changes nothing itself and cannot be rendered, by what it lists: the error is told of what has it.
-    fn parts(&self, flux: &FluxKustomization, object: &Kustomization, closure: Closure, failure: Failure) -> Vec<Root> {
+    fn parts(&self, flux: &FluxKustomization, object: &Kustomization, whole: Closure, failure: Failure) -> Vec<Root> {
         let folder = flux.folder();
         let Some((files, folders)) = self.kustomizations.parts(&folder) else {
             let result = RootResult::Failed(failure);
-            return vec![Root { flux: Some(flux.clone()), folder, closure, result, as_a_whole: None }];
+            return vec![Root { flux: Some(flux.clone()), folder, closure: whole, result, as_a_whole: None }];
         };
         let loose = Closure { resources: files, is_plain: true, ..Closure::default() };
         let (result, as_a_whole) = (RootResult::Plain, Some(failure));
@@ -273,14 +295,28 @@ impl Search<'_> {
             let closure = self.kustomizations.closure(&folder, &[]);
             let own = Kustomization { path: folder.clone(), decrypts: object.decrypts, ..Kustomization::default() };
             let result = if closure.is_plain { RootResult::Plain } else { self.build(&own, &closure) };
+            let changes_flux = closure.resources.contains(&flux.path) && self.kustomizations.patches_objects(&closure);
             roots.push(Root { flux: Some(flux.clone()), folder, closure, result, as_a_whole: None });
+            if let (true, Some(Root { result: RootResult::Failed(_), .. })) = (changes_flux, roots.last()) {
+                // What it makes of this Kustomization decides about all the others.
+                let failure = roots.iter_mut().find_map(|root| root.as_a_whole.take());
+                let failure = failure.unwrap_or_else(|| Failure::new("a part of it cannot be rendered"));
+                let (folder, result) = (flux.folder(), RootResult::Failed(failure));
+                return vec![Root { flux: Some(flux.clone()), folder, closure: whole, result, as_a_whole: None }];
+            }
         }
         roots
     }
 
+    fn names_part(&self, path: &RepoPath) -> bool {
+        self.tree.text(path).is_some_and(|text| PARTS.iter().any(|group| text.contains(group)))
+    }
+
     fn build(&self, object: &Kustomization, closure: &Closure) -> RootResult {
         let mut files = closure.resources.iter().chain(&closure.kustomizations);
-        if !files.any(|path| self.wanted.contains(path)) {
+        // What is a template before it is rendered was found by nobody.
+        if !files.any(|path| self.wanted.contains(path)) && !closure.resources.iter().any(|path| self.names_part(path))
+        {
             return RootResult::Foreign;
         }
         let outside = closure.resources.iter().chain(&closure.others);
@@ -288,11 +324,24 @@ impl Search<'_> {
             Ok(entries) => entries,
             Err(error) => return RootResult::Failed(error.into()),
         };
-        match build::build(self.known, self.tree, &entries, object, &self.config_maps) {
+        if self.steps.get() == 0 {
+            let hint = Some("render fewer of them, or give their values to fewer objects".to_owned());
+            let message = "all kustomizations together take more work than one reading may";
+            return RootResult::Failed(Failure { code: ProblemCode::TooLarge, hint, ..Failure::new(message) });
+        }
+        let built = build::build(self.known, self.tree, &entries, object, &self.config_maps);
+        let cost = built.as_ref().map_or(0, build::cost);
+        self.steps.set(self.steps.get().saturating_sub(cost));
+        match built {
             Err(error) => RootResult::Failed(error.into()),
             Ok(Ok(outcome)) => RootResult::Built(outcome),
             Ok(Err(error)) => RootResult::Failed(Failure {
-                hint: error.hint.clone(),
+                hint: match error.kind {
+                    BuildErrorKind::Unsupported => {
+                        Some("copy what it needs into the repository: nothing is fetched or run".to_owned())
+                    }
+                    _ => error.hint.clone(),
+                },
                 path: error.file.as_deref().and_then(|file| RepoPath::new(file).ok()),
                 line: error.line,
                 column: error.column,
@@ -301,6 +350,15 @@ impl Search<'_> {
         }
     }
 }
+
+/// Groups of objects that make up clusters, as they stand in files.
+const PARTS: [&str; 5] = [
+    "cluster.x-k8s.io/",
+    "anywhere.eks.amazonaws.com/",
+    "run.tanzu.vmware.com/",
+    "eksctl.io/",
+    "kustomize.toolkit.fluxcd.io/",
+];
 
 fn made_kustomization(object: &BuiltObject) -> Option<FluxKustomization> {
     let path = object.file.clone()?;

@@ -14,10 +14,14 @@ impl Rendered {
         self.applications.tell(fleet, &origin);
         let encrypted = encrypted::check(fleet);
         fleet.problems.extend(encrypted);
+        // A patch needs no kind, and what is rendered is no template any more.
         let is_of_patch = |problem: &Problem| {
-            problem.severity == Severity::Note
-                && problem.code == ProblemCode::Skipped
-                && problem.path.as_ref().is_some_and(|path| self.consumed.contains(path))
+            let is_void = match problem.severity {
+                Severity::Note => problem.code == ProblemCode::Skipped,
+                Severity::Warning => problem.code.to_string() == "template",
+                Severity::Error => false,
+            };
+            is_void && problem.path.as_ref().is_some_and(|path| self.consumed.contains(path))
         };
         fleet.problems.retain(|problem| !is_of_patch(problem));
         if self.files.is_empty() {

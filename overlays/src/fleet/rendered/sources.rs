@@ -14,6 +14,9 @@ use policy::Policy;
 /// Kind, namespace and name of a source.
 pub(super) type SourceId = (String, String, String);
 
+/// File, id and `spec` of a Kustomization.
+pub(super) type FluxKey = (RepoPath, String, String);
+
 /// A Kustomization object of Flux, and where it stands.
 #[derive(Clone)]
 pub(super) struct FluxKustomization {
@@ -41,6 +44,11 @@ impl FluxKustomization {
 
     pub fn id(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// Tells it from those of the same name: a repository may hold those of several management clusters, and make several of one file.
+    pub fn key(&self) -> FluxKey {
+        (self.path.clone(), self.id(), self.node.get("spec").map(emit).unwrap_or_default())
     }
 
     pub fn source(&self) -> SourceId {
@@ -86,7 +94,9 @@ impl OwnSources {
         let all = objects.iter().filter_map(|object| FluxKustomization::of(object));
         let applies_itself = |kustomization: &FluxKustomization| {
             let folder = kustomization.folder();
-            folder.is_empty() || kustomization.path.is_below(&folder)
+            // The top level is that of any repository.
+            let is_top = folder.is_empty() && kustomization.source().2 == policy.flux.source.name;
+            is_top || (!folder.is_empty() && kustomization.path.is_below(&folder))
         };
         let mut own: BTreeSet<SourceId> = all.filter(applies_itself).map(|it| it.source()).collect();
         own.extend(synced.iter().map(FluxKustomization::source));

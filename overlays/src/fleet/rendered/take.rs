@@ -25,7 +25,10 @@ impl Rendered {
         let found: BTreeSet<&RepoPath> = objects.iter().map(|object| &object.path).collect();
         let mut consumed = kustomizations.patches();
         let mut kept: BTreeSet<RepoPath> = BTreeSet::new();
-        for root in roots {
+        let mut applied: BTreeSet<String> = BTreeSet::new();
+        let mut names: BTreeSet<(String, String)> = BTreeSet::new();
+        let (flux, tops): (Vec<&Root>, Vec<&Root>) = roots.iter().partition(|root| root.flux.is_some());
+        for root in flux.into_iter().chain(tops) {
             consumed.extend(root.closure.others.iter().cloned());
             if let Some(failure) = &root.as_a_whole {
                 let message = format!(
@@ -40,17 +43,29 @@ impl Rendered {
                     self.applications.add(root, root.closure.resources.iter().cloned(), false);
                     kept.extend(root.closure.resources.iter().cloned());
                 }
-                RootResult::Failed(failure) => self.fail(root, failure, &objects, &mut kept, &mut consumed),
+                RootResult::Failed(failure) => self.fail(root, failure, tree, &mut kept, &mut consumed),
                 RootResult::Built(outcome) => {
-                    let wanted_objects = outcome.objects.iter().filter(|object| is_kept(object, &found)).collect();
-                    match variables::judge(root, outcome, wanted_objects) {
+                    let objects_of_clusters = parts(outcome, &found);
+                    match variables::judge(root, outcome, &objects_of_clusters) {
                         Ok(problems) => self.problems.extend(problems),
                         Err(failure) => {
-                            self.fail(root, &failure, &objects, &mut kept, &mut consumed);
+                            self.fail(root, &failure, tree, &mut kept, &mut consumed);
                             continue;
                         }
                     }
-                    let composed = self.compose(root, outcome, tree, &found);
+                    let mut name = root.name();
+                    while !names.insert((root.folder.clone(), name.clone())) {
+                        name.push('+');
+                    }
+                    let composed = compose_root(root, &name, &objects_of_clusters, tree);
+                    if self.is_shadowed(root, &composed, &applied) {
+                        consumed.extend(root.closure.resources.iter().cloned());
+                        continue;
+                    }
+                    if root.flux.is_some() {
+                        let clusters = composed.iter().flat_map(ComposedFile::objects).filter(|it| is_cluster(it));
+                        applied.extend(clusters.map(|object| object.name.clone()));
+                    }
                     let made: BTreeSet<&RepoPath> = composed.iter().map(|file| &file.origin).collect();
                     let lost = |path: &RepoPath| wanted.contains(path) && !made.contains(path);
                     let is_unchanged =
@@ -70,12 +85,58 @@ impl Rendered {
                 }
             }
         }
+        self.unlisted(kustomizations, roots, &kept, &mut consumed, &objects);
         self.lone_components(kustomizations, roots, &mut consumed, &objects);
         consumed.retain(|path| !kept.contains(path));
         self.objects.extend(objects.into_iter().filter(|object| !consumed.contains(&object.path)));
         self.objects
             .sort_by(|left, right| (&left.path, left.node.span.start()).cmp(&(&right.path, right.node.span.start())));
         self.consumed = consumed;
+    }
+
+    /// Files beside a kustomization that does not name them are applied by nobody.
+    fn unlisted(
+        &mut self,
+        kustomizations: &Kustomizations<'_>,
+        roots: &[Root],
+        kept: &BTreeSet<RepoPath>,
+        consumed: &mut BTreeSet<RepoPath>,
+        objects: &[Arc<FoundObject>],
+    ) {
+        let used: BTreeSet<&RepoPath> = roots.iter().flat_map(|root| &root.closure.kustomizations).collect();
+        for object in objects {
+            if kept.contains(&object.path) || consumed.contains(&object.path) {
+                continue;
+            }
+            let folder = object.path.parent().map(|parent| parent.to_string()).unwrap_or_default();
+            let Some(kustomization) = kustomizations.file_of(&folder).filter(|path| used.contains(path)) else {
+                continue;
+            };
+            let is_lost = objects.iter().any(|other| other.path == object.path && is_cluster(other));
+            if is_lost {
+                let message = format!("{kustomization} does not name this file: nobody applies it, and it is left out");
+                let problem = Problem::new(ProblemCode::Skipped, message).severity(Severity::Warning);
+                let problem = problem.path(&object.path).at(1, 1);
+                self.problems.push(problem.hint("name it under `resources` there, or take it away"));
+                consumed.insert(object.path.clone());
+            }
+        }
+    }
+
+    /// Whether a kustomization that Flux does not apply makes a cluster that Flux applies otherwise.
+    fn is_shadowed(&mut self, root: &Root, composed: &[ComposedFile], applied: &BTreeSet<String>) -> bool {
+        if root.flux.is_some() {
+            return false;
+        }
+        let objects = composed.iter().flat_map(ComposedFile::objects);
+        let twin = objects.filter(|object| is_cluster(object)).find(|object| applied.contains(&object.name));
+        let Some(twin) = twin else { return false };
+        let message =
+            format!("{} makes cluster {:?} too, and Flux applies another one; it is left out", root.label(), twin.name);
+        let problem = told(root, &Failure::new(""), message).severity(Severity::Warning);
+        self.problems
+            .push(Problem { code: ProblemCode::Skipped, ..problem }.hint("take it away, or let Flux apply it instead"));
+        true
     }
 
     /// Components that nothing builds are no clusters.
@@ -105,37 +166,21 @@ impl Rendered {
         }
     }
 
-    fn compose(
-        &self,
-        root: &Root,
-        outcome: &Outcome,
-        tree: &Tree<'_>,
-        found: &BTreeSet<&RepoPath>,
-    ) -> Vec<ComposedFile> {
-        let objects: Vec<&BuiltObject> = outcome.objects.iter().filter(|object| is_kept(object, found)).collect();
-        let flux = root.flux.as_ref().map(|flux| &flux.path);
-        let files = flux.into_iter().chain(&root.closure.kustomizations).chain(&root.closure.others);
-        let layers = files.filter_map(|path| Some(Layer { path: path.clone(), text: tree.text(path)? }));
-        let layers: Arc<[Layer]> = layers.collect();
-        compose(&root.name(), &root.folder, &objects, &|path| tree.read(path).ok(), &layers)
-    }
-
     /// Tells of a root that cannot be rendered: its clusters cannot be used, and are read by nobody else.
     fn fail(
         &mut self,
         root: &Root,
         failure: &Failure,
-        objects: &[Arc<FoundObject>],
+        tree: &Tree<'_>,
         kept: &mut BTreeSet<RepoPath>,
         consumed: &mut BTreeSet<RepoPath>,
     ) {
         self.applications.add(root, [], true);
         let message = format!("{} cannot be rendered: {}", root.label(), failure.message);
         let problem = told(root, failure, message);
-        let of_root = |object: &&Arc<FoundObject>| root.closure.resources.contains(&object.path);
-        let clusters: Vec<_> = objects.iter().filter(|object| is_cluster(object)).filter(of_root).collect();
-        let names: BTreeSet<&str> = clusters.iter().map(|object| object.name.as_str()).collect();
-        let names: Vec<&str> = names.into_iter().filter(|name| super::super::clusters::is_name(name)).collect();
+        let clusters: BTreeSet<String> =
+            root.closure.resources.iter().flat_map(|path| clusters_in(tree, path)).collect();
+        let names: Vec<&String> = clusters.iter().filter(|name| super::super::clusters::is_name(name)).collect();
         let resources = root.closure.resources.iter().cloned();
         if clusters.is_empty() {
             self.problems.push(problem.severity(Severity::Warning));
@@ -146,17 +191,46 @@ impl Rendered {
         if names.is_empty() {
             self.problems.push(problem);
         } else {
-            self.problems.extend(names.into_iter().map(|name| problem.clone().cluster(name)));
+            self.problems.extend(names.into_iter().map(|name| problem.clone().cluster(name.as_str())));
         }
     }
 }
 
-/// Whether an object that was made may be part of a cluster: by its kind, or by the file that it was read from.
-fn is_kept(object: &BuiltObject, found: &BTreeSet<&RepoPath>) -> bool {
-    let version = object.node.get("apiVersion").and_then(yaml::Node::as_str).unwrap_or_default();
-    let group = version.split_once('/').map_or("", |(group, _)| group);
-    let file = object.file.as_ref();
-    is_part(group) || file.is_some_and(|file| found.contains(file) || FILE_NAMES.contains(&file.file_name()))
+/// The names of clusters in a file, also where it is a template.
+fn clusters_in(tree: &Tree<'_>, path: &RepoPath) -> Vec<String> {
+    let Some(text) = tree.text(path).filter(|text| text.contains("Cluster")) else { return Vec::new() };
+    let Ok(documents) = yaml::parse(&text, &yaml::Limits::default()) else {
+        // No name, and a cluster nevertheless.
+        let is_cluster = text.contains("kind: Cluster") && text.contains("cluster.x-k8s.io/");
+        return if is_cluster { vec![String::new()] } else { Vec::new() };
+    };
+    let bytes: Arc<[u8]> = Arc::from(text.as_bytes());
+    let objects = documents.into_iter().filter_map(|document| FoundObject::new(path, &bytes, document.root));
+    objects.filter(is_cluster).map(|object| object.name).collect()
+}
+
+/// The files of what a root makes.
+fn compose_root(root: &Root, name: &str, objects: &[&BuiltObject], tree: &Tree<'_>) -> Vec<ComposedFile> {
+    let flux = root.flux.as_ref().map(|flux| &flux.path);
+    let files = flux.into_iter().chain(&root.closure.kustomizations).chain(&root.closure.others);
+    let layers = files.filter_map(|path| Some(Layer { path: path.clone(), text: tree.text(path)? }));
+    let layers: Arc<[Layer]> = layers.collect();
+    compose(name, &root.folder, objects, &|path| tree.read(path).ok(), &layers)
+}
+
+/// The objects that may be part of a cluster: by their kind, or by what is read beside them.
+fn parts<'o>(outcome: &'o Outcome, found: &BTreeSet<&RepoPath>) -> Vec<&'o BuiltObject> {
+    let of_cluster = |object: &&BuiltObject| {
+        let version = object.node.get("apiVersion").and_then(yaml::Node::as_str).unwrap_or_default();
+        is_part(version.split_once('/').map_or("", |(group, _)| group))
+    };
+    let files = outcome.objects.iter().filter(of_cluster).filter_map(|object| object.file.as_ref());
+    let folders: BTreeSet<Option<RepoPath>> = files.map(RepoPath::parent).collect();
+    let is_beside = |file: &RepoPath| {
+        found.contains(file) || FILE_NAMES.contains(&file.file_name()) || folders.contains(&file.parent())
+    };
+    let is_kept = |object: &&BuiltObject| of_cluster(object) || object.file.as_ref().is_some_and(is_beside);
+    outcome.objects.iter().filter(is_kept).collect()
 }
 
 /// A problem at the place of a failure.

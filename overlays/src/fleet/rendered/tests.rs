@@ -143,6 +143,7 @@ fn a_kustomization_that_another_changes_counts_as_it_is_changed() {
         ("clusters/prod/kustomization.yaml", overlay),
         ("clusters/prod/flux-system/gotk-sync.yaml", &sync),
         ("infra/cluster.yaml", CLUSTER),
+        ("infra/kustomization.yaml", "resources: [cluster.yaml]\n"),
     ]);
     assert_eq!(named(&fleet), ["team/prod v1.32.4"], "{:?}", fleet.problems);
 }
@@ -326,4 +327,103 @@ fn a_part_that_cannot_be_rendered_stops_no_other() {
     let not_rendered = told(&fleet, ProblemCode::NotRendered);
     assert!(not_rendered.iter().any(|it| it.contains("as a whole") && it.contains("Warning")), "{not_rendered:?}");
     assert_eq!(fleet.unreadable_clusters().into_iter().collect::<Vec<_>>(), ["prod"]);
+}
+
+#[test]
+fn files_that_a_kustomization_does_not_name_are_left_out() {
+    let spare = CLUSTER.replace("name: prod", "name: spare");
+    let fleet = read(&[
+        ("clusters/prod/cluster.yaml", CLUSTER),
+        ("clusters/prod/spare.yaml", &spare),
+        ("clusters/prod/kustomization.yaml", "resources: [cluster.yaml]\n"),
+    ]);
+    assert_eq!(named(&fleet), ["/prod v1.32.4"]);
+    assert!(told(&fleet, ProblemCode::Skipped)[0].contains("does not name this file"), "{:?}", fleet.problems);
+}
+
+#[test]
+fn an_overlay_that_flux_does_not_apply_is_no_second_cluster() {
+    let overlay = "namespace: b\nresources: [../infra]\n";
+    let kustomization = "resources: [cluster.yaml]\n";
+    let fleet = repository(
+        "  targetNamespace: a\n",
+        CLUSTER,
+        &[("infra/kustomization.yaml", kustomization), ("trial/kustomization.yaml", overlay)],
+    );
+    assert_eq!(named(&fleet), ["a/prod v1.32.4"]);
+    assert!(told(&fleet, ProblemCode::Skipped).iter().any(|it| it.contains("trial")), "{:?}", fleet.problems);
+}
+
+#[test]
+fn two_management_clusters_of_one_repository_each_have_their_own_flux() {
+    let sync = |name: &str| flux("flux-system", &format!("  path: ./clusters/{name}\n"));
+    let infra = |name: &str| {
+        flux(
+            "infra",
+            &format!("  path: ./infra\n  targetNamespace: {name}\n  postBuild: {{substitute: {{name: {name}}}}}\n"),
+        )
+    };
+    let cluster = CLUSTER.replace("name: prod", "name: ${name}");
+    let (one, two, three, four) = (sync("eu"), sync("us"), infra("eu"), infra("us"));
+    let fleet = read(&[
+        ("clusters/eu/flux-system/gotk-sync.yaml", &one),
+        ("clusters/us/flux-system/gotk-sync.yaml", &two),
+        ("clusters/eu/infra.yaml", &three),
+        ("clusters/us/infra.yaml", &four),
+        ("infra/cluster.yaml", &cluster),
+    ]);
+    assert_eq!(named(&fleet), ["eu/eu v1.32.4", "us/us v1.32.4"], "{:?}", fleet.problems);
+    assert!(text(&fleet, "us", "cluster/cluster.yaml").contains("name: us"));
+}
+
+#[test]
+fn the_top_level_of_another_repository_is_not_this_one() {
+    let app = flux("app", "  path: ./\n  targetNamespace: app\n  prune: true\n")
+        .replace("name: flux-system}\n  path", "name: app}\n  path");
+    let fleet = repository("", CLUSTER, &[("clusters/prod/app.yaml", &app)]);
+    assert_eq!(named(&fleet), ["/prod v1.32.4"]);
+    assert_eq!(told(&fleet, ProblemCode::FluxPrunes), Vec::<String>::new());
+}
+
+#[test]
+fn kustomizations_in_a_circle_are_refused() {
+    let fleet = read(&[
+        ("clusters/prod/cluster.yaml", CLUSTER),
+        ("clusters/prod/kustomization.yaml", "resources: [cluster.yaml, ../more]\nnamespace: b\n"),
+        ("clusters/more/kustomization.yaml", "resources: [../prod]\n"),
+    ]);
+    assert_eq!(named(&fleet), Vec::<String>::new());
+    assert_eq!(fleet.unreadable_clusters().into_iter().collect::<Vec<_>>(), ["prod"]);
+}
+
+#[test]
+fn a_kustomization_that_is_not_yaml_stops_its_cluster() {
+    for (path, cluster) in [
+        ("infra/kustomization.yaml", "infra/cluster.yaml"),
+        ("clusters/prod/kustomization.yaml", "clusters/prod/cluster.yaml"),
+    ] {
+        let fleet = read(&[(cluster, CLUSTER), (path, "resources: [cluster.yaml\n")]);
+        assert_eq!(named(&fleet), Vec::<String>::new(), "{path}");
+        assert!(fleet.unreadable_clusters().contains("prod"), "{:?}", fleet.problems);
+    }
+}
+
+#[test]
+fn a_template_that_cannot_be_read_stops_what_flux_makes_of_it() {
+    let broken = CLUSTER.replace("class: quick-start", "class: {a: ${x:=y}}");
+    let fleet = repository("  postBuild: {substitute: {x: y}}\n", &broken, &[]);
+    assert!(told(&fleet, ProblemCode::NotRendered)[0].starts_with("Error"), "{:?}", fleet.problems);
+}
+
+#[test]
+fn a_sync_whose_patches_cannot_be_applied_stops_its_clusters() {
+    let sync = flux("flux-system", SYNC.1);
+    let patch = "resources: [gotk-sync.yaml]\npatches: [{target: {kind: Kustomization}, patch: nothing}]\n";
+    let fleet = read(&[
+        (SYNC.0, &sync),
+        ("clusters/prod/flux-system/kustomization.yaml", patch),
+        ("clusters/prod/cluster.yaml", CLUSTER),
+    ]);
+    assert_eq!(named(&fleet), Vec::<String>::new());
+    assert!(fleet.unreadable_clusters().contains("prod"), "{:?}", fleet.problems);
 }

@@ -12,7 +12,7 @@ use domain::{Problem, ProblemCode, Severity};
 ///
 /// # Errors
 /// When what sets them has to be in the cluster, and is not in git: what Flux applies is not known then.
-pub(super) fn judge(root: &Root, outcome: &Outcome, objects: Vec<&BuiltObject>) -> Result<Vec<Problem>, Failure> {
+pub(super) fn judge(root: &Root, outcome: &Outcome, objects: &[&BuiltObject]) -> Result<Vec<Problem>, Failure> {
     let unset: BTreeSet<&str> = objects.iter().flat_map(|object| &object.unset).map(String::as_str).collect();
     let Some(flux) = root.flux.as_ref().filter(|_| !unset.is_empty()) else { return Ok(Vec::new()) };
     let names: BTreeSet<&str> = unset.iter().map(|name| name.trim_end_matches(":=")).collect();

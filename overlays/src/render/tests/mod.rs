@@ -174,6 +174,7 @@ impl Manifests for One {
 
 mod cilium;
 mod eks_a;
+mod flux;
 pub(super) mod kustomize;
 mod overlay;
 mod real;
