@@ -24,6 +24,7 @@ mod pausing;
 mod probing;
 mod recording;
 mod registry;
+mod rendered;
 mod requests;
 mod restoring;
 mod scene;
