@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use yaml::Node;
 
-use super::roots::Root;
+use super::root::Root;
 use super::sources::{FluxKey, FluxKustomization};
 use crate::{FLUX_FIELDS, Fleet, FluxFieldUse, FluxSettings};
 use domain::{Problem, ProblemCode, RepoPath, Severity};

@@ -33,7 +33,7 @@ pub(super) struct Outcome {
     pub unknown: Vec<SubstituteReference>,
 }
 
-/// Values of ConfigMaps by namespace and name.
+/// Values of `ConfigMaps` by namespace and name.
 pub(super) type ConfigMaps = BTreeMap<(String, String), BTreeMap<String, String>>;
 
 pub(super) type Built = Result<Arc<Outcome>, Arc<BuildError>>;

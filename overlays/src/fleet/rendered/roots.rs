@@ -6,85 +6,17 @@ use std::sync::Arc;
 
 use kustomize_rs::BuildErrorKind;
 use kustomize_rs::flux::Kustomization;
-use yaml::{Node, Value};
+use yaml::Node;
 
 use super::super::objects::FoundObject;
-use super::build::{self, BuiltObject, ConfigMaps, KnownBuilds, Outcome};
+use super::build::{self, ConfigMaps, KnownBuilds};
 use super::closure::{Closure, Kustomizations};
-use super::sources::{FluxKustomization, OwnSources, is_kustomization};
-use super::tree::{LoadError, Tree};
+use super::flux_object::{made_kustomization, object_of};
+use super::root::{Failure, Root, RootResult};
+use super::sources::{FluxKustomization, OwnSources};
+use super::tree::Tree;
 use super::values::config_map;
 use domain::{ProblemCode, RepoPath};
-
-/// One folder that is applied as a whole.
-pub(super) struct Root {
-    /// The Kustomization of Flux that applies it, where one is known.
-    pub flux: Option<FluxKustomization>,
-    pub folder: String,
-    pub closure: Closure,
-    pub result: RootResult,
-    /// Why it cannot be rendered as a whole, where it is rendered in parts.
-    pub as_a_whole: Option<Failure>,
-}
-
-/// What became of a root.
-pub(super) enum RootResult {
-    /// Nothing on the way changes an object: files are applied as they stand.
-    Plain,
-    /// It holds nothing that is looked for.
-    Foreign,
-    Built(Arc<Outcome>),
-    Failed(Failure),
-}
-
-/// Why a root cannot be rendered.
-pub(super) struct Failure {
-    pub code: ProblemCode,
-    pub message: String,
-    pub hint: Option<String>,
-    pub path: Option<RepoPath>,
-    pub line: usize,
-    pub column: usize,
-}
-
-impl Failure {
-    pub fn new(message: impl Into<String>) -> Self {
-        let code = ProblemCode::NotRendered;
-        Self { code, message: message.into(), hint: None, path: None, line: 0, column: 0 }
-    }
-}
-
-impl From<LoadError> for Failure {
-    fn from(error: LoadError) -> Self {
-        match error {
-            LoadError::TooLarge { bytes, most } => Self {
-                code: ProblemCode::TooLarge,
-                hint: Some("give specifications a folder of their own".to_owned()),
-                ..Self::new(format!("its folders have {bytes} bytes, and at most {most} are rendered"))
-            },
-            LoadError::Unreadable(path, error) => Self { path: Some(path), ..Self::new(error.to_string()) },
-        }
-    }
-}
-
-impl Root {
-    /// What people call it.
-    pub fn label(&self) -> String {
-        match &self.flux {
-            Some(flux) => format!("Kustomization {}", flux.id()),
-            None if self.folder.is_empty() => "the kustomization at the top level".to_owned(),
-            None => format!("the kustomization in {}", self.folder),
-        }
-    }
-
-    /// A name for paths.
-    pub fn name(&self) -> String {
-        match &self.flux {
-            Some(flux) => format!("{}.{}", flux.namespace, flux.name).replace(['/', '\\'], "-"),
-            None => "kustomize".to_owned(),
-        }
-    }
-}
 
 /// Fields of `spec` that change what is applied.
 const CHANGING: [&str; 10] = [
@@ -359,40 +291,3 @@ const PARTS: [&str; 5] = [
     "eksctl.io/",
     "kustomize.toolkit.fluxcd.io/",
 ];
-
-fn made_kustomization(object: &BuiltObject) -> Option<FluxKustomization> {
-    let path = object.file.clone()?;
-    let text = |path: &[&str]| object.node.at(path).and_then(Node::as_str).unwrap_or_default();
-    let group = text(&["apiVersion"]).split_once('/').map_or("", |(group, _)| group);
-    is_kustomization(group, text(&["kind"])).then(|| FluxKustomization {
-        namespace: match text(&["metadata", "namespace"]) {
-            "" => "flux-system".to_owned(),
-            namespace => namespace.to_owned(),
-        },
-        name: text(&["metadata", "name"]).to_owned(),
-        node: Arc::clone(&object.node),
-        path,
-        line: object.line.max(1),
-        is_of_instance: false,
-    })
-}
-
-/// The object as far as a build goes; what older versions of the API called otherwise is refused.
-fn object_of(flux: &FluxKustomization) -> Result<Kustomization, Failure> {
-    let mut node = Node::clone(&flux.node);
-    if let Some(mapping) = node.as_mapping_mut() {
-        mapping.insert("apiVersion", "kustomize.toolkit.fluxcd.io/v1");
-        mapping.remove("status");
-        if let Some(Value::Mapping(spec)) = mapping.get_mut("spec").map(|spec| &mut spec.value) {
-            spec.retain(|entry| entry.key.as_str() != "validation");
-        }
-    }
-    let object = Kustomization::from_node(&node, flux.path.as_str()).map_err(|error| Failure {
-        hint: error.hint.clone(),
-        path: Some(flux.path.clone()),
-        line: if error.line > 0 { error.line } else { flux.line },
-        column: error.column.max(1),
-        ..Failure::new(error.message.clone())
-    })?;
-    Ok(Kustomization { namespace: flux.namespace.clone(), ..object })
-}

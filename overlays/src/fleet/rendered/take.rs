@@ -7,7 +7,7 @@ use super::super::objects::FoundObject;
 use super::build::{BuiltObject, Outcome};
 use super::closure::Kustomizations;
 use super::composed::{ComposedFile, Layer, compose};
-use super::roots::{Failure, Root, RootResult};
+use super::root::{Failure, Root, RootResult};
 use super::tree::Tree;
 use super::{Rendered, is_cluster, is_part, variables};
 use domain::{Problem, ProblemCode, RepoPath, Severity};

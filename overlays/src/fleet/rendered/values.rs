@@ -1,4 +1,4 @@
-//! Values of variables that Flux takes from ConfigMaps, as far as those are in git.
+//! Values of variables that Flux takes from `ConfigMaps`, as far as those are in git.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use domain::RepoPath;
 /// Files larger than this hold no values.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// ConfigMaps that some `substituteFrom` names.
+/// `ConfigMaps` that some `substituteFrom` names.
 #[derive(Default)]
 pub(super) struct Values {
     pub config_maps: ConfigMaps,
@@ -49,7 +49,7 @@ impl Values {
     }
 }
 
-/// Namespace, name and values of a ConfigMap.
+/// Namespace, name and values of a `ConfigMap`.
 pub(super) fn config_map(node: &Node) -> Option<((String, String), BTreeMap<String, String>)> {
     let text = |path: &[&str]| node.at(path).and_then(Node::as_str).unwrap_or_default();
     if (text(&["apiVersion"]), text(&["kind"])) != ("v1", "ConfigMap") {

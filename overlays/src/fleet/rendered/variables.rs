@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kustomize_rs::flux::SubstituteReference;
 
 use super::build::{BuiltObject, Outcome};
-use super::roots::{Failure, Root};
+use super::root::{Failure, Root};
 use domain::{Problem, ProblemCode, Severity};
 
 /// What follows from variables of these objects that nothing in git sets.
