@@ -83,7 +83,7 @@ impl fmt::Display for ChangeClass {
 
 /// Why a text is no [`ChangeClass`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no change class")]
+#[error("`{0}` is not a valid change class")]
 pub struct ChangeClassError(String);
 
 impl FromStr for ChangeClass {

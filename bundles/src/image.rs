@@ -19,7 +19,7 @@ pub struct ImageReference {
 
 /// Why a text is no [`ImageReference`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no image reference: {reason}")]
+#[error("`{text}` is not a valid image reference: {reason}")]
 pub struct ImageReferenceError {
     text: String,
     reason: &'static str,

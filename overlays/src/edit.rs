@@ -23,7 +23,7 @@ pub enum EditError {
     #[error("there is no field {0}")]
     NoField(String),
     /// The field is a list or a mapping, spans several lines or stands behind an alias.
-    #[error("field {0} is no plain value that can be replaced in place")]
+    #[error("field {0} is not a plain value that can be replaced in place")]
     NotScalar(String),
     /// The new text cannot stand there.
     #[error("{0:?} cannot be written at that place")]

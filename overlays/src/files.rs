@@ -150,7 +150,7 @@ impl MemoryFiles {
         self.files.insert(path, (EntryKind::File, bytes.into()));
     }
 
-    /// Adds or replaces an entry that is no regular file.
+    /// Adds or replaces an entry that is not a regular file.
     pub fn insert_entry(&mut self, path: RepoPath, kind: EntryKind) {
         self.files.insert(path, (kind, Arc::from(&b""[..])));
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub struct Case {
     /// Contents by path, `/` between the parts.
     pub files: BTreeMap<String, String>,
-    /// Those that are no text.
+    /// Those that are not text.
     pub binaries: BTreeMap<String, Vec<u8>>,
     /// The directory that is built.
     pub directory: String,

@@ -56,7 +56,7 @@ pub fn shrink(case: &Case, kind: &Verdict, peer: &mut Peer) -> anyhow::Result<Ca
     }
 }
 
-/// Without these an object is no object, and every case would shrink to how that is refused.
+/// Without these an object is not an object, and every case would shrink to how that is refused.
 fn is_identity(line: &str) -> bool {
     let line = line.trim_start_matches([' ', '-', '"', '\'']);
     ["apiVersion", "kind", "name", "metadata", "value:"].iter().any(|key| line.starts_with(key))

@@ -9,7 +9,7 @@ pub enum Rules {
     /// As `V3`, and as kustomize takes it in: an empty value inside of `{}` is the empty text, a quoted `<<` is no key,
     /// and a repeated key is no error yet; the first value counts.
     Manifest,
-    /// As `Manifest`, of a chart's values: a key that is a number or a time is no text either.
+    /// As `Manifest`, of a chart's values: a key that is a number or a time is not text either.
     Values,
     /// go-yaml v2, which kustomize reads kustomization files with: `yes`, `no`, `on`, `off`, `y`, `n` are booleans, in
     /// keys too, and every scalar key becomes text.

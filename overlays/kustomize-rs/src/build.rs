@@ -56,7 +56,7 @@ pub(crate) fn build_loaded(
     })?;
     let not_there = |what: &str| BuildError::new(BuildErrorKind::File, format!("`{root}` {what}"));
     if !files.is_dir(&start) {
-        return Err(not_there("is no directory"));
+        return Err(not_there("is not a directory"));
     }
     let start = files.canonical(&start).map_err(|error| not_there(&format!("cannot be read: {error}")))?;
     let loader = Loader {

@@ -136,7 +136,7 @@ fn merged_values_are_refused_where_no_map_can_hold_them() {
 fn keys_of_values_that_are_no_texts_are_refused_below_the_first_level_and_stay_as_written_on_it() {
     for key in ["1", "0x10", "1.5", "true", "~", "2001-01-01"] {
         let refused = merged(&format!("a: {{{key}: b}}\n"), "{c: d}", "override").unwrap_err();
-        assert!(refused.contains(&format!("the key `{key}` is no text")), "{refused}");
+        assert!(refused.contains(&format!("the key `{key}` is not text")), "{refused}");
         assert!(merged(&format!("a: [{{{key}: b}}]\n"), "{c: d}", "merge").is_err(), "{key}");
         let quoted = merged(&format!("a: {{'{key}': b}}\n"), "{c: d}", "override").unwrap();
         assert_eq!(quoted, format!("a:\n  \"{key}\": b\nc: d\n"));

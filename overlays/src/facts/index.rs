@@ -9,7 +9,7 @@ use crate::object::{ObjectId, ObjectSummary};
 /// Objects by id.
 pub(super) type Index = BTreeMap<ObjectId, (ObjectSummary, Node)>;
 
-/// The objects among `nodes`; what is no object is left out.
+/// The objects among `nodes`; what is not an object is left out.
 pub(super) fn index(nodes: &[Node]) -> Index {
     let summaries = nodes.iter().filter_map(|node| {
         let summary = ObjectSummary::of(node)?;

@@ -30,7 +30,7 @@ pub(super) fn clusters(objects: &[Arc<FoundObject>], problems: &mut Vec<Problem>
             continue;
         }
         if !is_name(&object.name) {
-            let message = format!("{:?} is no name for a cluster", object.name);
+            let message = format!("{:?} is not a valid name for a cluster", object.name);
             let problem = object.problem(&["metadata", "name"], &object.name, message);
             problems.push(problem.hint("use lower-case letters, digits and hyphens, as Kubernetes asks for"));
             continue;

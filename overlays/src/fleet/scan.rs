@@ -176,7 +176,7 @@ fn scoped(problem: Problem, path: &RepoPath) -> Problem {
     }
 }
 
-/// Folders under `overlays/` that are no component's: nobody would ever read them.
+/// Folders under `overlays/` of which no component is named: nobody would ever read them.
 fn unknown_overlays(entries: &[FileEntry], found: &mut Found) {
     let known: Vec<&str> =
         ComponentName::ALL.into_iter().filter(|name| has_overlay(*name)).map(ComponentName::overlay).collect();
@@ -198,7 +198,7 @@ fn unknown_overlays(entries: &[FileEntry], found: &mut Found) {
         if known.contains(&name) || !told.insert(folder.to_owned()) {
             continue;
         }
-        let message = format!("{folder} is no component's overlay and is not read");
+        let message = format!("{folder} is not the overlay of a component and is not read");
         let hint = match nearest(name, &known) {
             Some(name) => format!("did you mean {name:?}?"),
             None => format!("components are {}", known.join(", ")),

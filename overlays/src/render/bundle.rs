@@ -188,7 +188,7 @@ fn eksd_releases(request: &RenderRequest<'_>, bundle: &BundleFile) -> Result<BTr
         let Some(url) = reference.manifest_url.as_deref() else { continue };
         let name = reference.name.clone().unwrap_or_else(|| format!("kubernetes-{version}"));
         if !name.chars().all(|character| character.is_ascii_alphanumeric() || matches!(character, '-' | '.')) {
-            return Err(RenderError::Other(format!("{name:?} is no name for an EKS-D release")));
+            return Err(RenderError::Other(format!("{name:?} is not a valid name for an EKS-D release")));
         }
         let in_repository = request.fleet.eksd_releases.iter().find(|file| file.release.name == name);
         let text = match in_repository {

@@ -86,9 +86,9 @@ impl fmt::Display for ComponentName {
     }
 }
 
-/// A text is no name of a component.
+/// A text is not a valid name of a component.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no component")]
+#[error("{0:?} is not a valid component")]
 pub struct UnknownComponent(String);
 
 impl FromStr for ComponentName {

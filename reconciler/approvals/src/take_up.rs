@@ -51,7 +51,7 @@ pub fn take_up(
             return refused("the source branch renders another file by now");
         }
         let digests = (edits::file_digest(&file.path, rendered), edits::file_digest(&file.path, after));
-        let (Some(rendered), Some(edited)) = digests else { return refused("that is no path") };
+        let (Some(rendered), Some(edited)) = digests else { return refused("that is not a valid path") };
         // Taken back to what is rendered it is none, unless another one lies on the deploy branch.
         if rendered == edited && !part.rendered.files.contains_key(file.path.as_str()) {
             continue;

@@ -76,7 +76,7 @@ impl RepoPath {
     /// This path with `relative` below it.
     ///
     /// # Errors
-    /// [`RepoPathError`] when `relative` is no path by itself.
+    /// [`RepoPathError`] when `relative` is not a valid path by itself.
     pub fn join(&self, relative: &str) -> Result<Self, RepoPathError> {
         let relative = Self::new(relative)?;
         Ok(Self(format!("{}/{}", self.0, relative.0)))

@@ -41,11 +41,11 @@ impl MirrorPath {
     /// The place of a chart in a registry: `repository:tag` lies at `repository/tag.tgz`, whatever its digest.
     ///
     /// # Errors
-    /// A text that is no image reference, or has no tag.
+    /// A text that is not a valid image reference, or has no tag.
     pub fn of_chart(reference: &str) -> Result<Self, MirrorPathError> {
         let error = |reason| MirrorPathError { address: reference.chars().take(300).collect(), reason };
         let plain = reference.strip_prefix("oci://").unwrap_or(reference);
-        let image: ImageReference = plain.parse().map_err(|_| error("it is no reference `repository:tag`"))?;
+        let image: ImageReference = plain.parse().map_err(|_| error("it is not a valid reference `repository:tag`"))?;
         let tag = image.tag().ok_or_else(|| error("it has no tag"))?;
         Self::of_segments(&format!("{}/{tag}.tgz", image.repository())).map_err(error)
     }

@@ -102,7 +102,7 @@ impl Helm {
             return match std::path::absolute(&program) {
                 Ok(program) if program.is_file() => Ok(Self::new(program)),
                 _ => Err(HelmError::Missing {
-                    searched: format!("{HELM_VARIABLE} names {}, which is no file", program.display()),
+                    searched: format!("{HELM_VARIABLE} names {}, which is not a file", program.display()),
                 }),
             };
         }

@@ -82,7 +82,7 @@ fn a_named_program_wins_over_the_path_and_is_never_replaced() {
     assert_eq!(Helm::find_in(None, path()).unwrap(), Helm::new(second.path().join("helm")));
     assert_eq!(Helm::find_in(Some("".into()), path()).unwrap(), Helm::new(second.path().join("helm")));
     let missing = Helm::find_in(Some(first.path().join("other").into()), path()).unwrap_err();
-    assert!(missing.to_string().contains("which is no file"), "{missing}");
+    assert!(missing.to_string().contains("which is not a file"), "{missing}");
     let missing = Helm::find_in(None, None).unwrap_err();
     assert!(missing.to_string().contains("install helm, or name it in STEPGATE_HELM"), "{missing}");
 }

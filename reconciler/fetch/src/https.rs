@@ -31,7 +31,7 @@ impl Https {
     /// The address, if it may be fetched.
     fn check(&self, uri: &str) -> Result<Url, FetchError> {
         let not_found = |searched: String| FetchError::NotFound { uri: uri.to_owned(), searched };
-        let url = Url::parse(uri).map_err(|_| not_found("it is no address that can be fetched".to_owned()))?;
+        let url = Url::parse(uri).map_err(|_| not_found("it is not an address that can be fetched".to_owned()))?;
         // Such an address is served by another source, or by none.
         let is_foreign = url.scheme() != self.0.scheme || !url.username().is_empty() || url.password().is_some();
         match self.0.refusal(&url) {

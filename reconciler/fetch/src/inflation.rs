@@ -134,7 +134,7 @@ impl ChartRenderer for ChartInflation {
         self.check_version()?;
         // It stands where options may stand too.
         if chart.release_name.starts_with('-') {
-            return Err(OutsideError(format!("`{}` is no name of a release", chart.release_name)));
+            return Err(OutsideError(format!("`{}` is not a valid name of a release", chart.release_name)));
         }
         let home = tempfile::tempdir().map_err(failed)?;
         let folder = home.path().join("chart").join(&chart.name);

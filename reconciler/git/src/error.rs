@@ -82,7 +82,7 @@ pub enum GitError {
         /// The path asked for.
         path: String,
     },
-    /// The path is no regular file.
+    /// The path is not a regular file.
     #[error("{path} in commit {commit} is a {kind}, not a file")]
     NotAFile {
         /// The commit.

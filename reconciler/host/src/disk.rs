@@ -11,7 +11,7 @@ use std::path::Path;
 /// Opens a plain file for reading. A symbolic link to one is followed: operators use them, as Kubernetes does for Secrets.
 ///
 /// # Errors
-/// When it cannot be opened, or is no plain file.
+/// When it cannot be opened, or is not a plain file.
 pub fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -23,7 +23,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     if kind.is_file() {
         return Ok(file);
     }
-    let shown = if kind.is_dir() { "it is a folder, not a plain file" } else { "it is no plain file" };
+    let shown = if kind.is_dir() { "it is a folder, not a plain file" } else { "it is not a plain file" };
     Err(io::Error::new(io::ErrorKind::InvalidInput, shown))
 }
 

@@ -88,7 +88,7 @@ pub fn objection(
     };
     let name = path.rsplit('/').next().unwrap_or_default();
     if kustomize_rs::FILE_NAMES.contains(&name) {
-        return Some("it is no manifest".to_owned());
+        return Some("it is not a manifest".to_owned());
     }
     objects_differ(rendered, after)
 }
@@ -116,7 +116,7 @@ fn is_same(one: &ObjectSummary, other: &ObjectSummary) -> bool {
     id(one) == id(other)
 }
 
-/// The digest of one file; none where its path is no path.
+/// The digest of one file; none where its path is not a valid path.
 pub fn file_digest(path: &str, bytes: &Arc<[u8]>) -> Option<TreeDigest> {
     let path = RepoPath::new(path.to_owned()).ok()?;
     let mut tree = RenderedTree::new();
@@ -200,7 +200,7 @@ mod tests {
             assert!(why.contains("none of the manifests"), "{file}: {why}");
         }
         let why = check(&yes, &part("clusters/a/cert-manager/kustomization.yaml", &rendered), manifest(3, "v1", "one"));
-        assert_eq!(why.as_deref(), Some("it is no manifest"));
+        assert_eq!(why.as_deref(), Some("it is not a manifest"));
         assert!(
             objection(&cluster, &yes, &own, FILE, None).is_some_and(|why| why.contains("neither added nor removed"))
         );

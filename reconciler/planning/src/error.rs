@@ -5,7 +5,7 @@ use domain::{InvalidIdentifier, RepoPathError};
 /// A path or a name of the deploy branch that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// It is no path of the repository.
+    /// It is not a valid path of the repository.
     #[error(transparent)]
     Path(#[from] RepoPathError),
     /// It holds a name that is none.

@@ -23,7 +23,7 @@ const LONGEST_PAUSE: i64 = 40;
 
 /// A text that names no time zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no time zone of the IANA database; write a name such as \"Europe/Berlin\" or \"UTC\"")]
+#[error("{0:?} is not a valid time zone of the IANA database; write a name such as \"Europe/Berlin\" or \"UTC\"")]
 pub struct UnknownTimeZone(String);
 
 /// A time zone by its IANA name, such as `Europe/Berlin`.

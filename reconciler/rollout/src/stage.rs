@@ -47,7 +47,7 @@ pub enum StageName {
 /// A text that names no stage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no stage: expected preflight, backup, cert-manager, capi, eks-a, bundle, cilium-preflight, cilium, flux, etcd, control-plane, \
+    "{0:?} is not a valid stage: expected preflight, backup, cert-manager, capi, eks-a, bundle, cilium-preflight, cilium, flux, etcd, control-plane, \
      workers/<group> or verify, for an intermediate version followed by `@<version>`"
 )]
 pub struct InvalidStage(String);

@@ -179,7 +179,7 @@ impl fmt::Display for Fault {
 
 /// A text that names no fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no fault: expected one of {}", Fault::ALL.map(Fault::as_str).join(", "))]
+#[error("{text:?} is not a valid fault: expected one of {}", Fault::ALL.map(Fault::as_str).join(", "))]
 pub struct InvalidFault {
     text: String,
 }
@@ -288,6 +288,9 @@ mod tests {
     #[test]
     fn an_unknown_fault_is_answered_with_the_known_ones() {
         let error = "capi=slow".parse::<Break>().unwrap_err().to_string();
-        assert!(error.starts_with("\"slow\" is no fault: expected one of slow-image, failing-pod, "), "{error}");
+        assert!(
+            error.starts_with("\"slow\" is not a valid fault: expected one of slow-image, failing-pod, "),
+            "{error}"
+        );
     }
 }

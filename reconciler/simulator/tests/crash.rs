@@ -15,7 +15,7 @@ mod harness {
 
     #[expect(clippy::disallowed_methods, reason = "how many plans to try is the caller's choice")]
     fn setting(name: &str) -> Option<u64> {
-        std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number")))
+        std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is not a number")))
     }
 
     /// How many plans to try.

@@ -110,7 +110,7 @@ fn those_there_are(name: &str, names: &[String]) -> String {
 pub fn planner(arguments: &FleetArguments) -> Result<Planner, CommandError> {
     let location: RepositoryLocation = arguments.repo.parse()?;
     if let Some(secret) = arguments.git_secret.as_ref().filter(|secret| !secret.is_dir()) {
-        return Err(CommandError::new(format!("the git secret {} is no folder", secret.display()))
+        return Err(CommandError::new(format!("the git secret {} is not a folder", secret.display()))
             .hint("name a folder with `username` and `password`, or `identity` and `known_hosts`, by --git-secret"));
     }
     let limits = arguments.repo_limits.iter().fold(Limits::default(), |limits, set| limits.with(set.limit, set.number));
@@ -193,7 +193,7 @@ mod tests {
         };
         open(&repo).unwrap();
         let error = open("/nowhere/git").unwrap_err();
-        assert!(error.to_string().contains("the git secret /nowhere/git is no folder"), "{error}");
+        assert!(error.to_string().contains("the git secret /nowhere/git is not a folder"), "{error}");
     }
 
     #[test]

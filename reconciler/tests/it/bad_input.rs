@@ -266,8 +266,8 @@ fn a_manifest_that_no_mirror_has_is_told_with_where_to_get_it() {
 #[test]
 fn a_deploy_branch_that_there_cannot_be_is_told_with_everything_else_that_is_wrong() {
     for (branch, place, message) in [
-        ("a b", "stepgate.yaml:5:11", "deploy.branch: \"a b\" is no name of a branch"),
-        ("release..1", "stepgate.yaml:5:11", "deploy.branch: \"release..1\" is no name of a branch"),
+        ("a b", "stepgate.yaml:5:11", "deploy.branch: \"a b\" is not a valid name of a branch"),
+        ("release..1", "stepgate.yaml:5:11", "deploy.branch: \"release..1\" is not a valid name of a branch"),
         ("main", "stepgate.yaml", "the branch that people write, and there is no deploy.path"),
     ] {
         let fleet = Fleet::pending();

@@ -21,8 +21,8 @@ fn with_policy_of(fleet: Fleet, line: &str) -> Fleet {
 #[test]
 fn paths_in_the_policy_are_errors_with_their_line_and_the_way_out() {
     for (line, told) in [
-        ("mirrors: [/etc]\n", ["is no name of a mirror", "--mirror etc=/etc"]),
-        ("mirrors: [central, ../../x]\n", ["is no name of a mirror", "STEPGATE_MIRROR"]),
+        ("mirrors: [/etc]\n", ["is not a valid name of a mirror", "--mirror etc=/etc"]),
+        ("mirrors: [central, ../../x]\n", ["is not a valid name of a mirror", "STEPGATE_MIRROR"]),
         ("signing: {key: /etc/key}\n", ["signing.key names a key of Stepgate's machine", "--signing-key FILE"]),
     ] {
         let fleet = with_policy(line);

@@ -118,7 +118,7 @@ fn response(output: &[u8]) -> anyhow::Result<Response> {
     let mut response = Body::from(body.get(4..).unwrap_or_default().to_vec()).into_response();
     response.headers_mut().remove(header::CONTENT_TYPE);
     for line in std::str::from_utf8(head)?.lines() {
-        let (name, value) = line.split_once(':').with_context(|| format!("{line:?} is no header"))?;
+        let (name, value) = line.split_once(':').with_context(|| format!("{line:?} is not a valid header"))?;
         if name.eq_ignore_ascii_case("status") {
             let code = value.split_whitespace().next().unwrap_or_default();
             *response.status_mut() = StatusCode::from_bytes(code.as_bytes())?;

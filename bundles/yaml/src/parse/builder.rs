@@ -144,7 +144,7 @@ impl Builder<'_> {
         if self.awaits_key() {
             let text = node.as_str().map(Text::from);
             let Some(text) = text else {
-                return Err(error_at(YamlErrorKind::KeyType, "the alias of a key is no text", span));
+                return Err(error_at(YamlErrorKind::KeyType, "the alias of a key is not text", span));
             };
             return self.key(Key::Text(text, span), span);
         }

@@ -77,7 +77,7 @@ pub(super) struct MappingFrame {
     pub(super) key: Option<Key>,
     pub(super) merges: Vec<(Node, Span)>,
     pub(super) merge_seen: bool,
-    /// A key is no text, or it is there twice.
+    /// A key is not text, or it is there twice.
     pub(super) has_type_mismatch: bool,
 }
 

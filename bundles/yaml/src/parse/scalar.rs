@@ -130,7 +130,7 @@ impl Builder<'_> {
         if fits {
             return Ok(found);
         }
-        Err(error_at(YamlErrorKind::Value, format!("`{text}` is no value of the tag !!{name}"), span))
+        Err(error_at(YamlErrorKind::Value, format!("`{text}` is not a valid value of the tag !!{name}"), span))
     }
 
     pub(super) fn scalar_key(
@@ -159,7 +159,7 @@ impl Builder<'_> {
                 return Ok(Key::TypeMismatch(text.into(), span));
             }
             _ => {
-                let message = format!("the key `{text}` is no text; put it in quotes");
+                let message = format!("the key `{text}` is not text; put it in quotes");
                 return Err(error_at(YamlErrorKind::KeyType, message, span));
             }
         };
@@ -175,7 +175,7 @@ fn decode_binary(text: &str, span: Span) -> Result<String, YamlError> {
     let compact: String = text.chars().filter(|character| !matches!(character, '\n' | '\r')).collect();
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(compact)
-        .map_err(|error| error_at(YamlErrorKind::Value, format!("!!binary is no base64: {error}"), span))?;
+        .map_err(|error| error_at(YamlErrorKind::Value, format!("!!binary is not valid base64: {error}"), span))?;
     Ok(match String::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),

@@ -90,7 +90,7 @@ impl Build {
                     objects.iter().for_each(|object| self.look_up_scope(object));
                     inline.resources.append_all(objects, &self.schema)?;
                 }
-                // Several lines are no path: the reader's error says what is wrong.
+                // Several lines are not a valid path: the reader's error says what is wrong.
                 Err(error) if entry.trim_end().contains('\n') => return Err(error),
                 Err(_) => paths.push(entry.clone()),
             }

@@ -11,7 +11,7 @@ use crate::schema::Configuration;
 use crate::transform::variables;
 
 impl Build {
-    /// Files first; what is no file is a directory with a kustomization.
+    /// Files first; what is not a file is a directory with a kustomization.
     pub(super) fn read_resources(
         &mut self,
         loader: &Loader<'_>,

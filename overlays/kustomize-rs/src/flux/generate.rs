@@ -67,7 +67,7 @@ fn directory(files: &dyn FileSystem, path: &str) -> Result<String, BuildError> {
     let joined = parts.join("/");
     let failed = |reason: &str| BuildError::new(BuildErrorKind::File, format!("`spec.path` is `{path}`, {reason}"));
     if !files.is_dir(&joined) {
-        return Err(failed("which is no directory of the source"));
+        return Err(failed("which is not a directory of the source"));
     }
     files.canonical(&joined).map_err(|error| failed(&format!("which cannot be read: {error}")))
 }

@@ -24,7 +24,7 @@ pub(super) fn check_identity(resource: &Resource) -> Result<(), BuildError> {
     Err(if resource.origin.file.is_empty() { error } else { error.at(&resource.origin.file, resource.node.span) })
 }
 
-/// Flux reads what it has built once more, and passes over what then is no object: one whose name has become a number,
+/// Flux reads what it has built once more, and passes over what then is not an object: one whose name has become a number,
 /// for example. Kustomizations are not applied either.
 pub(super) fn leave_out(resources: &mut Resources, warnings: &mut Vec<String>) {
     resources.items.retain(|resource| {
@@ -36,7 +36,7 @@ pub(super) fn leave_out(resources: &mut Resources, warnings: &mut Vec<String>) {
         let is_empty_list = resource.node.get("items").and_then(Node::as_sequence).is_some_and(<[Node]>::is_empty);
         let reason = match wrong {
             _ if is_empty_list => "it is a list without items".to_owned(),
-            Some(path) => format!("its `{}` is no text", path.join(".")),
+            Some(path) => format!("its `{}` is not text", path.join(".")),
             None if is_kustomization => "it is a kustomization".to_owned(),
             None => return true,
         };
@@ -55,7 +55,7 @@ pub(super) fn set_common(resources: &mut Resources, common: &CommonMetadata) {
     }
 }
 
-/// Sets pairs. As in Flux, null is the empty text, and a map with anything else that is no text counts as none.
+/// Sets pairs. As in Flux, null is the empty text, and a map with anything else that is not text counts as none.
 fn set(resource: &mut Resource, field: &str, pairs: &BTreeMap<String, String>) {
     let Some(metadata) = resource.metadata_mut() else {
         return;

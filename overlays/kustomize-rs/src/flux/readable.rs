@@ -29,7 +29,7 @@ pub(super) fn check(resource: &Resource) -> Result<(), BuildError> {
     if let Some(entry) = lost {
         return fail(
             format!("Flux cannot read the annotation `{}` again", entry.key),
-            "begin with no tab, and use a key that is no number",
+            "begin with no tab, and use a key that is not a number",
         );
     }
     match find(&resource.node, &|entry| {
@@ -46,7 +46,7 @@ pub(super) fn check(resource: &Resource) -> Result<(), BuildError> {
     }
 }
 
-const HINT: &str = "put keys that are no text in quotes, and begin no text of several lines with a tab";
+const HINT: &str = "put keys that are not text in quotes, and begin no text of several lines with a tab";
 
 /// Refuses an object that Flux could not read again after a substitution, for which it is printed without its quotes.
 pub(super) fn check_substituted(resource: &Resource) -> Result<(), BuildError> {

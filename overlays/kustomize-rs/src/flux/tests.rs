@@ -127,7 +127,7 @@ fn what_flux_loses_silently_is_told() {
         [
             "# Warning: kustomization.yaml:2:1: Flux drops the unknown field `namespaces`.",
             "# Warning: kustomization.yaml:3:1: `namespace` is given again below, this one is lost.",
-            "# Warning: web.yaml:1: Flux leaves out the ConfigMap `1`, because its `metadata.name` is no text.",
+            "# Warning: web.yaml:1: Flux leaves out the ConfigMap `1`, because its `metadata.name` is not text.",
             "# Warning: `spec.decryption` is set; what is encrypted stays encrypted here.",
         ]
     );

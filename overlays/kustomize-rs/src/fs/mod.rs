@@ -22,7 +22,7 @@ pub enum FileError {
     #[error("there is no such file")]
     Missing,
     /// There is a directory, a pipe or a device.
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NotAFile,
     /// The path leads out of the tree, for example through a symbolic link.
     #[error("it leads out of the file tree")]

@@ -32,7 +32,7 @@ pub(crate) fn render(chart: &Chart, loader: &Loader<'_>, schema: &Schema) -> Res
             .hint("turn them on (--enable-helm), or render the chart to a file and name that in `resources`"));
     };
     if chart.name.is_empty() || chart.name.contains(['/', '\\']) || chart.name.starts_with(['-', '.']) {
-        return Err(BuildError::syntax(format!("`{}` is no name of a chart", chart.name)));
+        return Err(BuildError::syntax(format!("`{}` is not a valid name of a chart", chart.name)));
     }
     if !chart.config_home.is_empty() {
         return Err(BuildError::new(

@@ -128,7 +128,7 @@ impl<'b> Loader<'b> {
             if looks_remote(path) {
                 return Err(remote(path));
             }
-            let message = format!("`{path}` is no file or directory");
+            let message = format!("`{path}` is not a file or directory");
             return Err(BuildError::new(BuildErrorKind::File, message));
         }
         let real = self

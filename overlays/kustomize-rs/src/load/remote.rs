@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(27);
 const SCHEMES: [&str; 4] = ["ssh://", "https://", "http://", "file://"];
 
 impl RemoteRepository {
-    /// Reads an address as kustomize does; none where it is no address of a repository.
+    /// Reads an address as kustomize does; none where it is not an address of a repository.
     pub fn parse(text: &str) -> Option<Self> {
         if text.starts_with('/') {
             return None;
@@ -30,7 +30,7 @@ impl RemoteRepository {
         let (host, rest) = split_host(address)?;
         let (repository, path) = split_path(&rest, host == "file://")?;
         let path = path.trim_start_matches('/');
-        // An option of git or ssh is no address.
+        // An option of git or ssh is not an address.
         let name = host.rsplit(['/', '@']).find(|part| !part.is_empty()).unwrap_or_default();
         let is_option = host.starts_with('-') || name.starts_with('-') || repository.starts_with('-');
         let leaves = crate::fs::join("", path).is_none();

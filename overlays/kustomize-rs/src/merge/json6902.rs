@@ -247,7 +247,7 @@ fn parent<'n, 'p>(object: &'n mut Node, path: &'p [String]) -> Result<(&'n mut N
 }
 
 fn bad_index(part: &str) -> BuildError {
-    BuildError::transform(format!("`{part}` is no place in the list"))
+    BuildError::transform(format!("`{part}` is not a place in the list"))
 }
 
 fn add(object: &mut Node, path: &[String], value: Node) -> Result<(), BuildError> {

@@ -16,7 +16,7 @@ pub(crate) fn refuse(node: &Node) -> Result<(), BuildError> {
         let key = &entry.key;
         let mut error = BuildError::syntax(match earlier {
             Some(earlier) => format!("the key `{key}` is already on line {}", earlier.line()),
-            None => format!("the key `{key}` is no text; put it in quotes"),
+            None => format!("the key `{key}` is not text; put it in quotes"),
         });
         (error.line, error.column) = (entry.key_span.line(), entry.key_span.column());
         return Err(error);
@@ -28,7 +28,7 @@ pub(crate) fn refuse(node: &Node) -> Result<(), BuildError> {
     Err(error)
 }
 
-/// Refuses a map that has a key twice; keys that are no text may be.
+/// Refuses a map that has a key twice; keys that are not text may be.
 pub(crate) fn refuse_repeated_keys(node: &Node) -> Result<(), BuildError> {
     match &node.value {
         Value::Sequence(items) => items.iter().try_for_each(refuse_repeated_keys),

@@ -118,7 +118,7 @@ fn subject_namespaces(object: &Node, kind: &str) -> Result<Vec<Text>, BuildError
         match subject.get("namespace").map(|node| &node.value) {
             Some(Value::String(namespace)) if is_account => namespaces.push(namespace.clone()),
             Some(_) if is_account => {
-                return Err(BuildError::transform("a subject of a RoleBinding has a namespace that is no text"));
+                return Err(BuildError::transform("a subject of a RoleBinding has a namespace that is not text"));
             }
             _ => {}
         }

@@ -10,7 +10,7 @@ impl Resource {
     pub(crate) fn add_origin_annotation(&mut self, text: &str) -> Result<(), BuildError> {
         let annotations = self.node.at(&["metadata", "annotations"]);
         if let Some(odd) = annotations.filter(|node| !node.is_null() && node.as_mapping().is_none()) {
-            let error = BuildError::transform("the origin cannot be noted: `metadata.annotations` is no map");
+            let error = BuildError::transform("the origin cannot be noted: `metadata.annotations` is not a map");
             return Err(error.at(&self.origin.file, odd.span));
         }
         self.note_labels_before_state();
@@ -97,7 +97,7 @@ impl Resource {
         if self.loses_first("labels") { Ok(()) } else { self.rewrite_map("labels", false) }
     }
 
-    /// Takes the first labels or annotations of a patch away if there are others that are no map: what was read of the
+    /// Takes the first labels or annotations of a patch away if there are others that are not a map: what was read of the
     /// first cannot go into those, and kustomize does not notice.
     fn loses_first(&mut self, field: &str) -> bool {
         let Some(metadata) = self.node.get_mut("metadata").and_then(Node::as_mapping_mut) else {
@@ -139,7 +139,8 @@ impl Resource {
         }
         let span = next.span;
         let Some(next) = next.as_mapping_mut() else {
-            let error = BuildError::transform(format!("`metadata.{field}` is there twice, and the second is no map"));
+            let error =
+                BuildError::transform(format!("`metadata.{field}` is there twice, and the second is not a map"));
             return Err(error.at(&self.origin.file, span));
         };
         for entry in first.as_mapping().into_iter().flatten() {

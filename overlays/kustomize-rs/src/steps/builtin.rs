@@ -43,8 +43,11 @@ pub(crate) enum Source {
 
 fn unsupported(resource: &Resource) -> BuildError {
     let gvk = resource.gvk();
-    let message =
-        format!("{} `{}` is no builtin plugin; exec, container and Go plugins are not run", gvk.kind, resource.name());
+    let message = format!(
+        "{} `{}` is not a builtin plugin; exec, container and Go plugins are not run",
+        gvk.kind,
+        resource.name()
+    );
     BuildError::new(BuildErrorKind::Unsupported, message).at(&resource.origin.file, resource.node.span)
 }
 

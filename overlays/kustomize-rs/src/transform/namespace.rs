@@ -109,11 +109,11 @@ impl NamespaceTransformer {
             return Ok(());
         };
         let Some(subjects) = subjects.as_sequence_mut() else {
-            return Err(BuildError::transform("`subjects` is no list"));
+            return Err(BuildError::transform("`subjects` is not a list"));
         };
         for subject in subjects.iter_mut().filter(|subject| !subject.is_null()) {
             let Some(subject) = subject.as_mapping_mut() else {
-                return Err(BuildError::transform("`subjects` holds something that is no map"));
+                return Err(BuildError::transform("`subjects` holds something that is not a map"));
             };
             if has(subject, field.0, field.1)? {
                 self.set(subject.get_or_insert_with("namespace", || Node::from("")))?;

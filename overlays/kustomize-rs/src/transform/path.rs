@@ -34,7 +34,7 @@ pub(super) fn condition(part: &str) -> Option<&str> {
 
 pub(super) fn key_and_value(condition: &str) -> Result<(&str, &str), BuildError> {
     condition.split_once('=').ok_or_else(|| {
-        BuildError::syntax(format!("`[{condition}]` is no condition")).hint("write [field=value] or [=value]")
+        BuildError::syntax(format!("`[{condition}]` is not a valid condition")).hint("write [field=value] or [=value]")
     })
 }
 

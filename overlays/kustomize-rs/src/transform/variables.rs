@@ -117,7 +117,7 @@ fn value_of(variable: &Variable, resources: &[Resource]) -> Result<Value, BuildE
     }
 }
 
-/// The value of a field as Go's own number reader takes its text, which knows less than YAML: `0x1f` is no number to it,
+/// The value of a field as Go's own number reader takes its text, which knows less than YAML: `0x1f` is not a number to it,
 /// and `010` is ten.
 fn typed_value(node: &Node) -> Option<Value> {
     let text = node.scalar_text();
@@ -179,7 +179,7 @@ fn expand_node(node: &mut Node, values: &mut Values<'_>) -> Result<(), BuildErro
         Value::Sequence(items) => {
             for item in items.iter_mut() {
                 let Some(text) = text_of(item) else {
-                    return Err(BuildError::transform("a list with variables holds something that is no text"));
+                    return Err(BuildError::transform("a list with variables holds something that is not text"));
                 };
                 let expanded = expand(&text)?;
                 item.set_plainly(expanded);

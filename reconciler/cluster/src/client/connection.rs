@@ -148,7 +148,7 @@ impl Connection {
             reason: reason.to_owned(),
         };
         // The parser quotes what it reads: its message would show credentials.
-        let kubeconfig = Kubeconfig::from_yaml(text).map_err(|_| failed("key `value` is no kubeconfig"))?;
+        let kubeconfig = Kubeconfig::from_yaml(text).map_err(|_| failed("key `value` is not a valid kubeconfig"))?;
         for user in kubeconfig.auth_infos.iter().filter_map(|user| user.auth_info.as_ref()) {
             if user.exec.is_some() || user.auth_provider.is_some() {
                 return Err(failed(

@@ -79,7 +79,7 @@ impl Own {
             .decode(value)
             .ok()
             .and_then(|bytes| String::from_utf8(bytes).ok())
-            .ok_or_else(|| failed("key `value` is no base64 of a text"))?;
+            .ok_or_else(|| failed("key `value` is not valid base64 of a text"))?;
         Connection::from_secret(namespace, name, &text).await
     }
 }

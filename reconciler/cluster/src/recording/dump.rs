@@ -159,7 +159,7 @@ fn add(value: Value, objects: &mut Objects) -> Result<(), String> {
     if kind.ends_with("List") && value.get("items").is_some() {
         let Value::Object(mut list) = value else { return Ok(()) };
         let Some(Value::Array(items)) = list.remove("items") else {
-            return Err(format!("items of the {kind} is no list"));
+            return Err(format!("items of the {kind} is not a list"));
         };
         let item_kind = kind.trim_end_matches("List");
         for mut item in items {

@@ -56,9 +56,9 @@ pub enum RecordingError {
         /// Where the text ends.
         column: usize,
     },
-    /// A line is no sample.
+    /// A line is not a valid sample.
     #[error(
-        "recording {}:{line}:{column} is no sample: {message}; expected one JSON object a line with `t` in seconds and the lists `kcp`, `md`, `cl`, `m`",
+        "recording {}:{line}:{column} is not a valid sample: {message}; expected one JSON object a line with `t` in seconds and the lists `kcp`, `md`, `cl`, `m`",
         path.display()
     )]
     NotASample {

@@ -21,11 +21,11 @@ fn a_compressed_recording_reads_as_the_plain_one() {
 fn damaged_recordings_name_the_file_the_line_and_what_to_do() {
     for (name, expected) in [
         ("hostile/truncated.jsonl", "truncated.jsonl:3:200 is cut off in the middle of a sample; delete line 3"),
-        ("hostile/not-json.jsonl", "not-json.jsonl:2:2 is no sample: expected ident"),
-        ("hostile/not-a-sample.jsonl", "not-a-sample.jsonl:1:46 is no sample: missing field `t`"),
+        ("hostile/not-json.jsonl", "not-json.jsonl:2:2 is not a valid sample: expected ident"),
+        ("hostile/not-a-sample.jsonl", "not-a-sample.jsonl:1:46 is not a valid sample: missing field `t`"),
         (
             "hostile/wrong-type.jsonl",
-            "wrong-type.jsonl:3:19 is no sample: invalid type: string \"none\", expected a sequence",
+            "wrong-type.jsonl:3:19 is not a valid sample: invalid type: string \"none\", expected a sequence",
         ),
         ("hostile/empty.jsonl", "empty.jsonl holds no sample"),
         ("hostile/cut-off.jsonl.xz", "cut-off.jsonl.xz:"),

@@ -42,8 +42,8 @@ pub(super) fn chart_layer(manifest: &[u8]) -> Result<ChartLayer, String> {
     };
     // The parser takes bare digits as well; here they would not say which algorithm made them.
     let digest = Some(&layer.digest).filter(|digest| digest.starts_with("sha256:")).and_then(|it| it.parse().ok());
-    let digest =
-        digest.ok_or_else(|| format!("its manifest names the digest {:?}, which is no sha256", layer.digest))?;
+    let digest = digest
+        .ok_or_else(|| format!("its manifest names the digest {:?}, which is not a sha256 digest", layer.digest))?;
     Ok(ChartLayer { digest, size: layer.size })
 }
 

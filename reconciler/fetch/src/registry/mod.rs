@@ -109,7 +109,7 @@ impl Chart {
     fn parse(uri: &str) -> Result<Self, String> {
         // A reference that could leave a mirror folder could leave the repository's path on its host, too.
         MirrorPath::of_chart(uri).map_err(|error| error.to_string())?;
-        let no_reference = || "it is no reference `host/repository:tag`".to_owned();
+        let no_reference = || "it is not a valid reference `host/repository:tag`".to_owned();
         let plain = uri.strip_prefix("oci://").ok_or_else(no_reference)?;
         let image: ImageReference = plain.parse().map_err(|_| no_reference())?;
         let (host, repository) = image.repository().split_once('/').ok_or_else(no_reference)?;

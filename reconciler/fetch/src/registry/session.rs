@@ -42,7 +42,7 @@ impl<'a> Session<'a> {
         let address = format!("{}://{}/v2/{}/{path}", self.http.scheme, self.host, self.repository);
         let url = Url::parse(&address).map_err(|error| self.failed(format!("{address}: {error}")))?;
         if authority(&url) != self.host {
-            return Err(self.failed(format!("{:?} is no host", self.host)));
+            return Err(self.failed(format!("{:?} is not a valid host", self.host)));
         }
         let mut response = self.follow(url.clone(), accept).await?;
         if response.status() == StatusCode::UNAUTHORIZED && self.authorization.is_none() {

@@ -31,14 +31,14 @@ impl DeployLayout {
     /// The directory of a cluster: `clusters/<name>`, below the prefix where there is one.
     ///
     /// # Errors
-    /// [`GitError::RefusedPath`] when the name of the cluster is no name of a folder.
+    /// [`GitError::RefusedPath`] when the name of the cluster is not a valid name of a folder.
     pub fn cluster(&self, cluster: &ClusterName) -> Result<RepoPath, GitError> {
         let path = format!("clusters/{cluster}");
         let joined = match &self.prefix {
             Some(prefix) => prefix.join(&path),
             None => RepoPath::new(path.clone()),
         };
-        joined.map_err(|_| GitError::RefusedPath { path, reason: "it is no path of a repository" })
+        joined.map_err(|_| GitError::RefusedPath { path, reason: "it is not a valid path of a repository" })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::store::object::Objects;
 use crate::store::tree::{Entry, Mode};
 use crate::store::units::{Units, What};
 
-/// What a walk comes to: an entry that is no folder, or a folder that cannot be read.
+/// What a walk comes to: an entry that is not a folder, or a folder that cannot be read.
 enum Visited<'a> {
     Entry(&'a Entry),
     Unreadable(GitError),

@@ -90,7 +90,7 @@ impl GitSnapshot {
     /// The same commit seen from one of its folders: paths are relative to it. An absent folder has no files.
     ///
     /// # Errors
-    /// [`GitError`] when a tree on the way cannot be read, or [`GitError::NotAFile`] when the path is no folder.
+    /// [`GitError`] when a tree on the way cannot be read, or [`GitError::NotAFile`] when the path is not a folder.
     pub fn below(&self, folder: &RepoPath) -> Result<Self, GitError> {
         let tree = match self.entry(folder)? {
             None => None,

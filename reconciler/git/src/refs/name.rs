@@ -12,7 +12,7 @@ pub struct Identity {
 
 /// Why a text is no [`Identity`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no author: write `Name <address>` without `<`, `>` and line breaks inside either part")]
+#[error("{0:?} is not a valid author: write `Name <address>` without `<`, `>` and line breaks inside either part")]
 pub struct IdentityError(String);
 
 impl Identity {

@@ -21,7 +21,7 @@ use crate::store::budget::Exceeded;
 use host::child_limits::confine;
 use host::disk;
 
-/// What is read of one output stream, in bytes. Of standard output nothing may be missing: half a list is no list.
+/// What is read of one output stream, in bytes. Of standard output nothing may be missing: half a list is not a list.
 const KEPT: usize = 8 << 20;
 
 /// Settings by which git itself stays below its limit of memory: packs are mapped in small pieces, and large objects are not

@@ -37,7 +37,7 @@ impl GitBases {
         let folder = tempfile::tempdir().map_err(failed)?;
         let reference = repository.reference.as_deref().unwrap_or("HEAD");
         if reference.starts_with('-') {
-            return Err(OutsideError(format!("`{reference}` is no reference")));
+            return Err(OutsideError(format!("`{reference}` is not a valid reference")));
         }
         let address = &repository.address;
         self.run(repository, folder.path(), &["init", "--quiet", "--template="])?;

@@ -214,7 +214,7 @@ impl<'a> Objects<'a> {
                 let entries = parse_tree(object.bytes()).ok_or_else(|| GitError::CorruptObject {
                     id: id.to_string(),
                     what: what(),
-                    message: "it is no well-formed tree".to_owned(),
+                    message: "it is not a well-formed tree".to_owned(),
                 })?;
                 Ok(Arc::new(Tree::new(entries)))
             },
@@ -262,7 +262,7 @@ impl<'a> Objects<'a> {
                 let fields = fields.ok_or_else(|| GitError::CorruptObject {
                     id: id.to_string(),
                     what: what(),
-                    message: "it is no well-formed commit".to_owned(),
+                    message: "it is not a well-formed commit".to_owned(),
                 })?;
                 Ok(Arc::new(fields))
             },

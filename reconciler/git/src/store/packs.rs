@@ -270,7 +270,7 @@ impl Header {
             size |= part
                 .checked_shl(shift)
                 .filter(|it| it >> shift == part)
-                .ok_or_else(|| invalid("its size is no size"))?;
+                .ok_or_else(|| invalid("its size is not valid"))?;
             (shift, more) = (shift + 7, next & 0x80 != 0);
         }
         if !matches!(kind, 1..=4 | OFFSET_DELTA | REFERENCE_DELTA) {
@@ -300,15 +300,15 @@ impl Header {
         let mut back = 0_u64;
         for (position, byte) in self.rest.iter().take(10).enumerate() {
             if position > 0 {
-                back = back.checked_add(1).ok_or_else(|| invalid("the offset of its base is no offset"))?;
+                back = back.checked_add(1).ok_or_else(|| invalid("the offset of its base is not valid"))?;
             }
-            let shifted = back.checked_mul(128).ok_or_else(|| invalid("the offset of its base is no offset"))?;
+            let shifted = back.checked_mul(128).ok_or_else(|| invalid("the offset of its base is not valid"))?;
             back = shifted | u64::from(byte & 0x7f);
             if byte & 0x80 == 0 {
                 return Ok((back, position + 1));
             }
         }
-        Err(invalid("the offset of its base is no offset"))
+        Err(invalid("the offset of its base is not valid"))
     }
 
     /// How many bytes a delta makes: the second number that it begins with.

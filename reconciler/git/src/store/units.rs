@@ -50,7 +50,7 @@ pub(crate) struct Unit {
 /// Something in a folder that holds units.
 #[derive(Debug)]
 pub(crate) enum What<'a> {
-    /// An entry that is no folder.
+    /// An entry that is not a folder.
     Leaf(&'a Entry),
     /// A folder with everything below it.
     Folder(Oid),

@@ -116,7 +116,7 @@ impl Sandbox {
     pub(super) fn check(&self) {
         let (success, out) =
             self.try_git(&self.path(), &["fsck", "--strict", "--full", "--no-dangling", "--no-progress"], "");
-        // That HEAD names a branch without commits is no fault of the objects.
+        // That HEAD names a branch without commits says nothing against the objects.
         let faults: Vec<&str> = out.lines().filter(|line| !line.starts_with("notice: ")).collect();
         assert!(success && faults.is_empty(), "git fsck: {out}");
     }

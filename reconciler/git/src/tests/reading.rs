@@ -1,4 +1,4 @@
-//! Snapshots, listings and differences, and everything a repository may hold that is no plain file.
+//! Snapshots, listings and differences, and everything a repository may hold that is not a plain file.
 
 use overlays::{EntryKind, Files as _};
 

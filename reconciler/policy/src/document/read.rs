@@ -247,7 +247,7 @@ impl Reader<'_> {
                 "branch" => {
                     if let Some(branch) = self.text(&entry.value, "deploy.branch") {
                         if !is_branch_name(&branch) {
-                            let message = format!("deploy.branch: {branch:?} is no name of a branch");
+                            let message = format!("deploy.branch: {branch:?} is not a valid name of a branch");
                             let hint =
                                 "write a name such as `deploy`: `git help check-ref-format` has the rules".to_owned();
                             self.problem(entry.value.span, message, Some(hint));

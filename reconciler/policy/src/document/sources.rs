@@ -71,7 +71,7 @@ impl Reader<'_> {
                 "write {name} here and give Stepgate --mirror {name}={text} (STEPGATE_MIRROR); a folder given without a name needs no entry here"
             );
             let message = format!(
-                "mirrors: {text:?} is no name of a mirror, and the repository does not choose folders of Stepgate's machine"
+                "mirrors: {text:?} is not a valid name of a mirror, and the repository does not choose folders of Stepgate's machine"
             );
             self.problem(item.span, message, Some(hint));
         }

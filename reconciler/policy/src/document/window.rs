@@ -59,7 +59,7 @@ impl Reader<'_> {
                                 Some(day) => window.days.push(day),
                                 None => self.problem(
                                     entry.value.span,
-                                    format!("{text:?} is no day"),
+                                    format!("{text:?} is not a valid day"),
                                     Some(format!("days are {}, or one of the month: \"last sunday\"", DAYS.join(", "))),
                                 ),
                             }
@@ -92,7 +92,7 @@ impl Reader<'_> {
                 Some(name) => format!("did you mean {name:?}?"),
                 None => "write a name of the IANA database, such as Europe/Berlin or UTC".to_owned(),
             };
-            self.problem(node.span, format!("{text:?} is no time zone"), Some(hint));
+            self.problem(node.span, format!("{text:?} is not a valid time zone"), Some(hint));
         }
         zone.ok()
     }

@@ -310,7 +310,7 @@ fn check_kube_vip(
             findings.fact("virtual address", format!("held by {holder}"));
         }
         Some(holder) => {
-            let message = format!("held by {holder}, which is no control-plane node of this version");
+            let message = format!("held by {holder}, which is not a control-plane node of this version");
             findings.wait(Reason::on("virtual address", message).field("spec.holderIdentity").help(help));
         }
         None => findings.wait(Reason::on("virtual address", "held by nobody").field("spec.holderIdentity").help(help)),

@@ -189,7 +189,7 @@ fn finish_first(world: &World, ledger: &Ledger, own_plan: Option<&Plan>, now: Ti
         Some(step) => {
             let deployed = step.deployed.as_deref().unwrap_or("none");
             let reason = Reason::new(format!(
-                "the newer target moves Kubernetes from {deployed} to {} and so is no repair: this rollout has to end first",
+                "the newer target moves Kubernetes from {deployed} to {} and so is not a repair: this rollout has to end first",
                 step.target
             ));
             with_reason(effects, &reason)

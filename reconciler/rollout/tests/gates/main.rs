@@ -269,7 +269,7 @@ fn a_kube_vip_whose_image_others_choose_has_to_run_on_every_node() {
     for other in ["example.com", "other", "other.example.com"] {
         observation.virtual_address.as_mut().unwrap().holder = Some(other.to_owned());
         let waits = reasons(&verdict(&soaked(&observation), &expected, second(0)));
-        assert!(waits.contains("which is no control-plane node"), "{waits}");
+        assert!(waits.contains("which is not a control-plane node"), "{waits}");
     }
     observation.virtual_address = holder;
     observation.pods[0].ready = false;

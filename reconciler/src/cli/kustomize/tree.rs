@@ -30,7 +30,7 @@ impl Tree {
         };
         let target = real(directory)?;
         if !target.is_dir() {
-            let error = CommandError::new(format!("{} is no directory", directory.display()));
+            let error = CommandError::new(format!("{} is not a directory", directory.display()));
             return Err(error.hint("give the directory of a kustomization.yaml"));
         }
         let root = match root {

@@ -153,7 +153,7 @@ pub(super) fn files(
             None => Some(file.path.clone()),
             Some(prefix) => file.path.strip_prefix(prefix.as_str()),
         };
-        // What is no file, such as a link, is read as none.
+        // What is not a file, such as a link, is read as none.
         let read = |snapshot: &git::GitSnapshot, id: Option<_>, path: &RepoPath| match id.map(|_| snapshot.read(path)) {
             Some(Err(error)) if error.is_of_content() => Err(error),
             Some(read) => Ok(read.ok()),

@@ -75,9 +75,9 @@ fn charts_reach_neither_files_beside_them_nor_options_of_helm() {
     assert!(run.stderr.contains("out of the file tree") && !run.stderr.contains("root:"), "{}", run.stderr);
     std::fs::remove_file(folder.join("charts/demo/link")).unwrap();
     for (kustomization, message) in [
-        ("helmCharts: [{name: demo, releaseName: --post-renderer=/bin/true}]", "is no name of a release"),
-        ("helmCharts: [{name: ../demo}]", "is no name of a chart"),
-        ("helmCharts: [{name: --help}]", "is no name of a chart"),
+        ("helmCharts: [{name: demo, releaseName: --post-renderer=/bin/true}]", "is not a valid name of a release"),
+        ("helmCharts: [{name: ../demo}]", "is not a valid name of a chart"),
+        ("helmCharts: [{name: --help}]", "is not a valid name of a chart"),
         ("helmCharts: [{name: demo, valuesFile: ../../outside.yaml}]", "out of the file tree"),
         ("helmCharts: [{name: demo, additionalValuesFiles: [/etc/passwd]}]", "out of the file tree"),
         ("helmCharts: [{name: demo}]\nhelmGlobals: {chartHome: ../../charts}", "out of the file tree"),

@@ -144,7 +144,7 @@ fn what_cannot_be_fetched_says_so_without_secrets() {
         ("http://127.0.0.1:1/a.yaml", "HTTPS alone"),
         ("https://127.0.0.1:1/a.yaml", "cannot be fetched"),
         ("ssh://-oProxyCommand=touch/a/b", "remote"),
-        ("https://github.com/org/repository?ref=--upload-pack=x", "is no reference"),
+        ("https://github.com/org/repository?ref=--upload-pack=x", "is not a valid reference"),
     ] {
         let run = build(&format!("resources: [\"{resource}\"]\n"));
         assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{resource}");

@@ -46,7 +46,7 @@ pub struct TemplateError {
 /// Class of a [`TemplateError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TemplateErrorKind {
-    /// There is no name behind `${`.
+    /// No valid name follows `${`.
     NoName,
     /// Behind the name stands something that begins no operation, `-` for example.
     UnknownOperation(char),

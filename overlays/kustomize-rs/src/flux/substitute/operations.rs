@@ -99,7 +99,7 @@ fn number(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// What is no number leaves the value as it is.
+/// What is not a number leaves the value as it is.
 fn substring<'v>(value: &'v [u8], offset: &[u8], length: Option<&[u8]>) -> &'v [u8] {
     let size = i64::try_from(value.len()).unwrap_or(i64::MAX);
     let Some(offset) = number(offset) else {

@@ -125,7 +125,7 @@ fn one(
     })?;
     let root = document.into_iter().next().map(|document| document.root);
     let Some(mut root @ Node { value: Value::Mapping(_), .. }) = root else {
-        return Err(at_origin(BuildError::syntax("after the substitution it is no object"), resource));
+        return Err(at_origin(BuildError::syntax("after the substitution it is not an object"), resource));
     };
     if root.find_infinite().is_some() {
         let error = BuildError::syntax("after the substitution it has a number that is infinite or none at all");

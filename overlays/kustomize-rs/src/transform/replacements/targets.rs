@@ -138,7 +138,7 @@ impl Search<'_> {
         let Some(last) = self.make else {
             return Ok(());
         };
-        // kustomize writes the key without quotes, and cannot write an object whose key is no text.
+        // kustomize writes the key without quotes, and cannot write an object whose key is not text.
         if self.layout.is_none() && resolve_v3(part) != Scalar::Text {
             let error = BuildError::transform(format!("a field cannot be made whose name `{part}` reads as no text"));
             return Err(error.hint("write the field into the object, its name in quotes"));

@@ -69,7 +69,7 @@ fn owners(words: impl Iterator<Item = String>) -> Result<Vec<Owner>, String> {
             let whole = word.contains('@').then(|| word.parse::<Person>().ok()).flatten();
             whole
                 .map(Owner::Person)
-                .ok_or_else(|| format!("`{word}` is no owner: @user, @organisation/team or an address"))
+                .ok_or_else(|| format!("`{word}` is not a valid owner: @user, @organisation/team or an address"))
         })
         .collect()
 }
@@ -85,7 +85,7 @@ fn section(text: &str) -> Option<Result<Section, String>> {
         None => (1, rest),
         Some((number, rest)) => match number.parse() {
             Ok(number) => (number, rest),
-            Err(_) => return Some(Err(format!("`{number}` is no number of approvals"))),
+            Err(_) => return Some(Err(format!("`{number}` is not a valid number of approvals"))),
         },
     };
     let name = name.trim().to_lowercase();

@@ -17,7 +17,7 @@ impl Pattern {
             OwnersDialect::GitHub | OwnersDialect::GitLab => expression(text, dialect)?,
         };
         let built = RegexBuilder::new(&expression).size_limit(LARGEST).build();
-        built.map(Self).map_err(|_| format!("`{text}` is no pattern"))
+        built.map(Self).map_err(|_| format!("`{text}` is not a valid pattern"))
     }
 
     pub(super) fn matches(&self, path: &str) -> bool {
@@ -36,7 +36,7 @@ fn expression(text: &str, dialect: OwnersDialect) -> Result<String, String> {
     let folder = text.ends_with('/');
     let body = text.trim_matches('/');
     if body.is_empty() {
-        return if text == "/" { Ok("^.*$".to_owned()) } else { Err(format!("`{text}` is no pattern")) };
+        return if text == "/" { Ok("^.*$".to_owned()) } else { Err(format!("`{text}` is not a valid pattern")) };
     }
     // GitHub ties what has a slash in the middle to the top, as git does; GitLab only what begins with one.
     let tied = text.starts_with('/') || (dialect == OwnersDialect::GitHub && body.contains('/'));

@@ -77,11 +77,11 @@ fn a_line_that_cannot_be_followed_is_an_error() {
     for (text, dialect, wanted) in [
         ("* @alice\n!docs/ @bob", OwnersDialect::GitHub, "line 2: `!docs/`"),
         ("/a[bc] @alice", OwnersDialect::GitHub, "sets of characters"),
-        ("* alice", OwnersDialect::GitHub, "`alice` is no owner"),
-        ("// @alice", OwnersDialect::GitHub, "`//` is no pattern"),
-        ("[A][x]\n* @a", OwnersDialect::GitLab, "`x` is no number"),
-        ("( @alice", OwnersDialect::Gitea, "`(` is no pattern"),
-        ("(a{1000}){1000} @alice", OwnersDialect::Gitea, "is no pattern"),
+        ("* alice", OwnersDialect::GitHub, "`alice` is not a valid owner"),
+        ("// @alice", OwnersDialect::GitHub, "`//` is not a valid pattern"),
+        ("[A][x]\n* @a", OwnersDialect::GitLab, "`x` is not a number"),
+        ("( @alice", OwnersDialect::Gitea, "`(` is not a valid pattern"),
+        ("(a{1000}){1000} @alice", OwnersDialect::Gitea, "is not a valid pattern"),
     ] {
         let error = Owners::read(text, dialect).unwrap_err().to_string();
         assert!(error.contains(wanted), "{text}: {error}");
