@@ -8,9 +8,10 @@ use domain::{Problem, ProblemCode, Severity};
 use jiff::Timestamp;
 use rollout::{ClusterIdentity, Identification};
 
-use super::error::CommandError;
-use super::exit::Exit;
-use super::{ClusterArguments, FleetArguments, fleet, output};
+use super::common::error::CommandError;
+use super::common::exit::Exit;
+use super::common::{fleet, output};
+use super::{ClusterArguments, FleetArguments};
 use crate::reconcile::clusters::access::Clusters;
 use crate::reconcile::clusters::comparison::{Comparison, compare};
 use crate::reconcile::clusters::missing::MissingRecord;
@@ -167,7 +168,7 @@ impl Asking<'_> {
         }
         let reference = self.opened.planner.reference_anew(reading, &view.cluster);
         let cluster = self.access.referred(&view.cluster, &reference);
-        Ok(super::run::runtime()?.block_on(cluster.identify()))
+        Ok(super::run::verb::runtime()?.block_on(cluster.identify()))
     }
 
     /// Prints how the cluster differs from the source branch.
@@ -184,7 +185,7 @@ impl Asking<'_> {
         }
         let reference = self.opened.planner.reference_anew(reading, &view.cluster);
         let cluster = self.access.referred(&view.cluster, &reference);
-        let runtime = super::run::runtime()?;
+        let runtime = super::run::verb::runtime()?;
         let now = Timestamp::now();
         match runtime.block_on(recorded_commits::ask(&self.opened.planner, reading, view, cluster.as_ref(), now)) {
             ClusterTold::Lost(missing) => self.refuse(reading, view, &missing)?,

@@ -7,9 +7,10 @@ use clap::Args;
 use jiff::Timestamp;
 use simulator::Break;
 
-use super::error::CommandError;
-use super::exit::Exit;
-use super::output::{self, Format, Report, Table};
+use super::common::error::CommandError;
+use super::common::exit::Exit;
+use super::common::output;
+use super::common::output::{Format, Report, Table};
 use crate::demo::{self, DemoEvent, DemoReport, DemoSettings};
 use crate::reconcile::ClusterOutcome;
 
@@ -102,7 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         mirrors: arguments.mirrors.clone(),
         broken: arguments.broken.clone(),
     };
-    let report = super::run::runtime()?.block_on(demo::run(&settings, &mut tell))?;
+    let report = super::run::verb::runtime()?.block_on(demo::run(&settings, &mut tell))?;
     output::print(arguments.output, &report)?;
     if temporary.is_some() && arguments.output == Format::Table {
         output::print_text("the folder is removed now; `--dir DIR` keeps it\n")?;

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::error::CommandError;
-use super::exit::Exit;
-use super::{output, schema};
+use super::common::error::CommandError;
+use super::common::exit::Exit;
+use super::common::output;
+use super::schema;
 
 /// Arguments of `stepgate init`.
 #[derive(Debug, Args)]

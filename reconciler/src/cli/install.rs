@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use domain::ClusterName;
 
-use super::error::CommandError;
-use super::exit::Exit;
-use super::output;
+use super::common::error::CommandError;
+use super::common::exit::Exit;
+use super::common::output;
 use crate::install::{self, Settings};
 use git::{RepositoryLocation, Transport};
 

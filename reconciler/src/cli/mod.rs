@@ -4,38 +4,16 @@
 //! `--yes` is given.
 
 mod adopt;
-mod announce;
-mod approve;
+mod answer;
 mod bundle;
-mod check;
-mod completion;
-mod debounce;
+mod common;
 mod demo;
-mod diff;
-mod endpoints;
-mod error;
-mod exit;
-mod fleet;
-mod gate;
-mod history;
-mod hold;
 mod init;
+mod inspect;
 mod install;
 mod kustomize;
-mod machine;
-mod output;
-mod plan;
-mod policy_changes;
-mod reject;
-mod render;
-mod resume;
-mod retry;
 mod run;
 mod schema;
-mod serve;
-mod status;
-mod when;
-mod why;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -46,9 +24,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use domain::CommitId;
 
-pub use error::CommandError;
-pub use exit::{EXIT_CODES, Exit};
-pub use output::{Format, Report, Table};
+pub use common::error::CommandError;
+pub use common::exit::{EXIT_CODES, Exit};
+pub use common::output::{Format, Report, Table};
 
 use crate::reconcile::clusters::access::{Clusters, KubernetesClusters, NoAccess};
 use crate::telemetry::{self, LogFormat};
@@ -162,8 +140,8 @@ impl ReportArguments {
     ///
     /// # Errors
     /// When a branch cannot be read, or there is no such cluster.
-    fn open(&self) -> Result<(fleet::Opened, Vec<String>), CommandError> {
-        let opened = fleet::open(&self.fleet)?;
+    fn open(&self) -> Result<(common::fleet::Opened, Vec<String>), CommandError> {
+        let opened = common::fleet::open(&self.fleet)?;
         let names = opened.clusters(self.cluster.as_deref())?;
         Ok((opened, names))
     }
@@ -225,7 +203,7 @@ impl ClusterArguments {
         } else {
             ConnectionSource::Kubeconfig { path: self.kubeconfig.clone(), context: self.context.clone() }
         };
-        let opened = run::runtime()?.block_on(Connection::open(&source));
+        let opened = run::verb::runtime()?.block_on(Connection::open(&source));
         let timeout = Duration::from_secs(self.request_timeout.max(1));
         Ok(opened.map(|connection| connection.with_timeout(timeout).with_requests_per_second(self.requests_per_second)))
     }
@@ -235,33 +213,33 @@ impl ClusterArguments {
 enum Verb {
     /// Check a fleet repository: policy, bundles, clusters, lock; every problem with file, line and what to do. What overlays make is rendered
     /// by `plan` only.
-    Check(check::Arguments),
+    Check(inspect::check::Arguments),
     /// Show what a rollout would do, stage by stage, with reasons, risks and one-way doors.
-    Plan(plan::Arguments),
+    Plan(inspect::plan::Arguments),
     /// Show the old and new files of the stages.
-    Diff(diff::Arguments),
+    Diff(inspect::diff::Arguments),
     /// Write the rendered files of a cluster.
-    Render(render::Arguments),
+    Render(inspect::render::Arguments),
     /// Show where every cluster stands.
-    Status(status::Arguments),
+    Status(inspect::status::Arguments),
     /// Say what a cluster waits for, since when, until when, and the command that helps.
-    Why(why::Arguments),
+    Why(inspect::why::Arguments),
     /// Show the stage commits of the deploy branch with the evidence that opened each.
-    History(history::Arguments),
+    History(inspect::history::Arguments),
     /// Run the controller: watch the repository and carry rollouts through.
-    Run(run::Arguments),
+    Run(run::verb::Arguments),
     /// Record what the source branch says of a running cluster as deployed, after comparing it with what runs.
     Adopt(adopt::Arguments),
     /// Merge what is proposed for a cluster into the deploy branch: the approval, where no forge is used.
-    Approve(approve::Arguments),
+    Approve(answer::approve::Arguments),
     /// Say no to what is proposed for a cluster: it is held until its plan is another one.
-    Reject(reject::Arguments),
+    Reject(answer::reject::Arguments),
     /// Let a stage be committed once more that was reverted as often as its policy says.
-    Retry(retry::Arguments),
+    Retry(answer::retry::Arguments),
     /// Stop a cluster for a while: what Flux applies of it is paused, until a time that stands on each object.
-    Hold(hold::Arguments),
+    Hold(answer::hold::Arguments),
     /// End what `hold` began, before its time.
-    Resume(resume::Arguments),
+    Resume(answer::resume::Arguments),
     /// Run a whole upgrade on a simulated fleet in a temporary folder.
     Demo(demo::Arguments),
     /// Write a commented `stepgate.yaml` into a folder.
@@ -273,11 +251,11 @@ enum Verb {
     /// Compare, verify, show and fetch Bundles manifests.
     Bundle(bundle::Arguments),
     /// Evaluate gates on recordings.
-    Gate(gate::Arguments),
+    Gate(inspect::gate::Arguments),
     /// Build kustomizations as kustomize does, and compare what two of them make.
     Kustomize(kustomize::Arguments),
     /// Print the completion script of a shell.
-    Completion(completion::CompletionArguments),
+    Completion(common::completion::CompletionArguments),
     /// Print the manual page.
     Man,
 }
@@ -308,29 +286,29 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
     match verb {
-        Verb::Check(arguments) => check::run(&arguments),
-        Verb::Plan(arguments) => plan::run(&arguments),
-        Verb::Diff(arguments) => diff::run(&arguments),
-        Verb::Render(arguments) => render::run(&arguments),
-        Verb::Status(arguments) => status::run(&arguments),
-        Verb::Why(arguments) => why::run(&arguments),
-        Verb::History(arguments) => history::run(&arguments),
-        Verb::Run(arguments) => run::run(&arguments),
+        Verb::Check(arguments) => inspect::check::run(&arguments),
+        Verb::Plan(arguments) => inspect::plan::run(&arguments),
+        Verb::Diff(arguments) => inspect::diff::run(&arguments),
+        Verb::Render(arguments) => inspect::render::run(&arguments),
+        Verb::Status(arguments) => inspect::status::run(&arguments),
+        Verb::Why(arguments) => inspect::why::run(&arguments),
+        Verb::History(arguments) => inspect::history::run(&arguments),
+        Verb::Run(arguments) => run::verb::run(&arguments),
         Verb::Adopt(arguments) => adopt::run(&arguments),
-        Verb::Approve(arguments) => approve::run(&arguments),
-        Verb::Reject(arguments) => reject::run(&arguments),
-        Verb::Retry(arguments) => retry::run(&arguments),
-        Verb::Hold(arguments) => hold::run(&arguments),
-        Verb::Resume(arguments) => resume::run(&arguments),
+        Verb::Approve(arguments) => answer::approve::run(&arguments),
+        Verb::Reject(arguments) => answer::reject::run(&arguments),
+        Verb::Retry(arguments) => answer::retry::run(&arguments),
+        Verb::Hold(arguments) => answer::hold::run(&arguments),
+        Verb::Resume(arguments) => answer::resume::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),
         Verb::Init(arguments) => init::run(&arguments),
         Verb::Schema(arguments) => schema::run(&arguments),
         Verb::Install(arguments) => install::run(&arguments),
         Verb::Bundle(arguments) => bundle::run(&arguments),
-        Verb::Gate(arguments) => gate::run(&arguments),
+        Verb::Gate(arguments) => inspect::gate::run(&arguments),
         Verb::Kustomize(arguments) => kustomize::run(&arguments),
-        Verb::Completion(arguments) => completion::completion(&arguments),
-        Verb::Man => completion::manual(),
+        Verb::Completion(arguments) => common::completion::completion(&arguments),
+        Verb::Man => common::completion::manual(),
     }
 }
 
@@ -351,17 +329,17 @@ mod tests {
     fn the_schemas_in_the_repository_are_those_of_the_reports() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
         for (verb, schema) in [
-            ("check", schema_for!(check::CheckReport)),
+            ("check", schema_for!(inspect::check::CheckReport)),
             ("demo", schema_for!(crate::demo::DemoReport)),
-            ("diff", schema_for!(diff::DiffReport)),
-            ("history", schema_for!(history::HistoryReport)),
+            ("diff", schema_for!(inspect::diff::DiffReport)),
+            ("history", schema_for!(inspect::history::HistoryReport)),
             ("kustomize-diff", schema_for!(kustomize::diff::KustomizeDiffReport)),
-            ("plan", schema_for!(plan::PlanReport)),
+            ("plan", schema_for!(inspect::plan::PlanReport)),
             ("policy", policy::policy_schema()),
-            ("render", schema_for!(render::RenderReport)),
-            ("run", schema_for!(run::PassReport)),
-            ("status", schema_for!(status::StatusReport)),
-            ("why", schema_for!(why::WhyReport)),
+            ("render", schema_for!(inspect::render::RenderReport)),
+            ("run", schema_for!(run::verb::PassReport)),
+            ("status", schema_for!(inspect::status::StatusReport)),
+            ("why", schema_for!(inspect::why::WhyReport)),
         ] {
             let file = folder.join(format!("{verb}.json"));
             let text = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());

@@ -2,9 +2,9 @@
 
 use clap::{Args, ValueEnum};
 
-use super::error::CommandError;
-use super::exit::Exit;
-use super::output;
+use super::common::error::CommandError;
+use super::common::exit::Exit;
+use super::common::output;
 
 /// What has a schema.
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -8,7 +8,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{lock_beside, read_bundles, read_lock};
-use crate::cli::{CommandError, Exit, Format, Report, Table, output};
+use crate::cli::common::output;
+use crate::cli::{CommandError, Exit, Format, Report, Table};
 
 /// Arguments of `stepgate bundle diff`.
 #[derive(Debug, Args)]

@@ -14,7 +14,8 @@ use serde::Serialize;
 use super::hosts::Hosts;
 use super::needed::Needed;
 use super::{lock_beside, read_bundles, read_file, read_lock};
-use crate::cli::{CommandError, Exit, Format, Report, Table, output};
+use crate::cli::common::output;
+use crate::cli::{CommandError, Exit, Format, Report, Table};
 use fetch::{AllowList, Chain, FetchOptions, Mirror, MirrorFolder, MirrorPath, Remote};
 
 /// Arguments of `stepgate bundle fetch`.

@@ -7,7 +7,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{bundle_error, read_file};
-use crate::cli::{CommandError, Exit, Format, Report, Table, output};
+use crate::cli::common::output;
+use crate::cli::{CommandError, Exit, Format, Report, Table};
 
 /// Arguments of `stepgate bundle show`.
 #[derive(Debug, Args)]

@@ -10,7 +10,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::read_bundles;
-use crate::cli::{CommandError, Exit, Format, Report, Table, output};
+use crate::cli::common::output;
+use crate::cli::{CommandError, Exit, Format, Report, Table};
 
 /// Arguments of `stepgate bundle verify`.
 #[derive(Debug, Args)]

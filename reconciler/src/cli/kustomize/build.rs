@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 use kustomize_rs::{LoadRestrictor, Options, Order, Outside, RemoteBases, RemoteRepository, Resources, build_with};
 
 use super::{individual, remotes::Remotes, tree::Tree};
-use crate::cli::{CommandError, Exit, output};
+use crate::cli::common::output;
+use crate::cli::{CommandError, Exit};
 use fetch::{ChartInflation, Helm};
 
 /// Arguments of `stepgate kustomize build`: those of kustomize, and the tree that may be read.

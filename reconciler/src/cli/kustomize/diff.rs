@@ -11,7 +11,8 @@ use serde_json::json;
 use yaml::{Limits, Node, Value};
 
 use super::tree::Tree;
-use crate::cli::{CommandError, Exit, Format, Report, Table, output};
+use crate::cli::common::output;
+use crate::cli::{CommandError, Exit, Format, Report, Table};
 use planning::difference::{Change, FieldDifference, ObjectDifference, compare, is_manifest, objects};
 
 /// Arguments of `stepgate kustomize diff`.

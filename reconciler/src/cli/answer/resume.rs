@@ -2,9 +2,10 @@
 
 use clap::Args;
 
-use super::error::CommandError;
-use super::exit::Exit;
-use super::{ClusterArguments, FleetArguments, fleet, output};
+use crate::cli::common::error::CommandError;
+use crate::cli::common::exit::Exit;
+use crate::cli::common::{fleet, output};
+use crate::cli::{ClusterArguments, FleetArguments};
 
 /// Arguments of `stepgate resume`.
 #[derive(Debug, Args)]
@@ -30,7 +31,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         return Ok(Exit::Success);
     }
     let cluster = opened.cluster(&view, &arguments.access)?;
-    let ended = super::run::runtime()?.block_on(cluster.resume(&view.flux_references()))?;
+    let ended = crate::cli::run::verb::runtime()?.block_on(cluster.resume(&view.flux_references()))?;
     if ended.is_empty() {
         output::print_text(&format!("{}: nothing was held by `stepgate hold`\n", view.name))?;
     }

@@ -7,11 +7,13 @@ use clap::Args;
 use tokio::runtime::Runtime;
 
 use super::endpoints::{EndpointArguments, REVIEW_REQUESTS_PER_SECOND};
-use super::error::CommandError;
-use super::exit::Exit;
-use super::output::{self, Format, Report, Table};
 use super::serve::{Management, serve};
-use super::{ClusterArguments, FleetArguments, fleet};
+use crate::cli::common::error::CommandError;
+use crate::cli::common::exit::Exit;
+use crate::cli::common::fleet;
+use crate::cli::common::output;
+use crate::cli::common::output::{Format, Report, Table};
+use crate::cli::{ClusterArguments, FleetArguments};
 use crate::reconcile::main_loop::clock::SystemClock;
 use crate::reconcile::{ClusterPass, Controller, ReconcileReport};
 use cluster::kubernetes::{Connection, Lease, Projection, SYSTEM_NAMESPACE};
@@ -57,7 +59,7 @@ pub struct Arguments {
 
 impl Arguments {
     /// Whether the process goes on until it is told to stop.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(crate) fn goes_on(&self) -> bool {
         !self.once
     }
 

@@ -4,9 +4,10 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::approve::PersonArguments;
-use super::error::CommandError;
-use super::exit::Exit;
-use super::{ClusterArguments, FleetArguments, fleet, output};
+use crate::cli::common::error::CommandError;
+use crate::cli::common::exit::Exit;
+use crate::cli::common::{fleet, output};
+use crate::cli::{ClusterArguments, FleetArguments};
 use cluster::kubernetes::{PauseLease, Paused};
 
 /// Arguments of `stepgate hold`.
@@ -44,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     };
     let cluster = opened.cluster(&view, &arguments.access)?;
     let lease = PauseLease { owner: by.name().to_owned(), reason: arguments.reason.clone(), until, before: None };
-    let outcomes = super::run::runtime()?.block_on(cluster.pause(&references, &lease))?;
+    let outcomes = crate::cli::run::verb::runtime()?.block_on(cluster.pause(&references, &lease))?;
     for (reference, outcome) in outcomes {
         let object = format!("Kustomization {}/{}", reference.namespace, reference.name);
         output::print_text(&match outcome {

@@ -3,8 +3,8 @@
 use domain::RepoPath;
 use policy::policy_place;
 
-use super::check::ProblemReport;
 use super::fleet::Opened;
+use crate::cli::inspect::check::ProblemReport;
 use git::GitSnapshot;
 use planning::policies::Change;
 

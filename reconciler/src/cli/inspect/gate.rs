@@ -7,9 +7,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::error::CommandError;
-use super::exit::Exit;
-use super::output::{self, Format, Report, Table};
+use crate::cli::common::error::CommandError;
+use crate::cli::common::exit::Exit;
+use crate::cli::common::output;
+use crate::cli::common::output::{Format, Report, Table};
 use cluster::recording::{GateReplay, GateState, SampleVerdicts, Samples, read_dump};
 
 /// Arguments of `stepgate gate`.

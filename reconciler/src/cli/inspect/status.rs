@@ -7,12 +7,13 @@ use policy::Override;
 use rollout::LedgerState;
 use serde::Serialize;
 
-use super::error::CommandError;
-use super::exit::Exit;
-use super::fleet::Opened;
-use super::output::{self, Report, Table};
-use super::when::Teller;
-use super::{ClusterArguments, ReportArguments};
+use crate::cli::common::error::CommandError;
+use crate::cli::common::exit::Exit;
+use crate::cli::common::fleet::Opened;
+use crate::cli::common::output;
+use crate::cli::common::output::{Report, Table};
+use crate::cli::common::when::Teller;
+use crate::cli::{ClusterArguments, ReportArguments};
 use crate::reconcile::main_loop::clock::SystemClock;
 use crate::reconcile::observe::explain::{Explainer, Explanation};
 use crate::reconcile::people::facts::overridden;
@@ -132,7 +133,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let clusters = stream::iter(names).map(|name| async move {
         status(opened, explainer, &name).await.unwrap_or_else(|error| ClusterStatus::failed(name, error.to_string()))
     });
-    let clusters = super::run::runtime()?.block_on(clusters.buffered(AT_ONCE).collect());
+    let clusters = crate::cli::run::verb::runtime()?.block_on(clusters.buffered(AT_ONCE).collect());
     let report = StatusReport { clusters };
     output::print(arguments.report.output, &report)?;
     let any = |state: &str| report.clusters.iter().any(|cluster| cluster.state == state);

@@ -8,10 +8,12 @@ use clap::Args;
 use overlays::RenderedTree;
 use serde::Serialize;
 
-use super::error::CommandError;
-use super::exit::Exit;
-use super::output::{self, Format, Report, Table};
-use super::{FleetArguments, fleet};
+use crate::cli::FleetArguments;
+use crate::cli::common::error::CommandError;
+use crate::cli::common::exit::Exit;
+use crate::cli::common::fleet;
+use crate::cli::common::output;
+use crate::cli::common::output::{Format, Report, Table};
 use planning::stage_tree::target_tree;
 
 /// Arguments of `stepgate render`.

@@ -15,7 +15,7 @@ const REST_AT_LEAST: Duration = Duration::from_millis(2);
 const REST_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Processor time that this process has used so far. To wait for a server costs nothing, and what servers are asked for is limited apart.
-pub(super) fn processor_time() -> Duration {
+pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
@@ -23,7 +23,7 @@ pub(super) fn processor_time() -> Duration {
 
 /// Lets passes follow each other without delay as long as they are few, and rests between them when clusters change without a pause.
 #[derive(Debug, Default)]
-pub(super) struct Debounce {
+pub(crate) struct Debounce {
     /// When all that was spent will have been saved again; none before the first pass.
     saved: Option<Instant>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Debounce {
 impl Debounce {
     /// How long to rest after a pass that took `took` and `spent` processor time, before changes of clusters lead to another. One that has brought a
     /// cluster further is no cost of changes: there are only so many stages, and what follows from its commit is not to be seen late for it.
-    pub(super) fn rest(&mut self, started: Instant, took: Duration, spent: Duration, has_committed: bool) -> Duration {
+    pub(crate) fn rest(&mut self, started: Instant, took: Duration, spent: Duration, has_committed: bool) -> Duration {
         let saved = self.saved.map_or(started, |saved| saved.max(started));
         let owed = if has_committed { spent } else { spent.saturating_mul(SHARE) };
         let saved = saved.checked_add(owed).unwrap_or(saved);

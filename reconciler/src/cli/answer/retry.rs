@@ -3,9 +3,10 @@
 use clap::Args;
 
 use super::approve::{PersonArguments, explain};
-use super::error::CommandError;
-use super::exit::Exit;
-use super::{FleetArguments, fleet, output};
+use crate::cli::FleetArguments;
+use crate::cli::common::error::CommandError;
+use crate::cli::common::exit::Exit;
+use crate::cli::common::{fleet, output};
 use crate::reconcile::proposal::retry;
 
 /// Arguments of `stepgate retry`.

@@ -8,7 +8,7 @@ use axum::Router;
 use clap::Args;
 use tokio::task::JoinHandle;
 
-use super::error::CommandError;
+use crate::cli::common::error::CommandError;
 use crate::endpoint::{Endpoint, TlsFiles};
 use crate::telemetry::{Health, Metrics, MetricsAccess, Reviewer, health_router, metrics_router};
 use crate::watch::{Nudge, WebhookSecret, WebhookSettings, webhook};
@@ -19,7 +19,7 @@ use host::disk;
 const LARGEST_SECRET: u64 = 16 << 10;
 
 /// How many requests in a second are made for strangers' tokens, of which each costs two.
-pub(super) const REVIEW_REQUESTS_PER_SECOND: u32 = 5;
+pub(crate) const REVIEW_REQUESTS_PER_SECOND: u32 = 5;
 
 /// Where the process is reached.
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ pub struct EndpointArguments {
 
 /// Who may see metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum MetricsAuthentication {
+pub(crate) enum MetricsAuthentication {
     /// Whoever reaches them.
     None,
     /// Whose bearer token the management cluster knows (`TokenReview`) and lets `get` the path `/metrics` (`SubjectAccessReview`).
@@ -90,7 +90,7 @@ impl EndpointArguments {
     ///
     /// # Errors
     /// When one cannot be used, or webhooks would be anybody's.
-    pub(super) fn read(&self) -> Result<Endpoints, CommandError> {
+    pub(crate) fn read(&self) -> Result<Endpoints, CommandError> {
         let tls = |folder: &Option<PathBuf>| folder.as_deref().map(TlsFiles::open).transpose();
         let webhooks = match (self.webhook_address, &self.webhook_secret_file) {
             (None, _) => None,
@@ -107,7 +107,7 @@ impl EndpointArguments {
     }
 
     /// Whether tokens are shown to the management cluster.
-    pub(super) fn reviews_tokens(&self) -> bool {
+    pub(crate) fn reviews_tokens(&self) -> bool {
         self.metrics_authentication == Some(MetricsAuthentication::Kubernetes) && self.listen != Some(Listen::Off)
     }
 }
@@ -124,7 +124,7 @@ impl Endpoints {
     ///
     /// # Errors
     /// When an address that was named cannot be listened on.
-    pub(super) async fn serve(
+    pub(crate) async fn serve(
         self,
         nudge: Nudge,
         metrics: Arc<Metrics>,

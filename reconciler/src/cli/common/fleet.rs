@@ -9,7 +9,7 @@ use overlays::Fleet;
 
 use super::error::CommandError;
 use super::output;
-use super::{ClusterArguments, FleetArguments};
+use crate::cli::{ClusterArguments, FleetArguments};
 use crate::reconcile::cache::sources::FetchSources;
 use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner};
 use forge::{ForgeAccess, ForgeCredential};

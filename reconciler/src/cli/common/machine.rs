@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use overlays::{bundle_for, uses_bundle};
 
-use super::check::ProblemReport;
-use super::{FleetArguments, fleet};
+use super::fleet;
+use crate::cli::FleetArguments;
+use crate::cli::inspect::check::ProblemReport;
 use fetch::Helm;
 
 /// How many files or addresses one problem names.

@@ -3,10 +3,11 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::ReportArguments;
-use super::error::CommandError;
-use super::exit::Exit;
-use super::output::{self, Report, Table};
+use crate::cli::ReportArguments;
+use crate::cli::common::error::CommandError;
+use crate::cli::common::exit::Exit;
+use crate::cli::common::output;
+use crate::cli::common::output::{Report, Table};
 use crate::report::ClusterPlan;
 
 /// Arguments of `stepgate plan`.

@@ -3,10 +3,12 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::error::CommandError;
-use super::exit::Exit;
-use super::output::{self, Format, Report, Table};
-use super::{FleetArguments, fleet};
+use crate::cli::FleetArguments;
+use crate::cli::common::error::CommandError;
+use crate::cli::common::exit::Exit;
+use crate::cli::common::fleet;
+use crate::cli::common::output;
+use crate::cli::common::output::{Format, Report, Table};
 use planning::ClusterDirectory;
 
 /// Arguments of `stepgate history`.

@@ -5,10 +5,11 @@ use overlays::{FileChange, RenderedTree};
 use serde::Serialize;
 use similar::TextDiff;
 
-use super::ReportArguments;
-use super::error::CommandError;
-use super::exit::Exit;
-use super::output::{self, Format, Report, Table};
+use crate::cli::ReportArguments;
+use crate::cli::common::error::CommandError;
+use crate::cli::common::exit::Exit;
+use crate::cli::common::output;
+use crate::cli::common::output::{Format, Report, Table};
 use planning::stage_tree::StageTree;
 
 /// Arguments of `stepgate diff`. Its `table` is a unified diff.

@@ -4,7 +4,8 @@ use clap::{Args, CommandFactory as _};
 
 use super::error::CommandError;
 use super::exit::Exit;
-use super::{Cli, output};
+use super::output;
+use crate::cli::Cli;
 
 /// Arguments of `stepgate completion`.
 #[derive(Debug, Args)]

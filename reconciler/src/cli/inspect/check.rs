@@ -7,11 +7,13 @@ use jiff::tz::TimeZone;
 use planning::support;
 use serde::Serialize;
 
-use super::error::CommandError;
-use super::exit::Exit;
-use super::output::{self, Format, Report, Table};
-use super::policy_changes::policy_changes;
-use super::{FleetArguments, fleet, machine};
+use crate::cli::FleetArguments;
+use crate::cli::common::error::CommandError;
+use crate::cli::common::exit::Exit;
+use crate::cli::common::output;
+use crate::cli::common::output::{Format, Report, Table};
+use crate::cli::common::policy_changes::policy_changes;
+use crate::cli::common::{fleet, machine};
 use crate::reconcile::cache::sources::undefined;
 
 /// Arguments of `stepgate check`.

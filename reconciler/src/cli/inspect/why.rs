@@ -6,11 +6,13 @@ use policy::Override;
 use rollout::{ApprovalScope, Approved, Ledger, LedgerState};
 use serde::Serialize;
 
-use super::error::CommandError;
-use super::exit::Exit;
-use super::output::{self, Format, Report, Table};
-use super::when::Teller;
-use super::{ClusterArguments, FleetArguments, fleet};
+use crate::cli::common::error::CommandError;
+use crate::cli::common::exit::Exit;
+use crate::cli::common::fleet;
+use crate::cli::common::output;
+use crate::cli::common::output::{Format, Report, Table};
+use crate::cli::common::when::Teller;
+use crate::cli::{ClusterArguments, FleetArguments};
 use crate::reconcile::main_loop::clock::SystemClock;
 use crate::reconcile::observe::explain::{Explainer, Explanation, State};
 use crate::reconcile::people::facts::overridden;
@@ -138,7 +140,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     opened.clusters(Some(&arguments.cluster))?;
     let view = opened.view(&arguments.cluster)?;
     let access = arguments.access.open()?;
-    let runtime = super::run::runtime()?;
+    let runtime = crate::cli::run::verb::runtime()?;
     let explainer = Explainer::new(&opened.planner, &opened.reading, access.as_ref(), &SystemClock);
     let explanation = runtime.block_on(explainer.explain(&view))?;
     let aside = overridden(&opened.planner, &opened.reading, &view)?;
@@ -147,7 +149,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
 }
 
 /// The exit code of a cluster that stands so.
-pub(super) fn exit(state: State) -> Exit {
+pub(crate) fn exit(state: State) -> Exit {
     match state {
         State::Done => Exit::Success,
         State::Running | State::Waiting => Exit::Waiting,

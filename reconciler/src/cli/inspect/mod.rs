@@ -1,0 +1,10 @@
+//! Verbs that only read.
+
+pub(in crate::cli) mod check;
+pub(in crate::cli) mod diff;
+pub(in crate::cli) mod gate;
+pub(in crate::cli) mod history;
+pub(in crate::cli) mod plan;
+pub(in crate::cli) mod render;
+pub(in crate::cli) mod status;
+pub(in crate::cli) mod why;
