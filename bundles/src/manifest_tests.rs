@@ -58,7 +58,7 @@ fn bad_input_is_refused_with_place_and_hint() {
     check(
         format!("{head}spec:\n  versionsBundles: [{{kubeVersion: next}}]\n").as_bytes(),
         (4, 35),
-        "no Kubernetes version",
+        "is not a valid Kubernetes version",
     );
     check(
         format!("{head}spec:\n  versionsBundles:\n  - kubeVersion: '1.30'\n  - kubeVersion: '1.30'\n").as_bytes(),

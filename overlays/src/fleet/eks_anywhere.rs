@@ -23,7 +23,7 @@ pub(super) fn read(
         return Err(Box::new(problem.hint("write kubernetesVersion: \"1.30\" under spec")));
     };
     if kubernetes_version.parse::<bundles::KubernetesVersion>().is_err() {
-        let message = format!("{kubernetes_version:?} is no Kubernetes version");
+        let message = format!("{kubernetes_version:?} is not a valid Kubernetes version");
         let problem = object.problem(&["spec", "kubernetesVersion"], &name, message);
         return Err(Box::new(problem.hint("write it as \"1.30\", in quotes")));
     }
@@ -141,7 +141,7 @@ fn worker_groups(
         if let Some(version) = &own
             && version.parse::<bundles::KubernetesVersion>().is_err()
         {
-            let message = format!("worker group {name:?}: {version:?} is no Kubernetes version");
+            let message = format!("worker group {name:?}: {version:?} is not a valid Kubernetes version");
             let problem = Problem::new(ProblemCode::BadCluster, message);
             problems.push(problem.path(&place.path).at(place.line, place.column).cluster(cluster));
         }
