@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use yaml::Node;
 
 use super::objects::{FoundObject, Objects, count, field, files_of};
-use crate::{ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup, WorkerGroupKind};
-use domain::Problem;
+use crate::{ClusterKind, ClusterSpec, Management, Place, Places, Provider, WorkerGroup, WorkerGroupKind};
+use domain::{Problem, ProblemCode};
 
 pub(super) fn read(
     object: &FoundObject,
@@ -44,6 +44,7 @@ fn class(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
         let message = format!("cluster {name:?} has no spec.topology.version");
         return Err(Box::new(object.problem(&["spec", "topology"], &name, message)));
     };
+    check_versions(object, &kubernetes_version, &object.place_of(&["spec", "topology", "version"]), &[])?;
     let class_name = field(&topology, &["class"]).or_else(|| field(&topology, &["classRef", "name"]));
     let groups = |key: &str, kind: WorkerGroupKind| -> Vec<WorkerGroup> {
         let items = topology.at(&["workers", key]).and_then(Node::as_sequence).unwrap_or_default().iter();
@@ -113,8 +114,10 @@ fn plain(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
     let control_plane = reference(spec, &["controlPlaneRef"]);
     let etcd = reference(spec, &["managedExternalEtcdRef"]);
     let workers = objects.workers(&name);
-    let version = control_plane
-        .and_then(|plane| Some((field(&plane.node, &["spec", "version"])?, plane.place_of(&["spec", "version"]))));
+    let version = control_plane.and_then(|plane| {
+        let read = |path: &[&str]| Some((field(&plane.node, path)?, plane.place_of(path)));
+        VERSIONS.into_iter().find_map(read)
+    });
     let Some((kubernetes_version, place)) = version else {
         let wanted = field(spec, &["controlPlaneRef", "name"]);
         let message = match wanted {
@@ -144,6 +147,7 @@ fn plain(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
     let worker_groups: Vec<WorkerGroup> =
         workers.iter().map(|workers| worker_group(workers, &kubernetes_version)).collect();
     distinct(object, &worker_groups)?;
+    check_versions(object, &kubernetes_version, &place, &worker_groups)?;
     let infrastructure = field(spec, &["infrastructureRef", "kind"]).unwrap_or_default();
     Ok(ClusterSpec {
         namespace: object.namespace.clone(),
@@ -185,6 +189,30 @@ fn worker_group(object: &FoundObject, cluster: &str) -> WorkerGroup {
         replicas: count(&object.node, &["spec", "replicas"]),
         machine_config: field(&object.node, &["spec", "template", "spec", "infrastructureRef", "name"]),
     }
+}
+
+/// Where a control plane says its version: as the contract has it, and as Google's provider had it before.
+const VERSIONS: [&[&str]; 2] = [&["spec", "version"], &["spec", "controlPlaneVersion"]];
+
+/// A version that cannot be read has a gate that never passes. Variables are somebody else's to name.
+fn check_versions(
+    cluster: &FoundObject,
+    version: &str,
+    place: &Place,
+    groups: &[WorkerGroup],
+) -> Result<(), Box<Problem>> {
+    let is_bad =
+        |version: &str| version.parse::<bundles::KubernetesVersion>().is_err() && !version.contains(['$', '{']);
+    if is_bad(version) {
+        let message = format!("cluster {:?}: {version:?} is not a valid Kubernetes version", cluster.name);
+        let problem = Problem::new(ProblemCode::BadCluster, message).path(&place.path).at(place.line, place.column);
+        return Err(Box::new(problem.cluster(&cluster.name).hint("write it as v1.30.2, with what the vendor adds")));
+    }
+    let Some(group) = groups.iter().find(|group| is_bad(&group.kubernetes_version)) else { return Ok(()) };
+    let WorkerGroup { name, kubernetes_version, .. } = group;
+    let message = format!("worker group {name:?}: {kubernetes_version:?} is not a valid Kubernetes version");
+    let problem = cluster.problem(&["metadata", "name"], &cluster.name, message);
+    Err(Box::new(problem.hint("write it as v1.30.2, with what the vendor adds")))
 }
 
 /// Stages are called after worker groups: a `MachineDeployment` and a `MachinePool` of one name cannot be told apart.

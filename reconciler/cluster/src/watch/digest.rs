@@ -18,6 +18,7 @@ pub(super) fn of(resource: &ApiResource, object: &DynamicObject) -> u64 {
         ("apiextensions.k8s.io", "CustomResourceDefinition") => of_value(&objects::custom_resource_definition(object)),
         ("cluster.x-k8s.io", "Cluster") => of_value(&objects::cluster(object, contract)),
         ("cluster.x-k8s.io", "MachineDeployment") => of_value(&objects::machine_deployment(object, contract)),
+        ("cluster.x-k8s.io", "MachinePool") => of_value(&objects::machine_pool(object)),
         ("cluster.x-k8s.io", "MachineSet") => of_value(&objects::machine_set(object)),
         ("cluster.x-k8s.io", "Machine") => of_value(&objects::machine(object, contract, &[], &[])),
         ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane") => of_value(&objects::control_plane(object, contract)),
@@ -42,7 +43,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::client::kind::{DEPLOYMENT, NODE};
+    use crate::client::kind::{DEPLOYMENT, MACHINE_POOL, NODE};
 
     fn digest(resource: &ApiResource, object: Value) -> u64 {
         of(resource, &serde_json::from_value(object).unwrap())
@@ -69,5 +70,8 @@ mod tests {
         };
         assert_eq!(with("a", 1), with("b", 1));
         assert_ne!(with("a", 1), with("a", 2));
+        let pool = MACHINE_POOL.resource("v1beta2");
+        let in_phase = |phase: &str| digest(&pool, json!({"metadata": {"name": "a"}, "status": {"phase": phase}}));
+        assert_ne!(in_phase("Running"), in_phase("Failed"));
     }
 }
