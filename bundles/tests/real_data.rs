@@ -10,7 +10,7 @@
     reason = "a test file: it reads the shared data where that is present, and fails by panic"
 )]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bundles::{
     BuildMetadataVerdict, Bundles, Change, ChangeClass, Changes, EksdSignatureVerdict, KubernetesVersion, Locks,
@@ -22,14 +22,9 @@ use yaml::{Mapping, Node, Value, emit};
 const BUNDLE_17: &str = "bundles-17-signed-v0.25.0-dev.build.17.yaml";
 const BUNDLE_17_KUBERNETES: [&str; 7] = ["1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34"];
 
-/// The folder `eks-anywhere` of the shared data, looked for upwards from this package.
+/// The folder `eks-anywhere` of the shared data.
 fn data() -> Option<PathBuf> {
-    let start = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let found = start.ancestors().map(|folder| folder.join("shared/data/eks-anywhere")).find(|folder| folder.is_dir());
-    if found.is_none() {
-        println!("skipped: shared data not present");
-    }
-    found
+    skip::shared("data/eks-anywhere")
 }
 
 fn read(name: &str) -> Option<String> {

@@ -31,16 +31,9 @@ pub(crate) fn memory(files: &[(&str, &str)]) -> MemoryFiles {
     files.iter().map(|(path, text)| (RepoPath::new(*path).unwrap(), text.as_bytes().to_vec())).collect()
 }
 
-/// `shared/data`, found by walking up; `None`, and a line that says so, where it is absent.
+/// The shared data.
 pub(crate) fn shared() -> Option<PathBuf> {
-    let found = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .map(|folder| folder.join("shared/data"))
-        .find(|folder| folder.is_dir());
-    if found.is_none() {
-        println!("skipped: shared data not present");
-    }
-    found
+    skip::shared("data")
 }
 
 /// The bytes of a file.

@@ -30,14 +30,9 @@ fn fixture(name: &str) -> String {
     format!("{}/../fixtures/bundles/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A folder of the shared data, looked for upwards from this package.
+/// A folder of the shared data.
 fn data(name: &str) -> Option<PathBuf> {
-    let start = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let found = start.ancestors().map(|folder| folder.join("shared/data").join(name)).find(|path| path.exists());
-    if found.is_none() {
-        println!("skipped: shared data not present");
-    }
-    found
+    skip::shared(&format!("data/{name}"))
 }
 
 #[test]

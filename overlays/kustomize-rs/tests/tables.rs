@@ -15,10 +15,7 @@ mod support;
 
 #[test]
 fn the_tables_are_what_the_example_makes_of_the_release() {
-    let Some(directory) = support::find_up("shared/data/kustomize/tables") else {
-        println!("skipped: shared data not present");
-        return;
-    };
+    let Some(directory) = skip::shared("data/kustomize/tables") else { return };
     let made = make_tables::tables(directory.to_str().unwrap());
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/schema/tables.txt");
     let kept = std::fs::read_to_string(file).unwrap();

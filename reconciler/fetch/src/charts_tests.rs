@@ -1,5 +1,5 @@
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::*;
 use crate::Mirror;
@@ -68,11 +68,10 @@ fn missing_helm_and_missing_chart_are_told_apart() {
 /// The published chart and the real program, where both are present.
 #[test]
 fn the_real_cilium_chart_is_refused_with_the_value_that_makes_certificates() {
-    let start = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mirror: Option<PathBuf> = start.ancestors().map(|it| it.join("shared/data/mirror")).find(|it| it.is_dir());
-    let (Some(mirror), Ok(helm)) = (mirror, Helm::find()) else {
-        println!("skipped: shared data or helm not present");
-        return;
+    let Some(mirror) = skip::shared("data/mirror") else { return };
+    let helm = match Helm::find() {
+        Ok(helm) => helm,
+        Err(error) => return skip::missing(error),
     };
     let charts = HelmCharts::new(Ok(helm), Arc::new(Mirror::open([mirror]).unwrap()));
     let chart = "public.ecr.aws/eks/cilium/cilium:1.19.4-1";

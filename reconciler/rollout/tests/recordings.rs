@@ -198,8 +198,12 @@ fn above(path: &str) -> Option<PathBuf> {
 }
 
 fn real(name: &str) -> Option<Vec<Value>> {
-    let path = above(&format!("shared/data/cluster-api/recordings/{name}.jsonl.xz"))?;
-    let output = Command::new("xz").arg("-dc").arg(path).output().ok().filter(|output| output.status.success())?;
+    let path = skip::shared(&format!("data/cluster-api/recordings/{name}.jsonl.xz"))?;
+    if !skip::has_programs(&["xz"]) {
+        return None;
+    }
+    let output = Command::new("xz").arg("-dc").arg(path).output().unwrap();
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     Some(samples(&String::from_utf8(output.stdout).unwrap()))
 }
 
@@ -220,10 +224,7 @@ fn no_gate_passes_before_the_last_old_machine_is_gone_and_each_passes_once_it_is
     for (name, control_plane_finishes, workers_finish) in
         [("upgrade", true, false), ("upgrade-md", true, true), ("fast", true, true)]
     {
-        let Some(samples) = real(name) else {
-            println!("skipped: shared data or xz not present");
-            return;
-        };
+        let Some(samples) = real(name) else { return };
         let replayed = replay(&samples, "v1.35.0", &without_soak());
         assert!(replayed.len() > 100, "{name}");
         for (observation, verdicts) in &replayed {
@@ -264,10 +265,7 @@ fn no_gate_passes_before_the_last_old_machine_is_gone_and_each_passes_once_it_is
 
 #[test]
 fn the_old_version_passes_only_while_nothing_rolls() {
-    let Some(samples) = real("upgrade") else {
-        println!("skipped: shared data or xz not present");
-        return;
-    };
+    let Some(samples) = real("upgrade") else { return };
     let replayed = replay(&samples, "v1.34.0", &without_soak());
     assert!(replayed.iter().any(|(_, verdicts)| verdicts.control_plane.is_pass()));
     for (observation, verdicts) in &replayed {
@@ -280,10 +278,7 @@ fn the_old_version_passes_only_while_nothing_rolls() {
 
 #[test]
 fn a_cluster_that_is_being_created_passes_when_it_is_complete() {
-    let Some(samples) = real("create") else {
-        println!("skipped: shared data or xz not present");
-        return;
-    };
+    let Some(samples) = real("create") else { return };
     let replayed = replay(&samples, "v1.34.0", &without_soak());
     let first =
         replayed.iter().find(|(_, verdicts)| verdicts.control_plane.is_pass()).expect("the control plane passes");
@@ -293,10 +288,7 @@ fn a_cluster_that_is_being_created_passes_when_it_is_complete() {
 
 #[test]
 fn every_wait_says_what_for() {
-    let Some(samples) = real("fast") else {
-        println!("skipped: shared data or xz not present");
-        return;
-    };
+    let Some(samples) = real("fast") else { return };
     for (_, verdicts) in replay(&samples, "v1.35.0", &without_soak()) {
         for verdict in [verdicts.control_plane, verdicts.workers] {
             if let GateVerdict::Wait { reason, .. } = verdict {

@@ -1,22 +1,15 @@
 //! The real thing: published manifests of two consecutive releases, Cilium's chart included.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::Value;
 
 use crate::support::stepgate;
 
-/// The shared data, looked for upwards from this package, and the helm program.
+/// The shared data, where there is the helm program too.
 fn present() -> Option<PathBuf> {
-    let start = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let data = start.ancestors().map(|folder| folder.join("shared/data")).find(|path| path.exists());
-    if data.is_none() {
-        println!("skipped: shared data not present");
-    } else if std::env::var_os("STEPGATE_HELM").is_none() {
-        println!("skipped: STEPGATE_HELM does not name a helm program");
-        return None;
-    }
-    data
+    let data = skip::shared("data")?;
+    skip::named_by("STEPGATE_HELM").map(|_| data)
 }
 
 /// The stage of a plan.

@@ -17,12 +17,7 @@ struct Programs {
 
 impl Programs {
     fn find() -> Option<Self> {
-        let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_file());
-        let found = named("STEPGATE_REGISTRY").zip(named("STEPGATE_HELM"));
-        if found.is_none() {
-            println!("skipped: the registry program or helm is not present (tests/run builds them)");
-        }
-        found.map(|(registry, helm)| Self { registry, helm })
+        Some(Self { registry: skip::named_by("STEPGATE_REGISTRY")?, helm: skip::named_by("STEPGATE_HELM")? })
     }
 }
 
@@ -335,12 +330,8 @@ fn a_chart_of_a_registry_is_rendered_without_a_mirror() {
 #[test]
 fn the_published_chart_comes_back_as_it_was_pushed() {
     let Some(scene) = Scene::new() else { return };
-    let start = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let place = "shared/data/mirror/public.ecr.aws/eks/cilium/cilium/1.19.4-1.tgz";
-    let Some(archive) = start.ancestors().map(|folder| folder.join(place)).find(|path| path.is_file()) else {
-        println!("skipped: shared data not present");
-        return;
-    };
+    let place = "data/mirror/public.ecr.aws/eks/cilium/cilium/1.19.4-1.tgz";
+    let Some(archive) = skip::shared(place) else { return };
     let registry = scene.serve("open");
     let digest = scene.push(&registry, &archive, "eks/cilium");
     scene.bundle(&format!("{}/eks/cilium/cilium:1.19.4", registry.address), Some(&digest));

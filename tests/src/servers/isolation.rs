@@ -21,16 +21,9 @@ const NAMESPACES: [&str; 5] = ["--net", "--pid", "--fork", "--kill-child", "--mo
 ///
 /// # Panics
 /// When the test fails, or cannot be run.
-#[expect(clippy::panic, clippy::print_stdout, reason = "the outside of a test")]
+#[expect(clippy::panic, reason = "the outside of a test")]
 pub fn isolated<T: Future<Output = anyhow::Result<()>>>(name: &str, needed: &[&str], test: impl FnOnce(Programs) -> T) {
-    let programs = match Programs::find(needed) {
-        Ok(programs) => programs,
-        Err(missing) if std::env::var_os("CI").is_some() => panic!("{missing}"),
-        Err(missing) => {
-            println!("skipped: {missing}");
-            return;
-        }
-    };
+    let Some(programs) = Programs::find_or_skip(needed) else { return };
     if !is_isolated() {
         return run_again(name);
     }

@@ -28,6 +28,12 @@ impl Programs {
         Ok(programs)
     }
 
+    /// The same; the test is skipped when one is missing, and fails on CI.
+    #[must_use]
+    pub fn find_or_skip(needed: &[&str]) -> Option<Self> {
+        Self::find(needed).map_err(skip::missing).ok()
+    }
+
     /// The path of a program.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {

@@ -24,8 +24,7 @@ fn open(server: &SshServer, folder: &Path, name: &str) -> anyhow::Result<Reposit
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_is_proposed_approved_and_committed_over_ssh() -> anyhow::Result<()> {
     if !SshServer::is_there() {
-        assert!(std::env::var_os("CI").is_none(), "there is no sshd: install openssh-server");
-        println!("skipped: there is no sshd (Debian: openssh-server)");
+        skip::missing("there is no sshd (Debian: openssh-server)");
         return Ok(());
     }
     let folder = tempfile::tempdir()?;

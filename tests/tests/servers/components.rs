@@ -8,7 +8,7 @@
 //! - EKS Distro's releases have a definition without a schema, and of the stored bundle 0.25 one address is another one.
 //! - Flux's own upgrade starts the same programs again ([`super::flux_upgrade`]), and its credentials are asked for by nobody.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
@@ -35,14 +35,6 @@ const LOST: &str = "public.ecr.aws/release-container-registry/kubernetes-sigs/cl
 
 const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization");
 
-/// The shared data, looked for upwards from this package.
-fn shared() -> Option<PathBuf> {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .map(|folder| folder.join("shared/data"))
-        .find(|path| path.exists())
-}
-
 /// A bundle of the shared data.
 fn bundles(data: &Path, release: &str) -> anyhow::Result<String> {
     let path = data.join(format!("eks-anywhere/bundles/release-{release}.yaml"));
@@ -53,10 +45,7 @@ fn bundles(data: &Path, release: &str) -> anyhow::Result<String> {
 
 #[test]
 fn published_manifests_are_rolled_out_stage_by_stage() {
-    let Some(data) = shared() else {
-        println!("skipped: shared data not present");
-        return;
-    };
+    let Some(data) = skip::shared("data") else { return };
     let needed: Vec<&str> =
         ["etcd", "kube-apiserver", "kube-controller-manager", "helm"].into_iter().chain(Flux::NEEDED).collect();
     let name = "components::published_manifests_are_rolled_out_stage_by_stage";

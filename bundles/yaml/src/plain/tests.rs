@@ -1,4 +1,4 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use proptest::prelude::*;
 
@@ -168,11 +168,7 @@ fn limits_are_left_to_the_parser() {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "reads the shared data")]
 fn both_readers_agree_on_published_files() {
-    let start = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let Some(data) = start.ancestors().map(|it| it.join("shared/data/eks-anywhere")).find(|it| it.is_dir()) else {
-        println!("skipped: shared data not present");
-        return;
-    };
+    let Some(data) = skip::shared("data/eks-anywhere") else { return };
     let mut folders: Vec<PathBuf> = vec![data];
     let (mut files, mut quick) = (0, 0);
     while let Some(folder) = folders.pop() {

@@ -50,10 +50,7 @@ fn write(files: &dyn FileSystem, from: &str, to: &Path) {
 }
 
 fn check(name: &str, builds: &[Seen]) {
-    let Some(program) = std::env::var_os("STEPGATE_KUSTOMIZE") else {
-        println!("skipped: STEPGATE_KUSTOMIZE names no kustomize");
-        return;
-    };
+    let Some(program) = skip::named_by("STEPGATE_KUSTOMIZE") else { return };
     for Seen { files, directory, text } in builds {
         let folder = tempfile::tempdir().unwrap();
         write(files, "", folder.path());

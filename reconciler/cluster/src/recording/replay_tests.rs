@@ -105,13 +105,7 @@ fn dumped_objects_are_judged_as_one_moment() {
 
 /// The recordings of real rollouts, where they are at hand.
 fn shared(name: &str) -> Option<PathBuf> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let found = manifest.ancestors().map(|folder| folder.join("shared/data/cluster-api/recordings").join(name));
-    let found = found.into_iter().find(|path| path.exists());
-    if found.is_none() {
-        println!("skipped: shared data not present");
-    }
-    found
+    skip::shared(&format!("data/cluster-api/recordings/{name}"))
 }
 
 /// No gate passes while a machine of its kind is old or on its way out, and each passes once none is.

@@ -145,8 +145,7 @@ fn a_full_disk_is_named_and_leaves_the_repository_as_it_was() {
     std::fs::create_dir(&disk).unwrap();
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(&disk).status();
     if !mounted.is_ok_and(|status| status.success()) {
-        println!("skipped: mounting a small file system needs root");
-        return;
+        return skip::missing("a small file system can only be mounted by root");
     }
     struct Mounted(PathBuf);
     impl Drop for Mounted {
@@ -193,8 +192,7 @@ fn ssh_signatures_are_verified_by_git() {
     let key = sandbox.folder.path().join("key");
     let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-C", "x", "-f"]).arg(&key).status();
     if !made.is_ok_and(|status| status.success()) {
-        println!("skipped: no ssh-keygen");
-        return;
+        return skip::missing("there is no ssh-keygen that makes keys (Debian: openssh-client)");
     }
     let repository = sandbox.open();
     let signing = Signing::Ssh { key: key.clone(), program: "ssh-keygen".into() };
@@ -247,8 +245,7 @@ fn open_pgp_signatures_are_verified_by_git() {
         .env("GNUPGHOME", &home)
         .output();
     if !made.as_ref().is_ok_and(|output| output.status.success()) {
-        println!("skipped: no gpg that makes keys: {made:?}");
-        return;
+        return skip::missing(format!("there is no gpg that makes keys (Debian: gnupg): {made:?}"));
     }
     // A program of its own, since the key is not in the home of whoever runs the tests.
     sandbox.hook("gpg", &format!("GNUPGHOME='{}' exec gpg \"$@\"", home.display()));

@@ -8,11 +8,7 @@ use super::Folder;
 use crate::support::stepgate;
 
 fn helm() -> Option<PathBuf> {
-    let helm = std::env::var_os("STEPGATE_HELM").map(PathBuf::from).filter(|helm| helm.is_file());
-    if helm.is_none() {
-        println!("skipped: STEPGATE_HELM names no helm");
-    }
-    helm
+    skip::named_by("STEPGATE_HELM")
 }
 
 fn fixtures() -> PathBuf {

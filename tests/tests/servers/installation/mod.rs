@@ -2,6 +2,7 @@
 
 mod everything;
 mod grants;
+mod image;
 mod quiet;
 mod whole;
 
