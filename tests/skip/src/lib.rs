@@ -18,15 +18,12 @@ pub const COUNTED_IN: &str = "STEPGATE_SKIPPED";
 /// On CI, when there is such a folder and it lacks `path`: data are there as a whole, or not at all.
 #[must_use]
 pub fn shared(path: &str) -> Option<PathBuf> {
-    let top = shared_folder();
-    let folder = top.join(path);
-    if folder.exists() {
-        return Some(folder);
-    }
-    if top.exists() {
-        missing(format!("../shared is there without {path}"));
-    } else {
-        count("../shared is not there");
+    let folder = shared_folder();
+    let found = folder.join(path);
+    match (found.exists(), folder.exists()) {
+        (true, _) => return Some(found),
+        (false, true) => missing(format!("../shared is there without {path}")),
+        (false, false) => count("../shared is not there"),
     }
     None
 }
@@ -73,10 +70,11 @@ pub fn named_by(variable: &str) -> Option<PathBuf> {
     found
 }
 
-/// The folder beside the checkout.
+/// The folder beside the checkout, or the one that `STEPGATE_SHARED` names.
 fn shared_folder() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.ancestors().nth(2).unwrap_or(package).join("../shared")
+    let beside = || package.ancestors().nth(2).unwrap_or(package).join("../shared");
+    std::env::var_os("STEPGATE_SHARED").map_or_else(beside, PathBuf::from)
 }
 
 fn count(reason: impl Display) {
