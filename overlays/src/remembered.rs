@@ -1,55 +1,52 @@
 //! Values remembered up to a number of bytes.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 
+use quick_cache::Weighter;
+use quick_cache::unsync::Cache;
+
 /// Values by key, up to a number of bytes; what was not asked for lately goes first.
-///
-/// There are two halves. New values and those asked for go to the young one; when it is full it becomes the old one, and
-/// what nobody asked for since the last time is dropped. So a hit costs one look-up, and nothing is kept in an order.
 #[derive(Clone, Debug)]
 pub struct Remembered<K, V> {
-    half: usize,
-    bytes: usize,
-    young: HashMap<K, (V, usize)>,
-    old: HashMap<K, (V, usize)>,
+    /// The largest value that is kept, in bytes.
+    largest: usize,
+    values: Cache<K, (V, usize), Bytes>,
+}
+
+/// Weighs a value by the bytes that it was said to take. What weighs nothing would never go.
+#[derive(Clone, Copy, Debug)]
+struct Bytes;
+
+impl<K, V> Weighter<K, (V, usize)> for Bytes {
+    fn weight(&self, _: &K, (_, bytes): &(V, usize)) -> u64 {
+        u64::try_from(*bytes).unwrap_or(u64::MAX).max(1)
+    }
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Remembered<K, V> {
     /// Remembers values of at most `bytes` bytes together.
     pub fn new(bytes: usize) -> Self {
-        Self { half: bytes / 2, bytes: 0, young: HashMap::new(), old: HashMap::new() }
+        /// A guess that sizes the first table only.
+        const VALUES: usize = 64;
+        let capacity = u64::try_from(bytes).unwrap_or(u64::MAX);
+        Self { largest: bytes / 2, values: Cache::with_weighter(VALUES, capacity, Bytes) }
     }
 
     /// The value remembered under `key`.
     pub fn get(&mut self, key: &K) -> Option<V> {
-        if let Some((value, _)) = self.young.get(key) {
-            return Some(value.clone());
-        }
-        let (key, (value, bytes)) = self.old.remove_entry(key)?;
-        self.insert(key, value.clone(), bytes);
-        Some(value)
+        self.values.get(key).map(|(value, _)| value.clone())
     }
 
     /// Remembers a value that takes about `bytes` bytes; one that takes more than half of what there is, is not kept.
     pub fn insert(&mut self, key: K, value: V, bytes: usize) {
-        if bytes > self.half {
-            return;
-        }
-        if self.bytes + bytes > self.half {
-            self.old = std::mem::take(&mut self.young);
-            self.bytes = 0;
-        }
-        self.old.remove(&key);
-        self.bytes += bytes;
-        if let Some((_, before)) = self.young.insert(key, (value, bytes)) {
-            self.bytes = self.bytes.saturating_sub(before);
+        if bytes <= self.largest {
+            self.values.insert(key, (value, bytes));
         }
     }
 
     /// How many values are remembered.
     pub fn len(&self) -> usize {
-        self.young.len() + self.old.len()
+        self.values.len()
     }
 
     /// Whether none is.
@@ -59,7 +56,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Remembered<K, V> {
 
     /// About how many bytes the remembered values take.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.old.values().map(|(_, bytes)| bytes).sum::<usize>()
+        usize::try_from(self.values.weight()).unwrap_or(usize::MAX)
     }
 }
 
@@ -76,7 +73,9 @@ mod tests {
             remembered.insert(number, number.to_string(), 5);
             assert_eq!(remembered.get(&0), Some("0".to_owned()), "after {number}");
         }
-        assert_eq!((remembered.get(&1), remembered.get(&99)), (None, Some("99".to_owned())));
+        assert_eq!(remembered.get(&99), Some("99".to_owned()));
+        let kept = (0..100).filter(|number| remembered.get(number).is_some()).count();
+        assert!(kept <= 8, "{kept} of 5 bytes each in 40");
     }
 
     #[test]
