@@ -5,7 +5,7 @@ use yaml::Node;
 
 const KUBEADM: &str = "KubeadmControlPlane";
 
-/// API groups that the ClusterRole of an installation lets Stepgate read.
+/// API groups that the `ClusterRole` of an installation lets Stepgate read.
 const READABLE: [&str; 2] = ["controlplane.cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"];
 
 /// What its gate cannot tell, where the control plane is of another kind than Cluster API's own.

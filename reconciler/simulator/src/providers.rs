@@ -1,4 +1,4 @@
-//! The same cluster as other providers of Cluster API show it: a control plane by the contract alone, MachinePools instead of
+//! The same cluster as other providers of Cluster API show it: a control plane by the contract alone, `MachinePools` instead of
 //! MachineDeployments.
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ const KUBEADM: &str = "KubeadmControlPlane";
 /// Conditions that RKE2's control plane reports of those that a KubeadmControlPlane does.
 const REPORTED: [&str; 5] = ["Available", "MachinesReady", "MachinesUpToDate", "RollingOut", "Paused"];
 
-/// A reading in which the control plane is of `kind`, and the workers are MachinePools whose infrastructure makes no Machines.
+/// A reading in which the control plane is of `kind`, and the workers are `MachinePools` whose infrastructure makes no Machines.
 ///
 /// A control plane by the contract has machines, version and counts, and few conditions. A pool has the nodes of its machines,
 /// and counts them as a MachineDeployment does.

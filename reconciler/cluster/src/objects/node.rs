@@ -5,7 +5,7 @@ use rollout::{ConditionStatus, Node, VirtualAddress};
 
 use super::fields::{conditions, flag, label, name, text, time};
 
-/// Labels with the release of VMware's distribution: of all releases, and of the newer ones.
+/// Labels with the release of `VMware`'s distribution: of all releases, and of the newer ones.
 const RELEASES: [&str; 2] = ["run.tanzu.vmware.com/kubernetesDistributionVersion", "run.tanzu.vmware.com/tkr"];
 
 /// A Node. Without a `Ready` condition its readiness is unknown.

@@ -176,7 +176,7 @@ fn control_plane_risks(facts: &Facts<'_>, part: &StageTree) -> Vec<String> {
     risks
 }
 
-/// What the gate of a MachinePool cannot tell: nodes name their version, and not what else they were made from.
+/// What the gate of a `MachinePool` cannot tell: nodes name their version, and not what else they were made from.
 fn pool_risk(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) -> Option<String> {
     let StageName::Workers(group) = &part.stage.name else { return None };
     let known = facts.cluster.worker_groups.iter().find(|known| known.name == group.as_str())?;

@@ -1,4 +1,4 @@
-//! A MachinePool fully rolled out: at its generation, in phase Running, all counts equal, and every node of it at the version.
+//! A `MachinePool` fully rolled out: at its generation, in phase Running, all counts equal, and every node of it at the version.
 //!
 //! Right after a version bump its status is that of before and looks finished. Nodes tell: the infrastructure need not make a Machine for each.
 

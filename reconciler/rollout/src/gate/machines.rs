@@ -25,7 +25,7 @@ pub(super) struct MachineRule<'a> {
 /// Which conditions a machine has to report.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MachineConditions {
-    /// Those that Cluster API's own control plane and MachineDeployments see to.
+    /// Those that Cluster API's own control plane and `MachineDeployments` see to.
     OfCoreProvider,
     /// Those that Cluster API itself sets: `UpToDate` is the owner's, and other providers need not set it.
     OfContract,

@@ -109,7 +109,7 @@ pub struct Machine {
     /// Name of the KubeadmControlPlane, the MachineDeployment (through its `MachineSet`) or the `EtcdadmCluster` that owns it.
     #[serde(default)]
     pub owner: Option<String>,
-    /// The MachinePool that it belongs to, in label `cluster.x-k8s.io/pool-name`.
+    /// The `MachinePool` that it belongs to, in label `cluster.x-k8s.io/pool-name`.
     #[serde(default)]
     pub pool: Option<String>,
     /// Whether `metadata.deletionTimestamp` is set.

@@ -1,4 +1,4 @@
-//! MachinePools: workers whose machines the infrastructure makes, often without a Machine for each.
+//! `MachinePools`: workers whose machines the infrastructure makes, often without a Machine for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Condition;
 use domain::GroupName;
 
-/// A MachinePool (upstream types: `api/core/v1beta2/machinepool_types.go`).
+/// A `MachinePool` (upstream types: `api/core/v1beta2/machinepool_types.go`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachinePool {

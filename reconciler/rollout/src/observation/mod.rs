@@ -75,7 +75,7 @@ pub struct Observation {
     /// `MachineDeployments`.
     #[serde(default)]
     pub machine_deployments: Vec<MachineDeployment>,
-    /// MachinePools.
+    /// `MachinePools`.
     #[serde(default)]
     pub machine_pools: Vec<MachinePool>,
     /// `MachineSets`.

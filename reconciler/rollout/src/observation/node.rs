@@ -23,7 +23,7 @@ pub struct Node {
     /// `status.nodeInfo.kubeletVersion`; none where it is empty.
     #[serde(default)]
     pub kubelet_version: Option<String>,
-    /// Release of VMware's distribution that it was made from, where a label names one
+    /// Release of `VMware`'s distribution that it was made from, where a label names one
     /// (`run.tanzu.vmware.com/kubernetesDistributionVersion`); its kubelet names the build of Kubernetes alone.
     #[serde(default)]
     pub release: Option<String>,
