@@ -23,6 +23,7 @@ pub(super) fn made_kustomization(object: &BuiltObject) -> Option<FluxKustomizati
         node: Arc::clone(&object.node),
         path,
         line: object.line.max(1),
+        home: String::new(),
         is_of_instance: false,
     })
 }

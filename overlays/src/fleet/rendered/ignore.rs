@@ -20,7 +20,7 @@ pub(super) struct Ignore {
 struct Pattern {
     /// The folder that it is relative to.
     folder: Vec<String>,
-    segments: Vec<String>,
+    segments: Vec<Segment>,
     /// It may match below any folder.
     floats: bool,
     only_folders: bool,
@@ -48,7 +48,7 @@ impl Ignore {
         for line in lines {
             let (takes_back, line) = line.strip_prefix('!').map_or((false, line), |rest| (true, rest));
             let (only_folders, line) = line.strip_suffix('/').map_or((false, line), |rest| (true, rest));
-            let segments: Vec<String> = line.trim_start_matches('/').split('/').map(str::to_owned).collect();
+            let segments: Vec<Segment> = line.trim_start_matches('/').split('/').map(Segment::new).collect();
             let floats = segments.len() == 1 && !line.starts_with('/');
             self.patterns.push(Pattern { folder: folder.clone(), segments, floats, only_folders, takes_back });
         }
@@ -71,19 +71,48 @@ impl Pattern {
         ends.into_iter().any(|end| {
             let head = rest.get(..end).unwrap_or_default();
             if self.floats {
-                let name = self.segments.first().map(String::as_str).unwrap_or_default();
-                return head.last().is_some_and(|segment| fits(name, segment));
+                let name = self.segments.first();
+                return head.last().zip(name).is_some_and(|(segment, name)| name.fits(segment));
             }
-            let segments: Vec<&str> = self.segments.iter().map(String::as_str).collect();
-            fits_path(&segments, head)
+            fits_path(&self.segments, head)
         })
     }
 }
 
-fn fits_path(pattern: &[&str], path: &[&str]) -> bool {
+fn fits_path(pattern: &[Segment], path: &[&str]) -> bool {
+    let is_any = |segment: &Segment| matches!(segment, Segment::Any);
     // What `folder/**` means is in the folder, and not the folder.
-    let least = pattern.iter().filter(|segment| **segment != "**").count() + usize::from(pattern.last() == Some(&"**"));
-    path.len() >= least && run(pattern, path, |segment| *segment == "**", |segment, name| fits(segment, name))
+    let named = pattern.iter().filter(|segment| !is_any(segment)).count();
+    let least = named + usize::from(pattern.last().is_some_and(is_any));
+    path.len() >= least && run(pattern, path, is_any, |segment, name| segment.fits(name))
+}
+
+/// One name of a pattern.
+enum Segment {
+    /// `**`: any number of folders.
+    Any,
+    /// This very name.
+    Name(String),
+    /// A name with `*`, `?` or `[…]`.
+    Glob(Vec<Token>),
+}
+
+impl Segment {
+    fn new(text: &str) -> Self {
+        match text {
+            "**" => Self::Any,
+            text if text.contains(['*', '?', '[', '\\']) => Self::Glob(tokens(text)),
+            text => Self::Name(text.to_owned()),
+        }
+    }
+
+    fn fits(&self, name: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Name(text) => text == name,
+            Self::Glob(tokens) => fits(tokens, name),
+        }
+    }
 }
 
 /// One place of a name: any text, any character, one of several, or this one.
@@ -95,10 +124,10 @@ enum Token {
 }
 
 /// `*`, `?` and `[…]` within one segment.
-fn fits(pattern: &str, name: &str) -> bool {
+fn fits(tokens: &[Token], name: &str) -> bool {
     let characters: Vec<char> = name.chars().collect();
     run(
-        &tokens(pattern),
+        tokens,
         &characters,
         |token| matches!(token, Token::Any),
         |token, character| match token {

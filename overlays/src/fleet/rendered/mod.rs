@@ -32,7 +32,7 @@ use closure::Kustomizations;
 use composed::ComposedFile;
 use roots::Search;
 use sources::{OwnSources, is_kustomization, of_instances, unread_templates};
-use tree::Tree;
+use tree::{Tree, is_of_stepgate};
 use values::Values;
 
 use super::objects::FoundObject;
@@ -64,8 +64,10 @@ pub(super) fn render(
     known: &KnownBuilds,
 ) -> Rendered {
     let entries = files.paths();
-    let is_kustomized =
-        entries.iter().any(|entry| entry.kind == EntryKind::File && FILE_NAMES.contains(&entry.path.file_name()));
+    let is_kustomized = entries.iter().any(|entry| {
+        let is_file = entry.kind == EntryKind::File && FILE_NAMES.contains(&entry.path.file_name());
+        is_file && !is_of_stepgate(&entry.path, policy)
+    });
     let is_flux = |object: &Arc<FoundObject>| {
         is_kustomization(&object.group, &object.kind) || object.group == "fluxcd.controlplane.io"
     };
@@ -83,10 +85,10 @@ pub(super) fn render(
         objects.iter().filter(|object| is_wanted(object)).map(|object| object.path.clone()).collect();
     let values = Values::read(&tree, &objects, &synced);
     let sought: BTreeSet<RepoPath> = wanted.union(&values.files).cloned().collect();
-    let config_maps = values.config_maps;
+    let candidates = values.candidates;
     let steps = Cell::new(0);
     let mut search =
-        Search { tree: &tree, kustomizations: &kustomizations, own: &own, known, wanted: &sought, config_maps, steps };
+        Search { tree: &tree, kustomizations: &kustomizations, own: &own, known, wanted: &sought, candidates, steps };
     let mut roots = search.roots(&objects, synced.clone());
     if !values.files.is_empty() {
         // Values may come from what another root makes.

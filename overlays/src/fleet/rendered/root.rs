@@ -69,6 +69,11 @@ impl Root {
         }
     }
 
+    /// The folder that it is applied from.
+    pub fn home(&self) -> String {
+        self.flux.as_ref().map_or_else(|| self.folder.clone(), |flux| flux.home.clone())
+    }
+
     /// A name for paths.
     pub fn name(&self) -> String {
         match &self.flux {

@@ -9,13 +9,13 @@ use kustomize_rs::flux::Kustomization;
 use yaml::Node;
 
 use super::super::objects::FoundObject;
-use super::build::{self, ConfigMaps, KnownBuilds};
+use super::build::{self, KnownBuilds};
 use super::closure::{Closure, Kustomizations};
 use super::flux_object::{made_kustomization, object_of};
 use super::root::{Failure, Root, RootResult};
 use super::sources::{FluxKustomization, OwnSources};
 use super::tree::Tree;
-use super::values::config_map;
+use super::values::{Candidate, resolve};
 use domain::{ProblemCode, RepoPath};
 
 /// Fields of `spec` that change what is applied.
@@ -43,7 +43,7 @@ pub(super) struct Search<'a> {
     pub known: &'a KnownBuilds,
     /// Files with objects that are looked for.
     pub wanted: &'a BTreeSet<RepoPath>,
-    pub config_maps: ConfigMaps,
+    pub candidates: Vec<Candidate>,
     /// Steps that builds of one reading may still take together.
     pub steps: Cell<u64>,
 }
@@ -87,6 +87,7 @@ impl Search<'_> {
             }
         }
         let mut held: Held = BTreeMap::new();
+        let listed = self.listed(waiting.make_contiguous(), &closures);
         waiting.retain(|flux| {
             let is_made = made.contains(&flux.path);
             if is_made {
@@ -94,6 +95,10 @@ impl Search<'_> {
             }
             !is_made
         });
+        for (flux, homes) in listed {
+            waiting.retain(|known| known.key() != flux.key());
+            waiting.extend(homes.into_iter().map(|home| FluxKustomization { home, ..flux.clone() }));
+        }
         for root in &roots {
             self.follow(root, &mut waiting, &mut held);
         }
@@ -153,15 +158,34 @@ impl Search<'_> {
         self.kustomizations.closure(&flux.folder(), &components)
     }
 
+    /// Kustomizations that others list from elsewhere and change nothing of, with the homes of those.
+    fn listed(&self, all: &[FluxKustomization], closures: &[Closure]) -> Vec<(FluxKustomization, BTreeSet<String>)> {
+        let lists = |other: &FluxKustomization, closure: &Closure, flux: &FluxKustomization| {
+            closure.is_plain
+                && !self.changes(other)
+                && other.key() != flux.key()
+                && closure.resources.contains(&flux.path)
+                && !other.folder().is_empty()
+                && !flux.path.is_below(&other.folder())
+        };
+        let homes = |flux: &FluxKustomization| -> BTreeSet<String> {
+            let others = all.iter().zip(closures).filter(|(other, closure)| lists(other, closure, flux));
+            others.map(|(other, _)| other.home.clone()).collect()
+        };
+        let listed = all.iter().map(|flux| (flux.clone(), homes(flux)));
+        listed.filter(|(_, homes)| !homes.is_empty()).collect()
+    }
+
     /// Takes up the Kustomizations and values that a root makes.
     fn follow(&mut self, root: &Root, waiting: &mut VecDeque<FluxKustomization>, held: &mut Held) {
         let RootResult::Built(outcome) = &root.result else { return };
+        let home = root.home();
         for object in &outcome.objects {
             if let Some(flux) = made_kustomization(object) {
                 held.remove(&(flux.path.clone(), flux.id()));
-                waiting.push_back(flux);
+                waiting.push_back(FluxKustomization { home: home.clone(), ..flux });
             }
-            self.config_maps.extend(config_map(&object.node));
+            self.candidates.extend(Candidate::of(&object.node, &home));
         }
     }
 
@@ -169,7 +193,7 @@ impl Search<'_> {
         let closure = self.kustomizations.closure(folder, &[]);
         // Who applies it is not known, so what is encrypted may be.
         let object = Kustomization { path: folder.to_owned(), decrypts: true, ..Kustomization::default() };
-        let result = if closure.is_plain { RootResult::Plain } else { self.build(&object, &closure) };
+        let result = if closure.is_plain { RootResult::Plain } else { self.build(&object, &closure, folder) };
         Root { flux: None, folder: folder.to_owned(), closure, result, as_a_whole: None }
     }
 
@@ -189,7 +213,7 @@ impl Search<'_> {
                 Ok(object) => object,
                 Err(failure) => return vec![root(flux, closure, RootResult::Failed(failure))],
             };
-            let result = self.build(&object, &closure);
+            let result = self.build(&object, &closure, &flux.home);
             let mut made = match &result {
                 RootResult::Built(outcome) => outcome.objects.iter().filter_map(made_kustomization).collect(),
                 _ => Vec::new(),
@@ -201,7 +225,7 @@ impl Search<'_> {
                     && self.is_own(made)
             });
             match (made.pop(), result) {
-                (Some(made), _) => flux = made,
+                (Some(made), _) => flux = FluxKustomization { home: flux.home.clone(), ..made },
                 (None, RootResult::Failed(failure)) if !self.changes(&flux) => {
                     return self.parts(&flux, &object, closure, failure);
                 }
@@ -226,7 +250,7 @@ impl Search<'_> {
         for folder in folders {
             let closure = self.kustomizations.closure(&folder, &[]);
             let own = Kustomization { path: folder.clone(), decrypts: object.decrypts, ..Kustomization::default() };
-            let result = if closure.is_plain { RootResult::Plain } else { self.build(&own, &closure) };
+            let result = if closure.is_plain { RootResult::Plain } else { self.build(&own, &closure, &flux.home) };
             let changes_flux = closure.resources.contains(&flux.path) && self.kustomizations.patches_objects(&closure);
             roots.push(Root { flux: Some(flux.clone()), folder, closure, result, as_a_whole: None });
             if let (true, Some(Root { result: RootResult::Failed(_), .. })) = (changes_flux, roots.last()) {
@@ -244,7 +268,7 @@ impl Search<'_> {
         self.tree.text(path).is_some_and(|text| PARTS.iter().any(|group| text.contains(group)))
     }
 
-    fn build(&self, object: &Kustomization, closure: &Closure) -> RootResult {
+    fn build(&self, object: &Kustomization, closure: &Closure, home: &str) -> RootResult {
         let mut files = closure.resources.iter().chain(&closure.kustomizations);
         // What is a template before it is rendered was found by nobody.
         if !files.any(|path| self.wanted.contains(path)) && !closure.resources.iter().any(|path| self.names_part(path))
@@ -261,7 +285,8 @@ impl Search<'_> {
             let message = "all kustomizations together take more work than one reading may";
             return RootResult::Failed(Failure { code: ProblemCode::TooLarge, hint, ..Failure::new(message) });
         }
-        let built = build::build(self.known, self.tree, &entries, object, &self.config_maps);
+        let config_maps = resolve(&self.candidates, object, home);
+        let built = build::build(self.known, self.tree, &entries, object, &config_maps);
         let cost = built.as_ref().map_or(0, build::cost);
         self.steps.set(self.steps.get().saturating_sub(cost));
         match built {

@@ -14,7 +14,7 @@ use policy::Policy;
 /// Kind, namespace and name of a source.
 pub(super) type SourceId = (String, String, String);
 
-/// File, id and `spec` of a Kustomization.
+/// File, home with id, and `spec` of a Kustomization.
 pub(super) type FluxKey = (RepoPath, String, String);
 
 /// A Kustomization object of Flux, and where it stands.
@@ -26,6 +26,8 @@ pub(super) struct FluxKustomization {
     /// The file that holds it, or what it is made of.
     pub path: RepoPath,
     pub line: usize,
+    /// The folder that it is applied from: that of its file, or of what makes it.
+    pub home: String,
     /// Flux Operator makes it for a `FluxInstance`.
     pub is_of_instance: bool,
 }
@@ -38,6 +40,7 @@ impl FluxKustomization {
             node: Arc::clone(&object.node),
             path: object.path.clone(),
             line: object.node.span.line().max(1),
+            home: object.path.parent().map(|parent| parent.to_string()).unwrap_or_default(),
             is_of_instance: false,
         })
     }
@@ -48,7 +51,8 @@ impl FluxKustomization {
 
     /// Tells it from those of the same name: a repository may hold those of several management clusters, and make several of one file.
     pub fn key(&self) -> FluxKey {
-        (self.path.clone(), self.id(), self.node.get("spec").map(emit).unwrap_or_default())
+        let spec = self.node.get("spec").map(emit).unwrap_or_default();
+        (self.path.clone(), format!("{} {}", self.home, self.id()), spec)
     }
 
     pub fn source(&self) -> SourceId {
@@ -188,6 +192,7 @@ fn of_instance(object: &FoundObject) -> Result<Option<FluxKustomization>, String
         node: Arc::new(node),
         path: object.path.clone(),
         line: object.place_of(&["spec", "sync"]).line,
+        home: folder_of(&sync("path").unwrap_or_default()),
         is_of_instance: true,
     }))
 }

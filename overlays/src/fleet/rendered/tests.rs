@@ -427,3 +427,50 @@ fn a_sync_whose_patches_cannot_be_applied_stops_its_clusters() {
     assert_eq!(named(&fleet), Vec::<String>::new());
     assert!(fleet.unreadable_clusters().contains("prod"), "{:?}", fleet.problems);
 }
+
+#[test]
+fn values_of_one_name_stay_with_their_management_cluster() {
+    let sync = |name: &str| flux("flux-system", &format!("  path: ./clusters/{name}\n"));
+    let infra = |path: &str| {
+        let from = "postBuild: {substituteFrom: [{kind: ConfigMap, name: settings}]}";
+        flux("infra", &format!("  path: {path}\n  {from}\n"))
+    };
+    let map = |name: &str| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings, namespace: flux-system}}\ndata: {{name: {name}}}\n"
+        )
+    };
+    let cluster = CLUSTER.replace("name: prod", "name: ${name}");
+    let (sync_eu, sync_us, infra_both) = (sync("eu"), sync("us"), infra("./infra"));
+    let (map_eu, map_us) = (map("eu"), map("us"));
+    let mut files = vec![
+        ("clusters/eu/flux-system/gotk-sync.yaml", sync_eu.as_str()),
+        ("clusters/us/flux-system/gotk-sync.yaml", sync_us.as_str()),
+        ("clusters/eu/settings.yaml", &map_eu),
+        ("clusters/us/settings.yaml", &map_us),
+        ("infra/cluster.yaml", &cluster),
+    ];
+    let shared = files.clone();
+    let (list_eu, list_us) = (
+        "resources: [settings.yaml, flux-system/gotk-sync.yaml, ../../base]\n",
+        "namespace: flux-system\nresources: [settings.yaml, flux-system/gotk-sync.yaml, ../../base]\n",
+    );
+    let mut based = files.clone();
+    based.push(("clusters/eu/kustomization.yaml", list_eu));
+    based.push(("clusters/us/kustomization.yaml", list_us));
+    based.push(("base/kustomization.yaml", "resources: [infra.yaml]\n"));
+    based.push(("base/infra.yaml", &infra_both));
+    assert_eq!(named(&read(&based)), ["/eu v1.32.4", "/us v1.32.4"], "of one base");
+    based.retain(|(path, _)| *path != "clusters/us/kustomization.yaml");
+    based.push(("clusters/us/kustomization.yaml", list_eu));
+    assert_eq!(named(&read(&based)), ["/eu v1.32.4", "/us v1.32.4"], "of one base that is only listed");
+    files.push(("clusters/eu/infra.yaml", &infra_both));
+    files.push(("clusters/us/infra.yaml", &infra_both));
+    assert_eq!(named(&read(&files)), ["/eu v1.32.4", "/us v1.32.4"]);
+    // One that stands beside neither of them means nobody knows which.
+    let mut files = shared;
+    files.push(("elsewhere/infra.yaml", &infra_both));
+    let fleet = read(&files);
+    assert_eq!(named(&fleet), Vec::<String>::new());
+    assert!(told(&fleet, ProblemCode::NotRendered)[0].contains("not known from git"), "{:?}", fleet.problems);
+}

@@ -16,7 +16,7 @@ const MOST_BYTES: u64 = 64 << 20;
 /// The files of a commit.
 pub(super) struct Tree<'a> {
     files: &'a dyn Files,
-    entries: Vec<FileEntry>,
+    entries: Vec<&'a FileEntry>,
 }
 
 /// Why files of a build could not be loaded.
@@ -26,24 +26,28 @@ pub(super) enum LoadError {
 }
 
 impl<'a> Tree<'a> {
-    pub fn new(files: &'a dyn Files, entries: &[FileEntry], policy: &Policy, ignore: &Ignore) -> Self {
+    pub fn new(files: &'a dyn Files, entries: &'a [FileEntry], policy: &Policy, ignore: &Ignore) -> Self {
+        // What is no manifest is read where a kustomization names it, and by nobody else.
+        let is_manifest = |path: &RepoPath| path.is_yaml() || FILE_NAMES.contains(&path.file_name());
         let is_seen = |entry: &&FileEntry| {
-            entry.kind == EntryKind::File && !is_of_stepgate(&entry.path, policy) && !ignore.leaves_out(&entry.path)
+            entry.kind == EntryKind::File
+                && !is_of_stepgate(&entry.path, policy)
+                && !(is_manifest(&entry.path) && ignore.leaves_out(&entry.path))
         };
-        Self { files, entries: entries.iter().filter(is_seen).cloned().collect() }
+        Self { files, entries: entries.iter().filter(is_seen).collect() }
     }
 
-    pub fn entries(&self) -> &[FileEntry] {
+    pub fn entries(&self) -> &[&'a FileEntry] {
         &self.entries
     }
 
-    pub fn entry(&self, path: &str) -> Option<&FileEntry> {
+    pub fn entry(&self, path: &str) -> Option<&'a FileEntry> {
         let found = self.entries.binary_search_by(|entry| entry.path.as_str().cmp(path)).ok()?;
-        self.entries.get(found)
+        self.entries.get(found).copied()
     }
 
     /// The entries below a folder; the empty path is the top level.
-    pub fn below(&self, folder: &str) -> &[FileEntry] {
+    pub fn below(&self, folder: &str) -> &[&'a FileEntry] {
         if folder.is_empty() {
             return &self.entries;
         }
@@ -69,7 +73,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The kustomization file of a folder.
-    pub fn kustomization_of(&self, folder: &str) -> Option<&FileEntry> {
+    pub fn kustomization_of(&self, folder: &str) -> Option<&'a FileEntry> {
         FILE_NAMES.iter().find_map(|name| self.entry(&join(folder, name)?))
     }
 
@@ -81,10 +85,10 @@ impl<'a> Tree<'a> {
         &self,
         folders: impl IntoIterator<Item = &'p str>,
         others: impl IntoIterator<Item = &'p RepoPath>,
-    ) -> Result<Vec<&FileEntry>, LoadError> {
-        let below = folders.into_iter().flat_map(|folder| self.below(folder));
+    ) -> Result<Vec<&'a FileEntry>, LoadError> {
+        let below = folders.into_iter().flat_map(|folder| self.below(folder).iter().copied());
         let others = others.into_iter().filter_map(|path| self.entry(path.as_str()));
-        let mut entries: Vec<&FileEntry> = below.chain(others).collect();
+        let mut entries: Vec<&'a FileEntry> = below.chain(others).collect();
         entries.sort_by(|left, right| left.path.cmp(&right.path));
         entries.dedup_by(|left, right| left.path == right.path);
         let bytes = entries.iter().fold(0u64, |sum, entry| sum.saturating_add(entry.size));
@@ -110,20 +114,25 @@ impl<'a> Tree<'a> {
 
 /// Files of Stepgate itself, which no kustomization of the fleet means: policy, lock, the deploy tree, and the team's overlays of components,
 /// which stand over manifests that are not here.
-fn is_of_stepgate(path: &RepoPath, policy: &Policy) -> bool {
+pub(super) fn is_of_stepgate(path: &RepoPath, policy: &Policy) -> bool {
     let is_deployed = policy.deploy.path.as_ref().is_some_and(|deploy| path.is_below(deploy.as_str()));
-    let segments: Vec<&str> = path.segments().collect();
-    let is_own = matches!(segments.as_slice(), ["stepgate.yaml" | "bundles.lock" | "stepgate.schema.json"]);
-    is_deployed || is_own || is_component_overlay(&segments)
+    let is_own = matches!(path.as_str(), "stepgate.yaml" | "bundles.lock" | "stepgate.schema.json");
+    is_deployed || is_own || is_component_overlay(path)
 }
 
-/// Whether these segments name a file of `overlays/<component>/` or `clusters/<name>/overlays/<component>/`.
-fn is_component_overlay(segments: &[&str]) -> bool {
-    let name = match segments {
-        ["overlays", name, _, ..] | ["clusters", _, "overlays", name, _, ..] => *name,
-        _ => return false,
+/// Whether a path is that of a file of `overlays/<component>/` or `clusters/<name>/overlays/<component>/`.
+fn is_component_overlay(path: &RepoPath) -> bool {
+    let mut segments = path.segments();
+    let first = segments.next();
+    if first == Some("clusters") {
+        segments.next();
+    }
+    let folder = if first == Some("clusters") { segments.next() } else { first };
+    let name = segments.next().filter(|_| folder == Some("overlays"));
+    let is_component = |name: &str| {
+        ComponentName::ALL.into_iter().any(|component| has_overlay(component) && component.overlay() == name)
     };
-    ComponentName::ALL.into_iter().any(|component| has_overlay(component) && component.overlay() == name)
+    name.is_some_and(is_component) && segments.next().is_some()
 }
 
 /// Joins a relative path to a folder; none where that leads out of the tree.

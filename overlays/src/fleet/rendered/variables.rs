@@ -27,7 +27,7 @@ pub(super) fn judge(root: &Root, outcome: &Outcome, objects: &[&BuiltObject]) ->
     if !needed.is_empty() {
         let needed: Vec<String> = needed.into_iter().map(label).collect();
         let message = format!(
-            "its clusters use {}, which may come from {}, and that is not in git",
+            "its clusters use {}, which may come from {}, and its values are not known from git",
             listed(&names),
             needed.join(", ")
         );
