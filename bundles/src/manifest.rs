@@ -38,11 +38,20 @@ pub fn parse(path: &str, text: &[u8]) -> Result<Vec<Manifest>, BundleError> {
     let documents = yaml::parse_with(&source, &LIMITS, Rules::V3RepeatedKeys).map_err(yaml)?;
     let mut manifests = Vec::new();
     for document in documents {
-        if let Some(manifest) = read(path, &source, document.root)? {
-            manifests.push(manifest);
+        for object in items(document.root) {
+            manifests.extend(read(path, &source, object)?);
         }
     }
     Ok(manifests)
+}
+
+/// The items of a List, in any depth, or the object itself.
+fn items(root: Node) -> Vec<Node> {
+    let is_list = root.get("kind").and_then(text).is_some_and(|kind| kind.ends_with("List"));
+    match root.get("items").and_then(Node::as_sequence).filter(|_| is_list) {
+        Some(objects) => objects.iter().cloned().flat_map(items).collect(),
+        None => vec![root],
+    }
 }
 
 /// Reads the one Bundles object of a file.

@@ -236,6 +236,43 @@ impl ClusterSpec {
         }
     }
 
+    /// Why a cluster of its kind is read and not rolled out, and what to do instead; `None` for kinds that are rolled out.
+    pub fn not_rolled_out(&self) -> Option<(String, &'static str)> {
+        let name = &self.name;
+        match self.kind {
+            ClusterKind::EksAnywhere | ClusterKind::ClusterApi | ClusterKind::ClusterClass => None,
+            ClusterKind::Eksctl => Some((
+                format!(
+                    "cluster {name} is eksctl's, and is read but not rolled out: no API server serves a ClusterConfig, so \
+                     Flux could never apply it"
+                ),
+                "upgrade it with `eksctl upgrade cluster` and `eksctl upgrade nodegroup`, or list its file under `ignore:` in \
+                 stepgate.yaml",
+            )),
+            ClusterKind::Tanzu => Some((
+                format!(
+                    "cluster {name} is a TanzuKubernetesCluster, and is read but not rolled out: its {} would roll at once, \
+                     and no gate looks at them",
+                    self.counted_machines()
+                ),
+                "raise its release in the Supervisor as before, or list its file under `ignore:` in stepgate.yaml",
+            )),
+        }
+    }
+
+    /// Its machines, as `8 machines (control plane 3, worker-a 3, worker-b 2)`.
+    fn counted_machines(&self) -> String {
+        let groups = self.worker_groups.iter().map(|group| (group.name.as_str(), group.replicas));
+        let parts: Vec<(&str, Option<u32>)> =
+            std::iter::once(("control plane", self.control_plane_count)).chain(groups).collect();
+        let count: u32 = parts.iter().filter_map(|(_, count)| *count).sum();
+        let part = |(name, count): &(&str, Option<u32>)| match count {
+            Some(count) => format!("{name} {count}"),
+            None => format!("{name} of unknown number"),
+        };
+        format!("{count} machines ({})", parts.iter().map(part).collect::<Vec<_>>().join(", "))
+    }
+
     /// `major.minor` of its Kubernetes version.
     pub fn kubernetes_minor(&self) -> &str {
         minor(&self.kubernetes_version)

@@ -167,11 +167,17 @@ pub fn objects_of(bytes: &[u8]) -> Vec<Node> {
 
 /// The items of a `List`, or the object itself.
 pub(crate) fn open_list(root: Node) -> Vec<Node> {
-    let is_list = root.get("kind").and_then(Node::as_str).is_some_and(|kind| kind.ends_with("List"));
-    match root.get("items").and_then(Node::as_sequence) {
-        Some(items) if is_list => items.to_vec(),
-        _ => vec![root],
+    match items(&root) {
+        Some(items) => items,
+        None => vec![root],
     }
+}
+
+/// The items of a `List`, those of Lists among them opened as well; `None` for whatever is not a List.
+pub(crate) fn items(root: &Node) -> Option<Vec<Node>> {
+    let is_list = root.get("kind").and_then(Node::as_str).is_some_and(|kind| kind.ends_with("List"));
+    let items = root.get("items").and_then(Node::as_sequence).filter(|_| is_list)?;
+    Some(items.iter().cloned().flat_map(open_list).collect())
 }
 
 /// The pod template of a workload, or the pod itself.

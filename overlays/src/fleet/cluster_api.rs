@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 
 use yaml::Node;
 
-use super::objects::{FoundObject, Objects, count, field, files_of};
+use super::clusters::ReadCluster;
+use super::objects::{FoundObject, Objects, count, field};
+use super::reference::{Reference, references};
 use crate::{ClusterKind, ClusterSpec, Management, Place, Places, Provider, WorkerGroup, WorkerGroupKind};
 use domain::{Problem, ProblemCode};
 
-pub(super) fn read(
-    object: &FoundObject,
-    objects: &Objects<'_>,
+pub(super) fn read<'a>(
+    object: &'a FoundObject,
+    objects: &Objects<'a>,
     _: &mut Vec<Problem>,
-) -> Result<ClusterSpec, Box<Problem>> {
+) -> Result<ReadCluster<'a>, Box<Problem>> {
     let empty = Node::default();
     let spec = object.node.get("spec").unwrap_or(&empty);
     if spec.get("topology").is_some_and(|topology| !topology.is_null()) {
@@ -37,7 +39,7 @@ fn management(object: &FoundObject) -> Management {
     }
 }
 
-fn class(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<ClusterSpec, Box<Problem>> {
+fn class<'a>(object: &'a FoundObject, objects: &Objects<'a>, spec: &Node) -> Result<ReadCluster<'a>, Box<Problem>> {
     let topology = spec.get("topology").cloned().unwrap_or_default();
     let name = object.name.clone();
     let Some(kubernetes_version) = field(&topology, &["version"]) else {
@@ -45,7 +47,12 @@ fn class(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
         return Err(Box::new(object.problem(&["spec", "topology"], &name, message)));
     };
     check_versions(object, &kubernetes_version, &object.place_of(&["spec", "topology", "version"]), &[])?;
-    let class_name = field(&topology, &["class"]).or_else(|| field(&topology, &["classRef", "name"]));
+    let class = Reference {
+        group: Some("cluster.x-k8s.io".to_owned()),
+        kind: "ClusterClass".to_owned(),
+        namespace: field(&topology, &["classNamespace"]).or_else(|| field(&topology, &["classRef", "namespace"])),
+        name: field(&topology, &["class"]).or_else(|| field(&topology, &["classRef", "name"])).unwrap_or_default(),
+    };
     let groups = |key: &str, kind: WorkerGroupKind| -> Vec<WorkerGroup> {
         let items = topology.at(&["workers", key]).and_then(Node::as_sequence).unwrap_or_default().iter();
         let of = |item: &Node| {
@@ -65,21 +72,15 @@ fn class(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
     worker_groups.extend(groups("machinePools", WorkerGroupKind::TopologyMachinePool));
     distinct(object, &worker_groups)?;
     let mut members = vec![object];
-    if let Some(class_name) = class_name {
-        let named = objects.named("ClusterClass", &class_name);
-        let class = named.iter().copied().find(|other| other.group == "cluster.x-k8s.io");
-        if let Some(class) = class {
-            members.push(class);
-            for reference in references(&class.node) {
-                members.extend(objects.named(&reference.0, &reference.1).first());
-            }
-        }
+    if let Some(class) = objects.referred(object, &class) {
+        members.push(class);
+        members.extend(references(&class.node).iter().filter_map(|reference| objects.referred(class, reference)));
     }
     let infrastructure = members
         .iter()
         .find(|member| member.group == "infrastructure.cluster.x-k8s.io")
         .map(|member| Provider::from_kind(&member.kind));
-    Ok(ClusterSpec {
+    let cluster = ClusterSpec {
         namespace: object.namespace.clone(),
         kind: ClusterKind::ClusterClass,
         management: management(object),
@@ -96,24 +97,21 @@ fn class(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
             kubernetes_version: Some(object.place_of(&["spec", "topology", "version"])),
             bundle_reference: None,
         },
-        files: files_of(object, &members, objects),
+        files: Vec::new(),
         node: object.node.clone(),
         kubernetes_version,
         worker_groups,
         name,
-    })
+    };
+    Ok((cluster, members))
 }
 
-fn plain(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<ClusterSpec, Box<Problem>> {
+fn plain<'a>(object: &'a FoundObject, objects: &Objects<'a>, spec: &Node) -> Result<ReadCluster<'a>, Box<Problem>> {
     let name = object.name.clone();
-    let reference = |node: &Node, path: &[&str]| {
-        let node = node.at(path)?;
-        let (kind, name) = (field(node, &["kind"])?, field(node, &["name"])?);
-        objects.named(&kind, &name).first().copied()
-    };
+    let reference = |node: &Node, path: &[&str]| objects.referred(object, &Reference::of(node.at(path)?)?);
     let control_plane = reference(spec, &["controlPlaneRef"]);
     let etcd = reference(spec, &["managedExternalEtcdRef"]);
-    let workers = objects.workers(&name);
+    let workers = objects.workers(object);
     let version = control_plane.and_then(|plane| {
         let read = |path: &[&str]| Some((field(&plane.node, path)?, plane.place_of(path)));
         VERSIONS.into_iter().find_map(read)
@@ -132,24 +130,13 @@ fn plain(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
     members.extend(reference(spec, &["infrastructureRef"]));
     members.extend(control_plane);
     members.extend(etcd);
-    members.extend(workers);
-    let mut index = 0;
-    while let Some(member) = members.get(index).copied() {
-        index += 1;
-        for (kind, name) in references(&member.node) {
-            if let Some(found) = objects.named(&kind, &name).first().copied()
-                && !members.iter().any(|known| std::ptr::eq(*known, found))
-            {
-                members.push(found);
-            }
-        }
-    }
+    members.extend(&workers);
     let worker_groups: Vec<WorkerGroup> =
         workers.iter().map(|workers| worker_group(workers, &kubernetes_version)).collect();
     distinct(object, &worker_groups)?;
     check_versions(object, &kubernetes_version, &place, &worker_groups)?;
     let infrastructure = field(spec, &["infrastructureRef", "kind"]).unwrap_or_default();
-    Ok(ClusterSpec {
+    let cluster = ClusterSpec {
         namespace: object.namespace.clone(),
         kind: ClusterKind::ClusterApi,
         management: management(object),
@@ -166,12 +153,13 @@ fn plain(object: &FoundObject, objects: &Objects<'_>, spec: &Node) -> Result<Clu
             kubernetes_version: Some(place),
             bundle_reference: None,
         },
-        files: files_of(object, &members, objects),
+        files: Vec::new(),
         node: object.node.clone(),
         kubernetes_version,
         worker_groups,
         name,
-    })
+    };
+    Ok((cluster, members))
 }
 
 fn worker_group(object: &FoundObject, cluster: &str) -> WorkerGroup {
@@ -222,27 +210,4 @@ fn distinct(cluster: &FoundObject, groups: &[WorkerGroup]) -> Result<(), Box<Pro
     let message = format!("two worker groups of cluster {:?} are called {:?}", cluster.name, twin.name);
     let problem = cluster.problem(&["metadata", "name"], &cluster.name, message);
     Err(Box::new(problem.hint("give each worker group its own name: its stage is workers/<name>")))
-}
-
-/// Kind and name of everything that `node` refers to, in any depth: mappings with both and a name that ends in `Ref` or
-/// `ref`.
-pub(crate) fn references(node: &Node) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    collect(node, &mut found);
-    found
-}
-
-fn collect(node: &Node, found: &mut Vec<(String, String)>) {
-    for entry in node.as_mapping().into_iter().flatten() {
-        if entry.key.ends_with("Ref") || entry.key == "ref" {
-            if let (Some(kind), Some(name)) = (field(&entry.value, &["kind"]), field(&entry.value, &["name"])) {
-                found.push((kind, name));
-            }
-        } else {
-            collect(&entry.value, found);
-        }
-    }
-    for item in node.as_sequence().unwrap_or_default() {
-        collect(item, found);
-    }
 }

@@ -1,19 +1,30 @@
 //! Which of the objects found make up a cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use super::members::{self, Folders, Kustomized};
 use super::objects::{FoundObject, Objects};
 use super::scan::cluster_of_path;
-use super::{cluster_api, eks_anywhere, other};
+use super::{cluster_api, eks_anywhere, naming, other};
 use crate::ClusterSpec;
-use domain::{Problem, ProblemCode, RepoPath, Severity};
+use domain::{Problem, ProblemCode, Severity};
+
+/// What a reader makes of the specification of a cluster: the cluster without its files, and the objects that it refers to.
+pub(super) type ReadCluster<'a> = (ClusterSpec, Vec<&'a FoundObject>);
 
 /// Every cluster among `objects`, by name; broken ones become problems.
-pub(super) fn clusters(objects: &[Arc<FoundObject>], problems: &mut Vec<Problem>) -> Vec<ClusterSpec> {
-    let mut clusters = Vec::new();
+pub(super) fn clusters(
+    objects: &[Arc<FoundObject>],
+    kustomized: &Kustomized<'_>,
+    problems: &mut Vec<Problem>,
+) -> Vec<ClusterSpec> {
     let index = Objects::new(objects);
-    for object in objects {
+    let all: Vec<&FoundObject> = objects.iter().map(Arc::as_ref).collect();
+    let folders = Folders::new(all.iter().copied().filter(|object| object.is_cluster()).collect(), kustomized);
+    let mut clusters: Vec<(ClusterSpec, Vec<&FoundObject>)> = Vec::new();
+    let mut broken: Vec<&FoundObject> = Vec::new();
+    for object in all.iter().copied() {
         let read = match (object.group.as_str(), object.kind.as_str()) {
             ("anywhere.eks.amazonaws.com", "Cluster") => eks_anywhere::read,
             ("cluster.x-k8s.io", "Cluster") => cluster_api::read,
@@ -27,22 +38,47 @@ pub(super) fn clusters(objects: &[Arc<FoundObject>], problems: &mut Vec<Problem>
                 Some(cluster) => problem.cluster(cluster),
                 None => problem,
             });
+            broken.push(object);
             continue;
         }
         if !is_name(&object.name) {
             let message = format!("{:?} is not a valid name for a cluster", object.name);
             let problem = object.problem(&["metadata", "name"], &object.name, message);
             problems.push(problem.hint("use lower-case letters, digits and hyphens, as Kubernetes asks for"));
+            broken.push(object);
             continue;
         }
         match read(object, &index, problems) {
-            Ok(cluster) => clusters.push(cluster),
-            Err(problem) => problems.push(*problem),
+            Ok((mut cluster, seeds)) => {
+                let members = members::members(object, seeds, &index, &all, &folders);
+                problems.extend(members::check(object, &members, &index));
+                cluster.files = members::files_of(&members, &index);
+                clusters.push((cluster, members));
+            }
+            Err(problem) => {
+                problems.push(*problem);
+                broken.push(object);
+            }
         }
     }
-    clusters.sort_by(|left, right| (&left.name, &left.places.name.path).cmp(&(&right.name, &right.places.name.path)));
-    tell_strays(objects, &clusters, problems);
-    clusters
+    clusters.sort_by(|(left, _), (right, _)| {
+        (&left.name, &left.places.name.path).cmp(&(&right.name, &right.places.name.path))
+    });
+    problems.extend(members::check_shared(&users(&clusters)));
+    tell_strays(&all, &clusters, &broken, &index, problems);
+    clusters.into_iter().map(|(cluster, _)| cluster).collect()
+}
+
+/// Objects, each with the clusters that it belongs to, in order of place.
+fn users<'a, 'c>(clusters: &'c [(ClusterSpec, Vec<&'a FoundObject>)]) -> Vec<(&'a FoundObject, Vec<&'c str>)> {
+    let mut users: BTreeMap<_, (&'a FoundObject, Vec<&'c str>)> = BTreeMap::new();
+    for (cluster, members) in clusters {
+        for member in members {
+            let key = (&member.path, member.node.span.start(), &member.kind, &member.name);
+            users.entry(key).or_insert_with(|| (*member, Vec::new())).1.push(cluster.name.as_str());
+        }
+    }
+    users.into_values().collect()
 }
 
 /// Names become folders and branch names: DNS-1123 labels with dots.
@@ -55,24 +91,46 @@ pub(super) fn is_name(name: &str) -> bool {
         && name.chars().all(|character| edge(character) || matches!(character, '-' | '.'))
 }
 
-/// Objects of the known kinds that belong to no cluster are told, so that nobody wonders.
-fn tell_strays(objects: &[Arc<FoundObject>], clusters: &[ClusterSpec], problems: &mut Vec<Problem>) {
-    let used: BTreeSet<&RepoPath> =
-        clusters.iter().flat_map(|cluster| cluster.files.iter().map(|file| &file.path)).collect();
-    for object in objects {
+/// Objects of the known kinds that belong to no cluster are told: nothing of them is recorded.
+fn tell_strays(
+    all: &[&FoundObject],
+    clusters: &[(ClusterSpec, Vec<&FoundObject>)],
+    broken: &[&FoundObject],
+    index: &Objects<'_>,
+    problems: &mut Vec<Problem>,
+) {
+    let used: HashSet<*const FoundObject> =
+        clusters.iter().flat_map(|(_, members)| members.iter().map(|member| std::ptr::from_ref(*member))).collect();
+    // Of a cluster that cannot be read, nobody knows what belongs to it.
+    let unread: HashSet<*const FoundObject> =
+        broken.iter().flat_map(|cluster| index.naming(cluster)).map(std::ptr::from_ref).collect();
+    let is_near_broken =
+        |object: &FoundObject| broken.iter().any(|cluster| cluster.path.parent() == object.path.parent());
+    for object in all {
         let ours = object.group == "anywhere.eks.amazonaws.com" || object.group.ends_with("cluster.x-k8s.io");
-        let in_clusters = object.path.is_below("clusters");
-        let known = matches!(object.kind.as_str(), "Bundles" | "EKSARelease" | "Cluster")
-            || object.group == "kustomize.config.k8s.io"
-            || object.group.ends_with("toolkit.fluxcd.io")
-            || object.path.file_name().starts_with("gotk-");
-        if used.contains(&object.path) || known || !(ours || in_clusters) {
+        let named = naming::named(object);
+        let known = members::is_apart(object) || object.group.ends_with("toolkit.fluxcd.io");
+        let pointer = std::ptr::from_ref(*object);
+        let is_ours = ours || object.path.is_below("clusters") || !named.is_empty();
+        if used.contains(&pointer) || unread.contains(&pointer) || known || !is_ours || is_near_broken(object) {
             continue;
         }
-        let message =
-            format!("{} {:?} belongs to no cluster of this repository and is left out", object.kind, object.name);
+        let (message, hint) = match named.first() {
+            Some((cluster, _)) => (
+                format!(
+                    "{} {:?} names cluster {cluster:?}, which is not in this repository; it is left out",
+                    object.kind, object.name
+                ),
+                "name a cluster of this repository and its namespace, or list the file under `ignore:` in stepgate.yaml",
+            ),
+            None => (
+                format!("{} {:?} belongs to no cluster of this repository and is left out", object.kind, object.name),
+                "label it cluster.x-k8s.io/cluster-name, put it into the folder of its cluster, or list the file under \
+                 `ignore:` in stepgate.yaml",
+            ),
+        };
         let place = object.place_of(&["metadata", "name"]);
-        let problem = Problem::new(ProblemCode::Skipped, message).severity(Severity::Note);
+        let problem = Problem::new(ProblemCode::Skipped, message).severity(Severity::Warning).hint(hint);
         problems.push(problem.path(&place.path).at(place.line, place.column));
     }
 }

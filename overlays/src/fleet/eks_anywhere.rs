@@ -2,18 +2,19 @@
 
 use yaml::Node;
 
-use super::objects::{FoundObject, Objects, count, field, files_of};
+use super::clusters::ReadCluster;
+use super::objects::{FoundObject, Objects, count, field};
 use crate::{BundleReference, ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup, WorkerGroupKind};
 use domain::nearest;
 use domain::{Problem, ProblemCode, Severity};
 
 const GROUP: &str = "anywhere.eks.amazonaws.com";
 
-pub(super) fn read(
-    object: &FoundObject,
-    objects: &Objects<'_>,
+pub(super) fn read<'a>(
+    object: &'a FoundObject,
+    objects: &Objects<'a>,
     problems: &mut Vec<Problem>,
-) -> Result<ClusterSpec, Box<Problem>> {
+) -> Result<ReadCluster<'a>, Box<Problem>> {
     let empty = Node::default();
     let spec = object.node.get("spec").unwrap_or(&empty);
     let name = object.name.clone();
@@ -46,7 +47,8 @@ pub(super) fn read(
     let network = spec.get("clusterNetwork").unwrap_or(&empty);
     let cilium = network.at(&["cniConfig", "cilium"]);
     let old_style = field(network, &["cni"]).is_some_and(|cni| cni.starts_with("cilium"));
-    Ok(ClusterSpec {
+    let members = members(object, spec, objects, problems);
+    let cluster = ClusterSpec {
         namespace: object.namespace.clone(),
         kind: ClusterKind::EksAnywhere,
         management,
@@ -65,13 +67,14 @@ pub(super) fn read(
             kubernetes_version: Some(object.place_of(&["spec", "kubernetesVersion"])),
             bundle_reference: bundle_reference.as_ref().map(|_| object.place_of(reference_path)),
         },
-        files: files(object, spec, objects, problems),
+        files: Vec::new(),
         node: object.node.clone(),
         kubernetes_version,
         worker_groups,
         bundle_reference,
         name,
-    })
+    };
+    Ok((cluster, members))
 }
 
 /// Fields of `spec` (EKS Anywhere v1alpha1 `ClusterSpec`).
@@ -182,12 +185,12 @@ fn references(spec: &Node) -> Vec<(String, String, Vec<&'static str>)> {
     references
 }
 
-fn files(
-    object: &FoundObject,
+fn members<'a>(
+    object: &'a FoundObject,
     spec: &Node,
-    objects: &Objects<'_>,
+    objects: &Objects<'a>,
     problems: &mut Vec<Problem>,
-) -> Vec<crate::SpecFile> {
+) -> Vec<&'a FoundObject> {
     let mut members = vec![object];
     for (kind, name, path) in references(spec) {
         match find(object, objects, &kind, &name) {
@@ -218,8 +221,7 @@ fn files(
             }
         }
     }
-    // Other objects of EKS Anywhere in the very files of the cluster belong to it too.
-    files_of(object, &members, objects)
+    members
 }
 
 /// The object that a reference of `cluster` means: the one in its file, else in its folder, else the only one anywhere.

@@ -2,16 +2,22 @@
 
 mod cluster_api;
 mod clusters;
+mod duplicates;
 mod eks_anywhere;
+mod empty;
+mod members;
 mod namespaces;
+mod naming;
 mod objects;
 mod other;
 mod rendered;
+mod reference;
 mod scan;
+mod template;
 
-pub(crate) use cluster_api::references;
 pub use namespaces::lives_in_a_namespace;
 pub(crate) use objects::is_worker_group;
+pub(crate) use reference::{Reference, references};
 pub use scan::ReadFiles;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +27,7 @@ use bundles::{Bundles, EksaRelease, EksdRelease, KubernetesVersion, Lock};
 
 use crate::{BundleReference, ClusterKind, ClusterSpec, EntryKind, Files, FluxSettings, Management};
 use domain::{Problem, ProblemCode, RepoPath, Scope, Severity};
+use members::Kustomized;
 use policy::BundleSelection;
 use policy::{Policy, read_policy};
 
@@ -186,11 +193,11 @@ pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
                 .push(Problem::new(ProblemCode::BadLock, error.message).path(&path).at(error.line, 1).hint(error.hint)),
         }
     }
-    let found = scan::scan(files, &fleet.policy, known);
-    fleet.problems.extend(found.problems);
-    fleet.bundles = found.bundles;
-    fleet.eksa_releases = found.eksa_releases;
-    fleet.eksd_releases = found.eksd_releases;
+    let mut found = scan::scan(files, &fleet.policy, known);
+    fleet.problems.extend(found.problems.iter().cloned());
+    fleet.bundles.clone_from(&found.bundles);
+    fleet.eksa_releases.clone_from(&found.eksa_releases);
+    fleet.eksd_releases.clone_from(&found.eksd_releases);
     fleet.bundles.sort_by(|left, right| {
         (left.bundles.number, &left.bundles.name, &left.path).cmp(&(
             right.bundles.number,
@@ -199,8 +206,15 @@ pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
         ))
     });
     fleet.flux_versions_in_use = objects::flux_versions(&found.objects);
-    let rendered = rendered::render(files, &fleet.policy, found.objects, &known.builds);
-    fleet.clusters = clusters::clusters(&rendered.objects, &mut fleet.problems);
+    let objects = std::mem::take(&mut found.objects);
+    let mut rendered = rendered::render(files, &fleet.policy, objects, &known.builds);
+    template::leave_out(&mut rendered.objects, &mut fleet.problems);
+    let kustomized = Kustomized { folders: &found.kustomized, applied: &rendered.applied };
+    fleet.clusters = clusters::clusters(&rendered.objects, &kustomized, &mut fleet.problems);
+    duplicates::name_by_region(&mut fleet.clusters);
+    fleet.clusters.sort_by(|left, right| left.name.cmp(&right.name));
+    fleet.problems.extend(duplicates::check(&fleet.clusters));
+    fleet.problems.extend(empty::check(files, &fleet, &found));
     check_bundles(&mut fleet);
     check_clusters(&mut fleet);
     fleet.problems.extend(namespaces::check(&rendered.objects, &fleet.clusters, &fleet.policy));
@@ -231,24 +245,14 @@ fn check_bundles(fleet: &mut Fleet) {
 /// Names, management clusters, bundles and Kubernetes versions that are not there.
 fn check_clusters(fleet: &mut Fleet) {
     let mut problems = Vec::new();
-    let mut first: BTreeMap<&str, &ClusterSpec> = BTreeMap::new();
-    for cluster in &fleet.clusters {
+    let mut seen = BTreeSet::new();
+    for cluster in fleet.clusters.iter().filter(|cluster| seen.insert(cluster.name.as_str())) {
         let place = &cluster.places.name;
-        if let Some(other) = first.get(cluster.name.as_str()) {
-            let message = format!(
-                "cluster {:?} is also specified in {}:{}",
-                cluster.name, other.places.name.path, other.places.name.line
-            );
-            problems.push(
-                Problem::new(ProblemCode::DuplicateCluster, message)
-                    .path(&place.path)
-                    .at(place.line, place.column)
-                    .cluster(&cluster.name)
-                    .hint("rename one of the two, or remove it"),
-            );
-            continue;
-        }
-        first.insert(&cluster.name, cluster);
+        problems.extend(cluster.not_rolled_out().map(|(message, hint)| {
+            let problem = Problem::new(ProblemCode::NotRolledOut, message).path(&place.path);
+            let problem = problem.at(place.line, place.column).cluster(&cluster.name);
+            problem.severity(Severity::Warning).hint(hint)
+        }));
         if let Management::ManagedBy(manager) = &cluster.management
             && fleet.cluster(manager).is_none()
         {

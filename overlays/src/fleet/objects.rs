@@ -6,10 +6,12 @@ use std::sync::Arc;
 use yaml::{Node, Span};
 
 use super::FluxVersionInUse;
-use crate::{Place, SpecFile};
+use super::naming;
+use super::reference::Reference;
+use crate::Place;
 use domain::{Problem, ProblemCode, RepoPath};
 
-/// One document of a file.
+/// One object of a file.
 pub(super) struct FoundObject {
     pub path: RepoPath,
     pub bytes: Arc<[u8]>,
@@ -19,11 +21,25 @@ pub(super) struct FoundObject {
     pub name: String,
     pub namespace: String,
     pub node: Arc<Node>,
+    /// Whether it is an item of a List, and no document by itself.
+    pub is_listed: bool,
 }
 
 impl FoundObject {
+    /// The objects of a document: itself, or the items of a List; none for a document without kind.
+    pub fn all(path: &RepoPath, bytes: &Arc<[u8]>, node: Node) -> Vec<Self> {
+        match crate::object::items(&node) {
+            Some(items) => items.into_iter().filter_map(|item| Self::of(path, bytes, item, true)).collect(),
+            None => Self::new(path, bytes, node).into_iter().collect(),
+        }
+    }
+
     /// `None` for a document without kind.
     pub fn new(path: &RepoPath, bytes: &Arc<[u8]>, node: Node) -> Option<Self> {
+        Self::of(path, bytes, node, false)
+    }
+
+    fn of(path: &RepoPath, bytes: &Arc<[u8]>, node: Node, is_listed: bool) -> Option<Self> {
         let text = |path: &[&str]| node.at(path).and_then(scalar).unwrap_or_default();
         let kind = text(&["kind"]);
         if kind.is_empty() {
@@ -40,6 +56,7 @@ impl FoundObject {
             name: text(&["metadata", "name"]),
             namespace: text(&["metadata", "namespace"]),
             node: Arc::new(node),
+            is_listed,
         })
     }
 
@@ -57,6 +74,22 @@ impl FoundObject {
         let problem = Problem::new(ProblemCode::BadCluster, message).path(&place.path).at(place.line, place.column);
         if cluster.is_empty() { problem } else { problem.cluster(cluster) }
     }
+
+    /// Whether it is the specification of a cluster.
+    pub fn is_cluster(&self) -> bool {
+        matches!(
+            (self.group.as_str(), self.kind.as_str()),
+            ("anywhere.eks.amazonaws.com" | "cluster.x-k8s.io", "Cluster")
+                | ("run.tanzu.vmware.com", "TanzuKubernetesCluster")
+                | ("eksctl.io", "ClusterConfig")
+        )
+    }
+
+    /// Whether an object of that namespace is in the same one, as far as both say.
+    pub fn is_beside(&self, namespace: &str) -> bool {
+        let known = |namespace: &str| if namespace.is_empty() { "default" } else { namespace }.to_owned();
+        self.namespace.is_empty() || namespace.is_empty() || known(&self.namespace) == known(namespace)
+    }
 }
 
 /// All objects, with the ways in which they are looked up.
@@ -64,11 +97,21 @@ pub(super) struct Objects<'a> {
     by_name: HashMap<(&'a str, &'a str), Vec<&'a FoundObject>>,
     by_path: HashMap<&'a RepoPath, Vec<&'a FoundObject>>,
     workers: HashMap<String, Vec<&'a FoundObject>>,
+    /// Objects by the cluster that they name, each with the namespace that it names.
+    naming: HashMap<String, Vec<(&'a FoundObject, Option<String>)>>,
+    /// Objects that choose clusters by labels.
+    selecting: Vec<(&'a FoundObject, &'a Node)>,
 }
 
 impl<'a> Objects<'a> {
     pub fn new(all: &'a [Arc<FoundObject>]) -> Self {
-        let mut objects = Self { by_name: HashMap::new(), by_path: HashMap::new(), workers: HashMap::new() };
+        let mut objects = Self {
+            by_name: HashMap::new(),
+            by_path: HashMap::new(),
+            workers: HashMap::new(),
+            naming: HashMap::new(),
+            selecting: Vec::new(),
+        };
         for object in all {
             objects.by_name.entry((&object.kind, &object.name)).or_default().push(object);
             objects.by_path.entry(&object.path).or_default().push(object);
@@ -77,13 +120,18 @@ impl<'a> Objects<'a> {
             {
                 objects.workers.entry(cluster).or_default().push(object);
             }
+            for (name, namespace) in naming::named(object) {
+                objects.naming.entry(name).or_default().push((object, namespace));
+            }
+            objects.selecting.extend(naming::selector(object).map(|selector| (object.as_ref(), selector)));
         }
         objects
     }
 
     /// The `MachineDeployment`s and `MachinePool`s of a cluster, in order of path.
-    pub fn workers(&self, cluster: &str) -> &[&'a FoundObject] {
-        self.workers.get(cluster).map(Vec::as_slice).unwrap_or_default()
+    pub fn workers(&self, cluster: &FoundObject) -> Vec<&'a FoundObject> {
+        let found = self.workers.get(&cluster.name).map(Vec::as_slice).unwrap_or_default();
+        found.iter().copied().filter(|object| object.is_beside(&cluster.namespace)).collect()
     }
 
     /// The objects of that kind and name, in order of path.
@@ -92,9 +140,42 @@ impl<'a> Objects<'a> {
         names.get(&(kind, name)).map(Vec::as_slice).unwrap_or_default()
     }
 
-    fn in_file(&self, path: &RepoPath) -> &[&'a FoundObject] {
+    /// The object that `from` means: in its namespace, and of several there the one that is nearest to its file.
+    pub fn referred(&self, from: &FoundObject, reference: &Reference) -> Option<&'a FoundObject> {
+        let found = self.named(&reference.kind, &reference.name).iter().copied().filter_map(|object| {
+            let (group, kind, name) = (&object.group, &object.kind, &object.name);
+            let distance = reference.distance(&from.namespace, group, kind, &object.namespace, name)?;
+            Some(((distance, steps(&from.path, &object.path)), object))
+        });
+        found.min_by_key(|(distance, _)| *distance).map(|(_, object)| object)
+    }
+
+    /// The objects that name a cluster, or choose it by its labels.
+    pub fn naming(&self, cluster: &FoundObject) -> Vec<&'a FoundObject> {
+        let named = self.naming.get(&cluster.name).map(Vec::as_slice).unwrap_or_default().iter();
+        let named = named.filter(|(object, namespace)| match namespace {
+            Some(namespace) => cluster.is_beside(namespace),
+            None => object.is_beside(&cluster.namespace),
+        });
+        let chosen = self.selecting.iter().filter(|(object, selector)| {
+            object.is_beside(&cluster.namespace) && naming::selects(selector, &cluster.node)
+        });
+        named.map(|(object, _)| *object).chain(chosen.map(|(object, _)| *object)).collect()
+    }
+
+    /// The objects of a file.
+    pub fn in_file(&self, path: &RepoPath) -> &[&'a FoundObject] {
         self.by_path.get(path).map(Vec::as_slice).unwrap_or_default()
     }
+}
+
+/// How far one file is from another: none for the same, then by the folders that they do not share.
+fn steps(from: &RepoPath, to: &RepoPath) -> usize {
+    if from == to {
+        return 0;
+    }
+    let shared = from.segments().zip(to.segments()).take_while(|(one, other)| one == other).count();
+    1 + from.segments().count().max(to.segments().count()) - shared
 }
 
 /// Whether an object of this group and kind is a group of workers of Cluster API. Before 1.0, pools had a group of their own.
@@ -117,44 +198,6 @@ pub(super) fn field(node: &Node, path: &[&str]) -> Option<String> {
 
 pub(super) fn count(node: &Node, path: &[&str]) -> Option<u32> {
     node.at(path).and_then(Node::as_i64).and_then(|number| u32::try_from(number).ok())
-}
-
-/// The files of `members` in order of path.
-///
-/// A file that also holds objects of another cluster is cut down to the documents of this one.
-pub(super) fn files_of(cluster: &FoundObject, members: &[&FoundObject], objects: &Objects<'_>) -> Vec<SpecFile> {
-    let paths: BTreeSet<&RepoPath> = members.iter().map(|member| &member.path).collect();
-    let mut files = Vec::new();
-    for path in paths {
-        let Some(member) = members.iter().find(|member| member.path == *path) else { continue };
-        let is_other = |object: &&&FoundObject| {
-            object.kind == cluster.kind && object.group == cluster.group && !std::ptr::eq(**object, cluster)
-        };
-        let shared = objects.in_file(path).iter().any(|object| is_other(&object));
-        let bytes = if shared { cut(member, members) } else { Arc::clone(&member.bytes) };
-        files.push(SpecFile { path: path.clone(), bytes });
-    }
-    files
-}
-
-fn cut(member: &FoundObject, members: &[&FoundObject]) -> Arc<[u8]> {
-    let Ok(text) = yaml::decode(&member.bytes) else { return Arc::clone(&member.bytes) };
-    let mut kept = String::new();
-    for document in crate::document::split(&text) {
-        let wanted = members
-            .iter()
-            .any(|object| object.path == member.path && document.range.contains(&object.node.span.start()));
-        if wanted {
-            if !kept.is_empty() {
-                kept.push_str("---\n");
-            }
-            kept.push_str(text.get(document.range.clone()).unwrap_or_default());
-            if !kept.ends_with('\n') {
-                kept.push('\n');
-            }
-        }
-    }
-    Arc::from(kept.into_bytes())
 }
 
 /// The first use of every version of a Flux API in every file.

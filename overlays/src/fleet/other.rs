@@ -2,16 +2,17 @@
 
 use yaml::Node;
 
-use super::objects::{FoundObject, Objects, count, field, files_of};
+use super::clusters::ReadCluster;
+use super::objects::{FoundObject, Objects, count, field};
 use crate::{ClusterKind, ClusterSpec, Management, Places, Provider, WorkerGroup, WorkerGroupKind};
 use domain::Problem;
 
 /// `run.tanzu.vmware.com`: v1alpha2 and v1alpha3 name Tanzu releases, v1alpha1 a version and one size of workers.
-pub(super) fn read_tanzu(
-    object: &FoundObject,
-    objects: &Objects<'_>,
+pub(super) fn read_tanzu<'a>(
+    object: &'a FoundObject,
+    _: &Objects<'a>,
     _: &mut Vec<Problem>,
-) -> Result<ClusterSpec, Box<Problem>> {
+) -> Result<ReadCluster<'a>, Box<Problem>> {
     let empty = Node::default();
     let spec = object.node.get("spec").unwrap_or(&empty);
     let release: &[&str] = &["topology", "controlPlane", "tkr", "reference", "name"];
@@ -40,7 +41,6 @@ pub(super) fn read_tanzu(
     let path: Vec<&str> = std::iter::once("spec").chain(path.iter().copied()).collect();
     Ok(spec_of(
         object,
-        objects,
         ClusterKind::Tanzu,
         Provider::VSphere,
         Facts { kubernetes_version: version, version_path: &path, control_plane_count, worker_groups },
@@ -48,11 +48,11 @@ pub(super) fn read_tanzu(
 }
 
 /// `eksctl.io`: `metadata.version`, node groups managed and not.
-pub(super) fn read_eksctl(
-    object: &FoundObject,
-    objects: &Objects<'_>,
+pub(super) fn read_eksctl<'a>(
+    object: &'a FoundObject,
+    _: &Objects<'a>,
     _: &mut Vec<Problem>,
-) -> Result<ClusterSpec, Box<Problem>> {
+) -> Result<ReadCluster<'a>, Box<Problem>> {
     let Some(version) = field(&object.node, &["metadata", "version"]) else {
         let message = format!("ClusterConfig {:?} has no metadata.version", object.name);
         let problem = object.problem(&["metadata"], &object.name, message);
@@ -72,7 +72,6 @@ pub(super) fn read_eksctl(
     worker_groups.extend(groups("managedNodeGroups", WorkerGroupKind::ManagedNodeGroup));
     Ok(spec_of(
         object,
-        objects,
         ClusterKind::Eksctl,
         Provider::Other("eksctl".to_owned()),
         Facts {
@@ -91,14 +90,8 @@ struct Facts<'a> {
     worker_groups: Vec<WorkerGroup>,
 }
 
-fn spec_of(
-    object: &FoundObject,
-    objects: &Objects<'_>,
-    kind: ClusterKind,
-    provider: Provider,
-    facts: Facts<'_>,
-) -> ClusterSpec {
-    ClusterSpec {
+fn spec_of<'a>(object: &'a FoundObject, kind: ClusterKind, provider: Provider, facts: Facts<'_>) -> ReadCluster<'a> {
+    let cluster = ClusterSpec {
         name: object.name.clone(),
         namespace: object.namespace.clone(),
         kind,
@@ -119,8 +112,9 @@ fn spec_of(
         kubernetes_version: facts.kubernetes_version,
         worker_groups: facts.worker_groups,
         node: object.node.clone(),
-        files: files_of(object, &[object], objects),
-    }
+        files: Vec::new(),
+    };
+    (cluster, vec![object])
 }
 
 fn group(

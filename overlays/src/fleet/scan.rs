@@ -1,6 +1,6 @@
 //! Walking the files of a commit and telling what each is.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bundles::Manifest;
@@ -8,6 +8,7 @@ use yaml::Limits;
 
 use super::objects::FoundObject;
 use super::rendered::KnownBuilds;
+use super::template;
 use super::{BundleFile, EksaReleaseFile, EksdReleaseFile};
 use crate::{ComponentName, ContentId, EntryKind, FileEntry, Files, ReadError, Remembered, Unusable, UnusablePath};
 use domain::{Problem, ProblemCode, RepoPath, Severity, nearest};
@@ -40,6 +41,10 @@ pub(super) struct Found {
     pub eksd_releases: Vec<Arc<EksdReleaseFile>>,
     pub objects: Vec<Arc<FoundObject>>,
     pub problems: Vec<Problem>,
+    /// Folders with a kustomization.
+    pub kustomized: BTreeSet<String>,
+    /// What comes near to a cluster and is none: file and reason.
+    pub near_misses: Vec<(RepoPath, String)>,
 }
 
 impl Found {
@@ -50,6 +55,7 @@ impl Found {
         self.eksd_releases.extend(other.eksd_releases.iter().cloned());
         self.objects.extend(other.objects.iter().cloned());
         self.problems.extend(other.problems.iter().cloned());
+        self.near_misses.extend(other.near_misses.iter().cloned());
     }
 
     fn add_manifest(&mut self, path: &RepoPath, bytes: &Arc<[u8]>, manifest: Manifest) {
@@ -108,6 +114,8 @@ enum Place {
     Ours,
     /// Anywhere else: read when it looks like ours.
     Elsewhere,
+    /// Beside the file of a cluster: read, since whatever is applied together with the cluster belongs to it.
+    Beside,
     /// Never read for specifications: overlays, rendered files, Flux's own folder.
     Left,
 }
@@ -118,11 +126,13 @@ fn place(path: &RepoPath, policy: &Policy) -> Place {
     }
     let mut segments = path.segments();
     let first = segments.next().unwrap_or_default();
-    let folders: Vec<&str> = path.segments().rev().skip(1).collect();
-    if folders.contains(&"overlays") || first.starts_with('.') {
+    let overlay = overlay_of(path);
+    let is_ignored = policy.ignore.iter().any(|pattern| pattern.matches(path));
+    if overlay.is_some_and(is_component) || first.starts_with('.') || is_ignored {
         return Place::Left;
     }
     match first {
+        _ if overlay.is_some() => Place::Elsewhere,
         "bundles" | "clusters" if path.segments().count() > 1 => Place::Ours,
         _ => Place::Elsewhere,
     }
@@ -176,17 +186,32 @@ fn scoped(problem: Problem, path: &RepoPath) -> Problem {
     }
 }
 
-/// Folders under `overlays/` of which no component is named: nobody would ever read them.
-fn unknown_overlays(entries: &[FileEntry], found: &mut Found) {
-    let known: Vec<&str> =
-        ComponentName::ALL.into_iter().filter(|name| has_overlay(*name)).map(ComponentName::overlay).collect();
-    let mut told = std::collections::BTreeSet::new();
+/// The name of the folder below `overlays/` that a path is in, where overlays of components are.
+fn overlay_of(path: &RepoPath) -> Option<&str> {
+    let mut segments = path.segments();
+    let first = segments.next()?;
+    if first == "clusters" {
+        segments.next()?;
+    }
+    let overlays = if first == "clusters" { segments.next()? } else { first };
+    let name = segments.next().filter(|_| overlays == "overlays")?;
+    segments.next().map(|_| name)
+}
+
+fn components() -> impl Iterator<Item = &'static str> {
+    ComponentName::ALL.into_iter().filter(|name| has_overlay(*name)).map(ComponentName::overlay)
+}
+
+fn is_component(name: &str) -> bool {
+    components().any(|known| known == name)
+}
+
+/// Folders under `overlays/` that are no component's and hold nothing that is read: nobody would ever look at them.
+fn unknown_overlays(entries: &[FileEntry], policy: &Policy, found: &mut Found) {
+    let known: Vec<&str> = components().collect();
+    let mut told = BTreeSet::new();
     for entry in entries {
-        let segments: Vec<&str> = entry.path.segments().collect();
-        let name = match segments.as_slice() {
-            ["overlays", name, _, ..] | ["clusters", _, "overlays", name, _, ..] => *name,
-            _ => continue,
-        };
+        let Some(name) = overlay_of(&entry.path) else { continue };
         let Some(folder) = entry
             .path
             .as_str()
@@ -195,10 +220,13 @@ fn unknown_overlays(entries: &[FileEntry], found: &mut Found) {
         else {
             continue;
         };
-        if known.contains(&name) || !told.insert(folder.to_owned()) {
+        let is_read =
+            found.objects.iter().any(|object| object.path.is_below(folder)) || found.kustomized.contains(folder);
+        let is_left = policy.ignore.iter().any(|pattern| pattern.matches(&entry.path));
+        if known.contains(&name) || is_read || is_left || !told.insert(folder.to_owned()) {
             continue;
         }
-        let message = format!("{folder} is not the overlay of a component and is not read");
+        let message = format!("{folder} is not the overlay of a component, and holds nothing that is read");
         let hint = match nearest(name, &known) {
             Some(name) => format!("did you mean {name:?}?"),
             None => format!("components are {}", known.join(", ")),
@@ -225,11 +253,17 @@ pub(super) fn scan(files: &dyn Files, policy: &Policy, known: &ReadFiles) -> Fou
     let mut found = Found::default();
     found.problems.extend(files.unusable_paths().iter().map(unusable));
     let entries = files.paths();
-    unknown_overlays(&entries, &mut found);
+    for entry in entries.iter().filter(|entry| kustomize_rs::FILE_NAMES.contains(&entry.path.file_name())) {
+        let folder = entry.path.parent();
+        found.kustomized.insert(folder.map(|folder| folder.as_str().to_owned()).unwrap_or_default());
+    }
     let mut budget = Nodes { allowed: known.nodes, used: HashMap::new() };
     for entry in entries.iter() {
         match &entry.kind {
-            EntryKind::File => file(files, policy, entry, known, &mut budget, &mut found),
+            EntryKind::File => {
+                let place = place(&entry.path, policy);
+                file(files, place, entry, known, &mut budget, &mut found);
+            }
             EntryKind::Symlink { target } => symlink(&entry.path, target, policy, &mut found),
             EntryKind::Submodule => {
                 let ours = place(&entry.path, policy) != Place::Elsewhere;
@@ -240,7 +274,41 @@ pub(super) fn scan(files: &dyn Files, policy: &Policy, known: &ReadFiles) -> Fou
             }
         }
     }
+    let beside = beside(&found);
+    for entry in entries.iter().filter(|entry| entry.kind == EntryKind::File) {
+        let is_beside = entry.path.parent().is_some_and(|folder| beside.contains(folder.as_str()));
+        let is_read = |object: &Arc<FoundObject>| object.path == entry.path;
+        if is_beside && place(&entry.path, policy) == Place::Elsewhere && !found.objects.iter().any(is_read) {
+            file(files, Place::Beside, entry, known, &mut budget, &mut found);
+        }
+    }
+    unknown_overlays(&entries, policy, &mut found);
+    unused_patterns(&entries, policy, &mut found);
+    let is_template = |name: &str| [".tmpl", ".tpl", ".j2", ".jinja", ".gotmpl"].iter().any(|end| name.ends_with(end));
+    for entry in entries.iter() {
+        let is_left = policy.ignore.iter().any(|pattern| pattern.matches(&entry.path));
+        if is_left && entry.path.is_yaml() {
+            found.near_misses.push((entry.path.clone(), "left out by `ignore`".to_owned()));
+        } else if is_template(entry.path.file_name()) {
+            found.near_misses.push((entry.path.clone(), "a template, by its name".to_owned()));
+        }
+    }
     found
+}
+
+/// Folders outside of `clusters/` that hold the file of a cluster, or of what several clusters choose.
+fn beside(found: &Found) -> BTreeSet<String> {
+    let wanted = found.objects.iter().filter(|object| object.is_cluster() || object.kind == "ClusterResourceSet");
+    wanted.filter_map(|object| object.path.parent()).map(|folder| folder.as_str().to_owned()).collect()
+}
+
+/// Patterns under `ignore` that no file matches.
+fn unused_patterns(entries: &[FileEntry], policy: &Policy, found: &mut Found) {
+    for pattern in policy.ignore.iter().filter(|pattern| !entries.iter().any(|entry| pattern.matches(&entry.path))) {
+        let problem = Problem::new(ProblemCode::Skipped, format!("ignore: {pattern} matches no file"));
+        let problem = problem.shown_path(super::POLICY).severity(Severity::Warning);
+        found.problems.push(problem.hint("remove it, or write the path from the top of the repository"));
+    }
 }
 
 /// Whether a link of that text in the folder of `path` leaves the repository.
@@ -309,17 +377,10 @@ impl Nodes {
     }
 }
 
-fn file(
-    files: &dyn Files,
-    policy: &Policy,
-    entry: &FileEntry,
-    known: &ReadFiles,
-    budget: &mut Nodes,
-    found: &mut Found,
-) {
+fn file(files: &dyn Files, place: Place, entry: &FileEntry, known: &ReadFiles, budget: &mut Nodes, found: &mut Found) {
     let path = &entry.path;
-    let place = place(path, policy);
-    if !path.is_yaml() || place == Place::Left || path.as_str() == super::POLICY {
+    let is_manifest = path.is_yaml() || path.is_json();
+    if !is_manifest || place == Place::Left || path.as_str() == super::POLICY {
         return;
     }
     if entry.size > MAXIMUM_BYTES {
@@ -362,21 +423,26 @@ pub(super) fn unreadable(path: &RepoPath, error: ReadError) -> Problem {
 fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found) {
     // Flux's own files: gotk-sync.yaml is empty until Flux is installed, gotk-components.yaml is Flux itself.
     let of_flux = path.file_name().starts_with("gotk-");
+    // JSON holds many other things too.
+    let is_strict = place == Place::Ours && !path.is_json();
     let text = match yaml::decode(bytes) {
         Ok(text) => text,
         Err(error) => {
-            if place == Place::Ours {
+            if is_strict {
                 found.problems.push(scoped(domain::yaml_problem(path, &error), path));
             }
             return;
         }
     };
     let looks_ours = GROUPS.iter().any(|group| text.contains(group));
-    if !looks_ours && place == Place::Elsewhere {
+    if !looks_ours && (place == Place::Elsewhere || (path.is_json() && !text.contains("\"kind\""))) {
+        if text.lines().any(|line| line.trim_end() == "kind: Cluster") {
+            found.near_misses.push((path.clone(), "a Cluster of a group that is not read".to_owned()));
+        }
         return;
     }
     if text.trim().is_empty() {
-        if !of_flux {
+        if !of_flux && is_strict {
             let problem = Problem::new(ProblemCode::BadYaml, "the file is empty").path(path).at(1, 1);
             found.problems.push(scoped(problem.hint("fill it or remove it"), path));
         }
@@ -394,6 +460,10 @@ fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found)
                     return;
                 }
             }
+            Err(_) if template::is_text(&text) => {
+                found.problems.push(template::of_text(path, &text));
+                return;
+            }
             Err(error) => {
                 let problem = Problem::new(ProblemCode::BadBundle, error.message).path(path);
                 let problem = problem.at(error.line, error.column).hint(error.hint);
@@ -407,17 +477,27 @@ fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found)
     let limits = Limits { nodes: 500_000, depth: 100, ..Limits::default() };
     match yaml::parse(&text, &limits) {
         Ok(documents) => {
+            let mut objects = Vec::new();
             for document in documents {
                 let nodes = document.root.count();
-                if let Some(object) = FoundObject::new(path, bytes, document.root) {
+                let held = FoundObject::all(path, bytes, document.root);
+                if !held.is_empty() {
                     found.nodes += nodes;
-                    found.objects.push(Arc::new(object));
-                } else if place == Place::Ours && !of_flux && path.file_name() != "kustomization.yaml" {
+                    objects.extend(held);
+                } else if is_strict && !of_flux && !kustomize_rs::FILE_NAMES.contains(&path.file_name()) {
                     let problem = Problem::new(ProblemCode::Skipped, "a document without kind is left out").path(path);
                     found.problems.push(scoped(problem.severity(Severity::Note), path));
                 }
             }
+            let nearly = |object: &&FoundObject| matches!(object.kind.as_str(), "Cluster" | "ClusterConfig");
+            for object in objects.iter().filter(nearly).filter(|object| !object.is_cluster()) {
+                let reason = format!("a {} of group {:?}, which is not read", object.kind, object.group);
+                found.near_misses.push((path.clone(), reason));
+            }
+            found.objects.extend(objects.into_iter().map(Arc::new));
         }
+        Err(_) if template::is_text(&text) => found.problems.push(template::of_text(path, &text)),
+        Err(_) if place == Place::Beside && !looks_ours => {}
         Err(error) => {
             let severity = if place == Place::Ours { Severity::Error } else { Severity::Warning };
             found.problems.push(scoped(domain::yaml_problem(path, &error).severity(severity), path));

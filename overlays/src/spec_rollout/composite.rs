@@ -6,6 +6,7 @@ use yaml::{Mapping, Node, Value};
 
 use super::SpecStage;
 use super::side::Side;
+use crate::fleet::{Reference, is_worker_group, references};
 use crate::object::{ObjectId, object_id};
 use crate::{ClusterKind, ClusterSpec};
 
@@ -17,6 +18,13 @@ const EKS_ANYWHERE: &[ListPath] = &[&["spec", "workerNodeGroupConfigurations"]];
 const TOPOLOGY: &[ListPath] =
     &[&["spec", "topology", "workers", "machineDeployments"], &["spec", "topology", "workers", "machinePools"]];
 const ETCD: &str = "externalEtcdConfiguration";
+/// Labels by which machines tell their worker group.
+const GROUP_LABELS: [&str; 4] = [
+    "cluster.x-k8s.io/deployment-name",
+    "cluster.x-k8s.io/pool-name",
+    "topology.cluster.x-k8s.io/deployment-name",
+    "topology.cluster.x-k8s.io/pool-name",
+];
 /// Holds back the upgrade of one group of a `ClusterClass`.
 pub(super) const DEFER: &str = "topology.cluster.x-k8s.io/defer-upgrade";
 
@@ -134,20 +142,51 @@ impl Move {
     /// The steps that use each object of a side, by reference from the parts of the Cluster or from the owners that
     /// Cluster API has as objects of their own.
     fn users(&self, side: &Side) -> BTreeMap<ObjectId, BTreeSet<usize>> {
-        let mut roots: Vec<(usize, Vec<(String, String)>)> = Vec::new();
         let mut users: BTreeMap<ObjectId, BTreeSet<usize>> = BTreeMap::new();
-        let references = crate::fleet::references;
+        for (rank, from, mut open) in self.roots(side, &mut users) {
+            let mut seen = BTreeSet::new();
+            let mut from = vec![from; open.len()];
+            while let (Some(reference), Some(namespace)) = (open.pop(), from.pop()) {
+                let found = side.objects().find(|(id, _)| reference.means(&namespace, id));
+                if let Some((id, node)) = found.filter(|(id, _)| !self.is_owner(id))
+                    && seen.insert(id.clone())
+                {
+                    users.entry(id.clone()).or_default().insert(rank);
+                    let further = references(node);
+                    from.extend(vec![id.namespace.clone().unwrap_or_default(); further.len()]);
+                    open.extend(further);
+                }
+            }
+        }
+        for (id, node) in side.objects().filter(|(id, _)| !self.is_owner(id)) {
+            if !users.contains_key(id)
+                && let Some(rank) = self.rank_of_group(side, id, node)
+            {
+                users.insert(id.clone(), BTreeSet::from([rank]));
+            }
+        }
+        users
+    }
+
+    /// The parts that other objects are used by: the step of each, its namespace and what it refers to.
+    fn roots(
+        &self,
+        side: &Side,
+        users: &mut BTreeMap<ObjectId, BTreeSet<usize>>,
+    ) -> Vec<(usize, String, Vec<Reference>)> {
+        let mut roots = Vec::new();
         let control_plane = self.rank_of(&SpecStage::ControlPlane);
         for (id, node) in side.objects() {
+            let namespace = id.namespace.clone().unwrap_or_default();
             if *id == self.cluster {
                 let Some(spec) = node.get("spec") else { continue };
                 let etcd = spec.get(ETCD).map(references).unwrap_or_default();
-                roots.push((self.rank_of(&SpecStage::Etcd), etcd));
+                roots.push((self.rank_of(&SpecStage::Etcd), namespace.clone(), etcd));
                 let plane = spec.get("controlPlaneConfiguration").map(references).unwrap_or_default();
-                roots.push((control_plane, plane));
+                roots.push((control_plane, namespace.clone(), plane));
                 for item in self.group_lists().iter().filter_map(|path| node.at(path)?.as_sequence()).flatten() {
                     let Some(name) = group_name(item) else { continue };
-                    roots.push((self.rank_of(&SpecStage::Workers(name)), references(item)));
+                    roots.push((self.rank_of(&SpecStage::Workers(name)), namespace.clone(), references(item)));
                 }
                 continue;
             }
@@ -157,27 +196,36 @@ impl Move {
             let rank = match id.kind.as_str() {
                 "EtcdadmCluster" => self.rank_of(&SpecStage::Etcd),
                 "KubeadmControlPlane" => control_plane,
-                kind if crate::fleet::is_worker_group(&id.group, kind) => {
-                    self.rank_of(&SpecStage::Workers(id.name.clone()))
-                }
+                kind if is_worker_group(&id.group, kind) => self.rank_of(&SpecStage::Workers(id.name.clone())),
                 _ => continue,
             };
             users.entry(id.clone()).or_default().insert(rank);
-            roots.push((rank, references(node)));
+            roots.push((rank, namespace, references(node)));
         }
-        for (rank, mut open) in roots {
-            let mut seen = BTreeSet::new();
-            while let Some((kind, name)) = open.pop() {
-                let found = side.objects().find(|(id, _)| id.kind == kind && id.name == name);
-                if let Some((id, node)) = found
-                    && seen.insert(id.clone())
-                {
-                    users.entry(id.clone()).or_default().insert(rank);
-                    open.extend(references(node));
-                }
-            }
-        }
-        users
+        roots
+    }
+
+    /// Whether an object has a step of its own, whoever refers to it.
+    fn is_owner(&self, id: &ObjectId) -> bool {
+        *id == self.cluster || (self.kind == ClusterKind::ClusterApi && is_worker_group(&id.group, &id.kind))
+    }
+
+    /// The step of the worker group that an object is about, by its labels, its selector or a reference: health checks, autoscalers.
+    fn rank_of_group(&self, side: &Side, id: &ObjectId, node: &Node) -> Option<usize> {
+        let labels = [node.at(&["spec", "selector", "matchLabels"]), node.at(&["metadata", "labels"])];
+        let named = labels.into_iter().flatten().find_map(|labels| {
+            let mut names = GROUP_LABELS.iter().filter_map(|label| labels.get(label)?.as_str());
+            names.next().map(str::to_owned)
+        });
+        let referred = || {
+            let namespace = id.namespace.as_deref().unwrap_or_default();
+            let groups: Vec<&ObjectId> = side.ids().filter(|id| is_worker_group(&id.group, &id.kind)).collect();
+            let mut found = references(node).into_iter();
+            found
+                .find_map(|reference| groups.iter().find(|id| reference.means(namespace, id)).map(|id| id.name.clone()))
+        };
+        let stage = SpecStage::Workers(named.or_else(referred)?);
+        self.stages.iter().position(|known| *known == stage)
     }
 
     /// What the Cluster object says in step `rank`.
@@ -257,7 +305,7 @@ fn version_path(kind: ClusterKind) -> &'static [&'static str] {
 /// The names of the groups of a side, in its order.
 fn group_names(kind: ClusterKind, cluster: &ObjectId, side: &Side) -> Vec<String> {
     if kind == ClusterKind::ClusterApi {
-        let groups = side.objects().filter(|(id, _)| crate::fleet::is_worker_group(&id.group, &id.kind));
+        let groups = side.objects().filter(|(id, _)| is_worker_group(&id.group, &id.kind));
         return groups.map(|(id, _)| id.name.clone()).collect();
     }
     let Some((_, node)) = side.objects().find(|(id, _)| *id == cluster) else { return Vec::new() };

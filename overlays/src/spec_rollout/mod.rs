@@ -66,7 +66,9 @@ pub fn spec_tree(files: &[SpecFile]) -> RenderedTree {
         .iter()
         .filter_map(|file| {
             let rest: Vec<&str> = file.path.segments().skip(skip).collect();
-            let path = RepoPath::new(format!("cluster/{}", rest.join("/"))).ok()?;
+            // Flux takes files of YAML alone, which JSON is too.
+            let end = if file.path.is_json() { ".yaml" } else { "" };
+            let path = RepoPath::new(format!("cluster/{}{end}", rest.join("/"))).ok()?;
             Some((path, Arc::clone(&file.bytes)))
         })
         .collect()

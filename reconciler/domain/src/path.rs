@@ -102,6 +102,11 @@ impl RepoPath {
     pub fn is_yaml(&self) -> bool {
         self.0.ends_with(".yaml") || self.0.ends_with(".yml")
     }
+
+    /// Whether the name ends in `.json`.
+    pub fn is_json(&self) -> bool {
+        self.0.ends_with(".json")
+    }
 }
 
 impl fmt::Display for RepoPath {

@@ -91,7 +91,15 @@ pub enum ProblemCode {
     MissingDecryption,
     /// A variable of a Kustomization of Flux has no value that is known.
     UnsetVariable,
-    /// A file was left out, and why.
+    /// An object that several clusters use.
+    SharedObject,
+    /// No cluster is found.
+    NoCluster,
+    /// A cluster of a kind that is read and not rolled out.
+    NotRolledOut,
+    /// A file is a template: it holds variables where values are needed.
+    Template,
+    /// A file or object was left out, and why.
     Skipped,
 }
 
@@ -126,6 +134,10 @@ impl fmt::Display for ProblemCode {
             Self::NotApplied => "not-applied",
             Self::MissingDecryption => "missing-decryption",
             Self::UnsetVariable => "unset-variable",
+            Self::SharedObject => "shared-object",
+            Self::NoCluster => "no-cluster",
+            Self::NotRolledOut => "not-rolled-out",
+            Self::Template => "template",
             Self::Skipped => "skipped",
         })
     }

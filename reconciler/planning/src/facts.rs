@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bundles::{Bundles, Locks};
 use domain::ClusterName;
-use domain::{Problem, Scope};
+use domain::{Problem, ProblemCode, Scope};
 use overlays::{BundleFile, ClusterSpec, ComponentName, Fleet, ObjectSummary, RenderedCluster, RenderedTree};
 use policy::Apply;
 use rollout::{Block, ComponentChange, FluxReference, StageName};
@@ -23,6 +23,12 @@ pub fn blocks(
     missing: Option<Block>,
 ) -> Vec<Block> {
     let mut blocks: Vec<Block> = fleet.blocking(&cluster.name).into_iter().map(block).collect();
+    blocks.extend(cluster.not_rolled_out().map(|(message, help)| Block {
+        code: ProblemCode::NotRolledOut.to_string(),
+        stage: None,
+        message,
+        help: help.to_owned(),
+    }));
     blocks.extend(missing);
     // Whoever manages others must know what they are at.
     let managed = |name: &&ClusterName| {
@@ -104,9 +110,11 @@ pub fn component_changes(
 /// What a person should know: warnings, and errors of the repository that do not stop this cluster.
 pub fn warnings(fleet: &Fleet, cluster: &ClusterSpec, rendered: &RenderedCluster) -> Vec<String> {
     let blocking = fleet.blocking(&cluster.name);
-    let remarks = fleet.problems.iter().filter(|problem| match problem.severity {
+    // That it is not rolled out blocks it, and is said there.
+    let told = fleet.problems.iter().filter(|problem| problem.code != ProblemCode::NotRolledOut);
+    let remarks = told.filter(|problem| match problem.severity {
         // Which file to change is good to know in any plan.
-        domain::Severity::Note => problem.code == domain::ProblemCode::Rendered,
+        domain::Severity::Note => problem.code == ProblemCode::Rendered,
         domain::Severity::Warning => true,
         domain::Severity::Error => !blocking.contains(problem),
     });

@@ -16,7 +16,7 @@ use crate::reconcile::clusters::access::Clusters;
 use crate::reconcile::clusters::comparison::{Comparison, compare};
 use crate::reconcile::clusters::missing::MissingRecord;
 use crate::reconcile::clusters::recorded_commits::{self, ClusterTold};
-use crate::reconcile::effects::adopt::{Adoption, LostRecord, Unrendered, record, replace_identity};
+use crate::reconcile::effects::adopt::{Adoption, LostRecord, NotRolledOut, Unrendered, record, replace_identity};
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use git::RepositoryLocation;
 
@@ -89,7 +89,15 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
             record(&opened.planner, &reading, &view, identity.proven(), now, dry)
         };
         let is_recorded = !matches!(adoption, Ok(Adoption::Already));
-        let adoption = adoption.map_err(explain)?;
+        let adoption = match adoption {
+            Err(error) if error.is::<NotRolledOut>() => {
+                let error = explain(error);
+                output::note(&format!("error: {error}"));
+                is_refused = true;
+                continue;
+            }
+            adoption => adoption.map_err(explain)?,
+        };
         let is = identity.proven().map(ToString::to_string).unwrap_or_default();
         let line = match adoption {
             Adoption::Already => format!("{name}: has a ledger already\n"),
@@ -265,6 +273,10 @@ fn print(view: &ClusterView, comparison: &Comparison) -> Result<(), CommandError
 fn explain(error: anyhow::Error) -> CommandError {
     if let Some(lost) = error.downcast_ref::<LostRecord>() {
         let help = lost.block.help.clone();
+        return CommandError::from(error).hint(help);
+    }
+    if let Some(refused) = error.downcast_ref::<NotRolledOut>() {
+        let help = refused.help;
         return CommandError::from(error).hint(help);
     }
     let failures = error.downcast_ref::<Unrendered>().map(|unrendered| unrendered.failures.as_slice());

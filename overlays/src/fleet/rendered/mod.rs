@@ -51,6 +51,8 @@ pub(super) struct Rendered {
     /// What makes each of these files.
     labels: BTreeMap<RepoPath, String>,
     pub problems: Vec<Problem>,
+    /// Files that are applied: those that a kustomization names and those that were made.
+    pub applied: BTreeSet<RepoPath>,
     /// Files that are no objects by themselves.
     consumed: BTreeSet<RepoPath>,
     applications: Applications,

@@ -91,6 +91,7 @@ impl Rendered {
         self.objects.extend(objects.into_iter().filter(|object| !consumed.contains(&object.path)));
         self.objects
             .sort_by(|left, right| (&left.path, left.node.span.start()).cmp(&(&right.path, right.node.span.start())));
+        self.applied = kept.into_iter().chain(self.files.keys().cloned()).collect();
         self.consumed = consumed;
     }
 

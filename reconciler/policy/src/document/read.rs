@@ -6,6 +6,7 @@ use std::time::Duration;
 use yaml::{Entry, Limits, Mapping, Node, Span};
 
 use super::data::DataPattern;
+use super::paths::PathPattern;
 use super::settings::StageSettings;
 use super::types::{Apply, BundleSelection, Policy, ProviderSecrets};
 use super::{DurationError, parse_duration};
@@ -123,6 +124,21 @@ impl Reader<'_> {
             match text.parse() {
                 Ok(pattern) => patterns.push(pattern),
                 Err(error) => self.problem(node.span, format!("deleteData: {error}"), None),
+            }
+        }
+        patterns
+    }
+
+    fn path_patterns(&mut self, node: &Node) -> Vec<PathPattern> {
+        if !node.is_null() && node.as_sequence().is_none() {
+            self.problem(node.span, "ignore must be a list", None);
+        }
+        let mut patterns = Vec::new();
+        for item in node.as_sequence().unwrap_or_default() {
+            let Some(text) = self.text(item, "ignore") else { continue };
+            match text.parse() {
+                Ok(pattern) => patterns.push(pattern),
+                Err(error) => self.problem(item.span, format!("ignore: {error}"), None),
             }
         }
         patterns
@@ -306,6 +322,7 @@ impl Reader<'_> {
                     policy.clusters = self.clusters(node, &environments);
                     policy.environments = environments;
                 }
+                "ignore" => policy.ignore = self.path_patterns(node),
                 "mirrors" => policy.mirrors = self.mirrors(node),
                 "fetch" => policy.fetch_allow = self.fetch(node),
                 "variables" => policy.variables = self.variables(node, "variables"),
@@ -356,7 +373,7 @@ const SETTINGS: [&str; 8] =
     ["soak", "timeout", "approval", "onFailure", "onStaleMerge", "retries", "acceptEdits", "approvers"];
 const LEVEL: [&str; 8] =
     ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData"];
-pub(super) const FLEET: [&str; 26] = [
+pub(super) const FLEET: [&str; 27] = [
     "apiVersion",
     "kind",
     "deploy",
@@ -370,6 +387,7 @@ pub(super) const FLEET: [&str; 26] = [
     "waves",
     "environments",
     "clusters",
+    "ignore",
     "mirrors",
     "fetch",
     "variables",

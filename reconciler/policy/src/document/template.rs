@@ -112,6 +112,9 @@ deploy:
 #     workerOrder: [md-1, md-0]
 #     paused: true
 
+# Files and folders that are not read for specifications. A name without / is meant at any depth, others from the top.
+# ignore: [templates, "clusters/*/examples"]
+
 # Mirrors to look manifests and charts up in by host and path of their address, after those that Stepgate was given without
 # a name, and hosts (or host/path) that may be asked for the others: registries of charts too, and the hosts that these send
 # on to. Whatever comes is checked against bundles.lock. Where a mirror is, Stepgate is told: --mirror central=DIR.

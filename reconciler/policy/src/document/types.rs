@@ -9,6 +9,7 @@ use yaml::Node;
 
 use super::data::DataPattern;
 use super::forge::ForgePolicy;
+use super::paths::PathPattern;
 use super::schema::{
     CiliumText, DurationText, FetchText, ScalarText, WindowText, every_field_is_optional, named_by_stage,
     of_one_cluster,
@@ -240,6 +241,9 @@ pub struct Policy {
     pub environments: BTreeMap<String, EnvironmentPolicy>,
     /// Single clusters by name.
     pub clusters: BTreeMap<String, ClusterPolicy>,
+    /// Files and folders that are not read for specifications: templates, examples.
+    #[schemars(with = "Vec<String>")]
+    pub ignore: Vec<PathPattern>,
     /// Names of mirrors to look manifests and charts up in, first hit wins. Where they are, the operator of Stepgate says.
     pub mirrors: Vec<String>,
     /// Hosts (or `host/path` prefixes) that manifests and charts may be fetched from over HTTPS: registries too, and the hosts
@@ -285,6 +289,7 @@ impl Default for Policy {
             waves: Vec::new(),
             environments: BTreeMap::new(),
             clusters: BTreeMap::new(),
+            ignore: Vec::new(),
             mirrors: Vec::new(),
             fetch_allow: Vec::new(),
             variables: BTreeMap::new(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::Cluster;
-use domain::nearest;
+use domain::{ProblemCode, nearest};
 use overlays::Fleet;
 
 use super::error::CommandError;
@@ -61,6 +61,7 @@ impl Opened {
         let unreadable = self.fleet().unreadable_clusters().into_iter().map(str::to_owned);
         let names: Vec<String> = known.chain(unreadable).collect();
         match name {
+            None if names.is_empty() => Err(self.no_cluster()),
             None => Ok(names),
             Some(name) if names.iter().any(|known| known == name) => Ok(vec![name.to_owned()]),
             Some(name) => {
@@ -68,6 +69,19 @@ impl Opened {
                     CommandError::new(format!("there is no cluster {name} on branch {}", self.planner.source_branch()));
                 Err(error.hint(those_there_are(name, &names)).hint("`stepgate check` says what was left out, and why"))
             }
+        }
+    }
+
+    /// What is said where no cluster is found, with what was looked for.
+    fn no_cluster(&self) -> CommandError {
+        let branch = self.planner.source_branch();
+        let problem = self.fleet().problems.iter().find(|problem| problem.code == ProblemCode::NoCluster);
+        match problem {
+            Some(problem) => {
+                let error = CommandError::new(format!("branch {branch}: {}", problem.message));
+                problem.hint.iter().fold(error, |error, hint| error.hint(hint.clone()))
+            }
+            None => CommandError::new(format!("there is no cluster on branch {branch}")),
         }
     }
 
@@ -98,7 +112,7 @@ fn those_there_are(name: &str, names: &[String]) -> String {
             Some(nearest) => format!("did you mean {nearest}?"),
             None => format!("clusters are: {}, and {} more", first.join(", "), known.len() - SPELLED_OUT),
         },
-        _ if known.is_empty() => "the branch describes no cluster: each is a folder below `clusters/`".to_owned(),
+        _ if known.is_empty() => "the branch describes no cluster: they are found by kind, in any folder".to_owned(),
         _ => format!("clusters are: {}", known.join(", ")),
     }
 }
@@ -200,7 +214,7 @@ mod tests {
     fn whoever_names_no_cluster_is_told_of_those_there_are() {
         let many: Vec<String> = (0..12).map(|number| format!("cluster-{number:02}")).collect();
         for (name, names, expected) in [
-            ("prod", &[][..], "the branch describes no cluster: each is a folder below `clusters/`"),
+            ("prod", &[][..], "the branch describes no cluster: they are found by kind, in any folder"),
             ("cluster-011", &many[..], "did you mean cluster-01?"),
             ("prod", &many[..2], "clusters are: cluster-00, cluster-01"),
         ] {

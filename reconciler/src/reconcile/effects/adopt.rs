@@ -49,6 +49,16 @@ pub struct LostRecord {
     pub block: Block,
 }
 
+/// A cluster of a kind that is not rolled out: a record of it would be applied by nobody.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct NotRolledOut {
+    /// Why.
+    pub message: String,
+    /// What to do instead.
+    pub help: &'static str,
+}
+
 /// A cluster that cannot be recorded, since it could not be rendered in full.
 #[derive(Debug, thiserror::Error)]
 #[error("cluster {cluster} cannot be recorded while parts of it cannot be rendered:{}", listed(.failures))]
@@ -97,6 +107,9 @@ pub fn record(
     let cluster = view.name.as_str();
     if !matches!(view.directory.ledger, DirectoryLedger::Absent) {
         return Ok(Adoption::Already);
+    }
+    if let Some((message, help)) = view.cluster.not_rolled_out() {
+        return Err(NotRolledOut { message, help }.into());
     }
     let unconfirmed = view.unconfirmed(reading);
     if let Some(block) = unconfirmed.first() {

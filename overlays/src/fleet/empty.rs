@@ -1,0 +1,38 @@
+//! A repository in which no cluster is found: what was looked for, where, and what comes near to it.
+
+use std::collections::BTreeSet;
+
+use super::Fleet;
+use super::scan::Found;
+use crate::Files;
+use domain::{Problem, ProblemCode};
+
+/// How many near misses are named.
+const NAMED: usize = 5;
+
+/// The error of a fleet without clusters; none where there is one, or one that cannot be read.
+pub(super) fn check(files: &dyn Files, fleet: &Fleet, found: &Found) -> Option<Problem> {
+    if !fleet.clusters.is_empty() || !fleet.unreadable_clusters().is_empty() {
+        return None;
+    }
+    let read = files.paths().iter().filter(|entry| entry.path.is_yaml() || entry.path.is_json()).count();
+    let message = format!(
+        "no cluster is found: looked for Cluster of anywhere.eks.amazonaws.com and cluster.x-k8s.io, TanzuKubernetesCluster \
+         of run.tanzu.vmware.com and ClusterConfig of eksctl.io, by kind, among {read} files of YAML and JSON"
+    );
+    let templates = fleet.problems.iter().filter(|problem| problem.code == ProblemCode::Template);
+    let templates = templates.filter_map(|problem| Some(format!("{} (a template)", problem.path.as_ref()?)));
+    let near: BTreeSet<String> =
+        found.near_misses.iter().map(|(path, reason)| format!("{path} ({reason})")).chain(templates).collect();
+    let mut named: Vec<String> = near.iter().take(NAMED).cloned().collect();
+    if near.len() > NAMED {
+        named.push(format!("{} more", near.len() - NAMED));
+    }
+    let hint = if named.is_empty() {
+        "commit the specification of a cluster to this branch, or name the branch that has it (--source-branch)"
+            .to_owned()
+    } else {
+        format!("these come near: {}", named.join(", "))
+    };
+    Some(Problem::new(ProblemCode::NoCluster, message).hint(hint))
+}

@@ -1,0 +1,238 @@
+//! Which objects belong to a cluster.
+//!
+//! Those that it refers to, in any depth; those that name it by field, label, selector or reference; and whatever is in its own file or
+//! folder, as that is applied together with it. What several clusters use belongs to each of them.
+
+use std::collections::BTreeSet;
+
+use super::objects::{FoundObject, Objects};
+use super::reference::{Reference, references};
+use crate::SpecFile;
+use domain::{Problem, ProblemCode, RepoPath, Severity};
+
+/// Where clusters and kustomizations are: what decides whose a folder is.
+pub(super) struct Folders<'a> {
+    /// The files of clusters, one for each cluster.
+    clusters: Vec<&'a FoundObject>,
+    kustomized: &'a Kustomized<'a>,
+}
+
+/// What kustomizations say of files.
+pub(super) struct Kustomized<'a> {
+    /// Folders with a kustomization: which of their files are objects, that says.
+    pub folders: &'a BTreeSet<String>,
+    /// Files that one names, or that were made.
+    pub applied: &'a BTreeSet<RepoPath>,
+}
+
+impl<'a> Folders<'a> {
+    pub fn new(clusters: Vec<&'a FoundObject>, kustomized: &'a Kustomized<'a>) -> Self {
+        Self { clusters, kustomized }
+    }
+
+    /// Whether no other cluster is at `path` or below it.
+    fn is_alone(&self, cluster: &FoundObject, is_there: impl Fn(&RepoPath) -> bool) -> bool {
+        let mut others = self.clusters.iter().filter(|other| !std::ptr::eq(**other, cluster));
+        !others.any(|other| is_there(&other.path))
+    }
+
+    /// Whether a file is in the folder of a kustomization, below `above`, that does not name it.
+    fn is_left(&self, path: &RepoPath, above: &str) -> bool {
+        if self.kustomized.applied.contains(path) {
+            return false;
+        }
+        let mut folder = path.parent();
+        while let Some(current) = folder {
+            if self.kustomized.folders.contains(current.as_str()) {
+                return true;
+            }
+            if current.as_str() == above {
+                return false;
+            }
+            folder = current.parent();
+        }
+        self.kustomized.folders.contains("")
+    }
+
+    /// The cluster's own folder, and whether all below it is meant: `clusters/<name>`, else the folder of its file alone.
+    fn of(&self, cluster: &FoundObject) -> Option<(String, bool)> {
+        let segments: Vec<&str> = cluster.path.segments().collect();
+        if let ["clusters", name, _, ..] = segments.as_slice() {
+            let folder = format!("clusters/{name}");
+            if self.is_alone(cluster, |path| path.is_below(&folder)) {
+                return Some((folder, true));
+            }
+        }
+        let folder = cluster.path.parent()?;
+        let is_alone = self.is_alone(cluster, |path| path.is_below(folder.as_str()));
+        (is_alone && folder.as_str() != "clusters").then(|| (folder.as_str().to_owned(), false))
+    }
+
+    /// Whether an object is in the file or folder of a cluster, and of no other one.
+    fn holds(&self, cluster: &FoundObject, own: Option<&(String, bool)>, object: &FoundObject) -> bool {
+        if object.path == cluster.path {
+            return self.is_alone(cluster, |path| *path == cluster.path);
+        }
+        let Some((folder, is_deep)) = own else { return false };
+        let is_below = object.path.is_below(folder);
+        let is_in = is_below && (*is_deep || object.path.parent().is_some_and(|parent| parent.as_str() == folder));
+        is_in && !self.is_left(&object.path, folder)
+    }
+}
+
+/// Objects that are no part of a cluster, wherever they are: other clusters, what Stepgate reads or writes itself, and Flux's own.
+pub(super) fn is_apart(object: &FoundObject) -> bool {
+    object.is_cluster()
+        || matches!(object.kind.as_str(), "Bundles" | "EKSARelease")
+        || object.group == "distro.eks.amazonaws.com"
+        || object.group == "kustomize.config.k8s.io"
+        || object.group == "kustomize.toolkit.fluxcd.io"
+        || object.group == "fluxcd.controlplane.io"
+        || object.path.file_name().starts_with("gotk-")
+        || object.path.segments().any(|segment| segment == "flux-system")
+}
+
+/// Everything that belongs to a cluster, beginning with what its reader found.
+pub(super) fn members<'a>(
+    cluster: &'a FoundObject,
+    seeds: Vec<&'a FoundObject>,
+    objects: &Objects<'a>,
+    all: &[&'a FoundObject],
+    folders: &Folders<'_>,
+) -> Vec<&'a FoundObject> {
+    let own = folders.of(cluster);
+    let mut members: Vec<&'a FoundObject> = Vec::new();
+    let add = |object: &'a FoundObject, members: &mut Vec<&'a FoundObject>| {
+        let is_known = members.iter().any(|known| std::ptr::eq(*known, object));
+        if !is_known && (std::ptr::eq(object, cluster) || !is_apart(object)) {
+            members.push(object);
+        }
+    };
+    for object in seeds.into_iter().chain(objects.naming(cluster)) {
+        add(object, &mut members);
+    }
+    for object in all.iter().copied().filter(|object| folders.holds(cluster, own.as_ref(), object)) {
+        add(object, &mut members);
+    }
+    let namespace = Reference {
+        group: Some(String::new()),
+        kind: "Namespace".to_owned(),
+        namespace: None,
+        name: cluster.namespace.clone(),
+    };
+    if let Some(object) = objects.referred(cluster, &namespace) {
+        add(object, &mut members);
+    }
+    let mut index = 0;
+    while let Some(member) = members.get(index).copied() {
+        index += 1;
+        for reference in references(&member.node) {
+            if let Some(object) = objects.referred(member, &reference) {
+                add(object, &mut members);
+            }
+        }
+    }
+    members
+}
+
+/// What is not as it should be among the members of a cluster.
+pub(super) fn check(cluster: &FoundObject, members: &[&FoundObject], objects: &Objects<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let told = |object: &FoundObject, code: ProblemCode, message: String, hint: &str| {
+        let place = object.place_of(&["metadata", "name"]);
+        let problem = Problem::new(code, message).path(&place.path).at(place.line, place.column);
+        problem.cluster(&cluster.name).severity(Severity::Warning).hint(hint)
+    };
+    for member in members {
+        match (member.group.as_str(), member.kind.as_str()) {
+            ("addons.cluster.x-k8s.io", "ClusterResourceSet") => {
+                let resources = member.node.at(&["spec", "resources"]).map(references).unwrap_or_default();
+                for missing in resources.iter().filter(|resource| objects.referred(member, resource).is_none()) {
+                    let message = format!(
+                        "{} {:?} of ClusterResourceSet {:?} is not in this repository",
+                        missing.kind, missing.name, member.name
+                    );
+                    let hint = "where something else makes it, nothing is to do; Stepgate records what is in git";
+                    problems.push(told(member, ProblemCode::MissingReference, message, hint));
+                }
+            }
+            ("cluster.x-k8s.io", "Machine" | "MachineSet") => {
+                let message = format!(
+                    "{} {:?} belongs to no MachineDeployment: no rollout replaces it, and no gate looks at it",
+                    member.kind, member.name
+                );
+                let hint = "make a MachineDeployment of it, or replace it by hand";
+                problems.push(told(member, ProblemCode::BadCluster, message, hint));
+            }
+            _ => {}
+        }
+    }
+    problems
+}
+
+/// Objects that several clusters use, as each of them records them.
+pub(super) fn check_shared(users: &[(&FoundObject, Vec<&str>)]) -> Vec<Problem> {
+    let shared = users.iter().filter(|(object, clusters)| {
+        clusters.len() > 1 && object.kind != "Namespace" && object.group != "anywhere.eks.amazonaws.com"
+    });
+    let told = shared.map(|(object, clusters)| {
+        let names = match clusters.as_slice() {
+            [one, two, three, rest @ ..] if !rest.is_empty() => {
+                format!("{one}, {two}, {three} and {} more", rest.len())
+            }
+            names => names.join(", "),
+        };
+        let message = format!(
+            "{} {:?} is used by clusters {names}: each records it, and its change holds for all of them with the first",
+            object.kind, object.name
+        );
+        let place = object.place_of(&["metadata", "name"]);
+        let problem = Problem::new(ProblemCode::SharedObject, message).path(&place.path).at(place.line, place.column);
+        // Templates are not changed in place.
+        let is_template = object.kind.ends_with("Template");
+        let severity = if is_template { Severity::Note } else { Severity::Warning };
+        problem.severity(severity).hint("give what you change a new name, and let the clusters take it one by one")
+    });
+    told.collect()
+}
+
+/// The files of `members` in order of path.
+///
+/// A file that also holds objects of somebody else, or a List, is cut down to the objects of this cluster.
+pub(super) fn files_of(members: &[&FoundObject], objects: &Objects<'_>) -> Vec<SpecFile> {
+    let is_member = |object: &FoundObject| members.iter().any(|member| std::ptr::eq(*member, object));
+    let paths: BTreeSet<&RepoPath> = members.iter().map(|member| &member.path).collect();
+    let mut files = Vec::new();
+    for path in paths {
+        let held: Vec<&FoundObject> =
+            objects.in_file(path).iter().copied().filter(|object| is_member(object)).collect();
+        let Some(first) = held.first() else { continue };
+        let is_whole = held.len() == objects.in_file(path).len() && !held.iter().any(|object| object.is_listed);
+        let bytes = if is_whole { first.bytes.clone() } else { cut(first, &held).into_bytes().into() };
+        files.push(SpecFile { path: path.clone(), bytes });
+    }
+    files
+}
+
+/// The documents of `held`, as people wrote them; the items of a List as documents of their own.
+fn cut(first: &FoundObject, held: &[&FoundObject]) -> String {
+    let Ok(text) = yaml::decode(&first.bytes) else { return String::new() };
+    let documents = crate::document::split(&text);
+    let mut kept = String::new();
+    for object in held {
+        let start = object.node.span.start();
+        let document = documents.iter().find(|document| document.range.contains(&start));
+        let written = match document.filter(|_| !object.is_listed) {
+            Some(document) => text.get(document.range.clone()).unwrap_or_default().to_owned(),
+            None => yaml::emit(&object.node),
+        };
+        if !kept.is_empty() {
+            kept.push_str("---\n");
+        }
+        kept.push_str(written.trim_start_matches(['\r', '\n']));
+        if !kept.ends_with('\n') {
+            kept.push('\n');
+        }
+    }
+    kept
+}
