@@ -93,7 +93,9 @@ fn tanzu_and_eksctl_are_read() {
     assert_eq!((tanzu.kubernetes_version.as_str(), tanzu.control_plane_count), ("v1.23.8---vmware.2-tkg.2", Some(3)));
     let eksctl = fleet.cluster("e").unwrap();
     assert_eq!((eksctl.kubernetes_version.as_str(), eksctl.worker_groups[0].replicas), ("1.30", Some(2)));
-    assert_eq!(problems(&fleet), Vec::<String>::new());
+    let told = problems(&fleet);
+    assert!(told.len() == 2 && told.iter().all(|text| text.contains("is read but not rolled out")), "{told:?}");
+    assert!(told[1].contains("5 machines (control plane 3, a 2)"), "{told:?}");
 }
 
 const CLUSTER: &str = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata: {name: NAME}\nspec:\n  \

@@ -23,13 +23,16 @@ pub fn blocks(
     missing: Option<Block>,
 ) -> Vec<Block> {
     let mut blocks: Vec<Block> = fleet.blocking(&cluster.name).into_iter().map(block).collect();
-    blocks.extend(cluster.not_rolled_out().map(|(message, help)| Block {
-        code: ProblemCode::NotRolledOut.to_string(),
-        stage: None,
-        message,
-        help: help.to_owned(),
-    }));
-    blocks.extend(missing);
+    match cluster.not_rolled_out() {
+        // Nothing can be recorded of it, so that nothing is says no more.
+        Some((message, help)) => blocks.push(Block {
+            code: ProblemCode::NotRolledOut.to_string(),
+            stage: None,
+            message,
+            help: help.to_owned(),
+        }),
+        None => blocks.extend(missing),
+    }
     // Whoever manages others must know what they are at.
     let managed = |name: &&ClusterName| {
         fleet.managed_by(&cluster.name).any(|other| other.name == name.as_str()) || name.as_str() == cluster.name

@@ -91,8 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         let is_recorded = !matches!(adoption, Ok(Adoption::Already));
         let adoption = match adoption {
             Err(error) if error.is::<NotRolledOut>() => {
-                let error = explain(error);
-                output::note(&format!("error: {error}"));
+                explain(error).report();
                 is_refused = true;
                 continue;
             }
