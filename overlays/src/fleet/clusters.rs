@@ -123,6 +123,11 @@ fn tell_strays(
                 ),
                 "name a cluster of this repository and its namespace, or list the file under `ignore:` in stepgate.yaml",
             ),
+            None if object.kind == "Cluster" => (
+                format!("Cluster {:?} is of group {:?}, which is not read; it is left out", object.name, object.group),
+                "clusters of cluster.x-k8s.io and anywhere.eks.amazonaws.com are read; list others under `ignore:` in \
+                 stepgate.yaml",
+            ),
             None => (
                 format!("{} {:?} belongs to no cluster of this repository and is left out", object.kind, object.name),
                 "label it cluster.x-k8s.io/cluster-name, put it into the folder of its cluster, or list the file under \

@@ -62,7 +62,7 @@ fn folders_that_are_no_components_overlay_are_told_once() {
             .any(|text| text.contains("overlays/certmanager") && text.contains("did you mean \"cert-manager\"?")),
         "{told:?}"
     );
-    assert!(told.iter().any(|text| text.starts_with("clusters/x/overlays/cluster is no")), "{told:?}");
+    assert!(told.iter().any(|text| text.starts_with("clusters/x/overlays/cluster is not")), "{told:?}");
 }
 
 #[test]
@@ -77,6 +77,10 @@ fn overlays_and_rendered_files_are_left() {
         ("deploy/clusters/a/b.yaml", Place::Left),
         (".github/workflows/a.yaml", Place::Left),
         ("infra/a.yaml", Place::Elsewhere),
+        ("infra/overlays/prod/a.yaml", Place::Elsewhere),
+        ("overlays/prod/a.yaml", Place::Elsewhere),
+        ("clusters/a/overlays/prod/a.yaml", Place::Elsewhere),
+        ("clusters/a/b/overlays/prod/a.yaml", Place::Ours),
         ("bundles", Place::Elsewhere),
     ] {
         assert_eq!(place(&path(at), &policy), expected, "{at}");

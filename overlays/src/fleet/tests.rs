@@ -154,7 +154,7 @@ fn bad_input_never_stops_other_clusters() {
         ("release that is not there", release.as_bytes(), ProblemCode::MissingBundle, Some(6)),
         ("Kubernetes version not in the bundle", version.as_bytes(), ProblemCode::MissingKubernetesVersion, Some(5)),
         ("no Kubernetes version", nonsense.as_bytes(), ProblemCode::BadCluster, Some(5)),
-        ("two of one name", twice.as_bytes(), ProblemCode::DuplicateCluster, Some(9)),
+        ("two of one name", twice.as_bytes(), ProblemCode::DuplicateCluster, Some(3)),
     ] {
         let mut files = memory(&[("clusters/good/c.yaml", good.as_str()), ("bundles/1.yaml", BUNDLE)]);
         files.insert(RepoPath::new("clusters/bad/c.yaml").unwrap(), text);

@@ -261,12 +261,12 @@ fn others_on_the_same_source_are_listed() {
     let fleet = repository(
         "",
         CLUSTER,
-        &[("clusters/prod/apps.yaml", &apps), ("apps/a.yaml", app), ("infra/namespace.yaml", app)],
+        &[("clusters/prod/apps.yaml", &apps), ("apps/a.yaml", app), ("infra/others/namespace.yaml", app)],
     );
     let shared = told(&fleet, ProblemCode::SharedSource);
     assert!(shared.iter().any(|it| it.contains("flux-system/apps") && it.contains("Note")), "{shared:?}");
     assert!(
-        shared.iter().any(|it| it.contains("flux-system/infra") && it.contains("infra/namespace.yaml")),
+        shared.iter().any(|it| it.contains("flux-system/infra") && it.contains("infra/others/namespace.yaml")),
         "{shared:?}"
     );
 }
