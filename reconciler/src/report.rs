@@ -1,5 +1,6 @@
 //! Plans as documents with a stable shape: what `stepgate plan` prints and what the demo's report holds.
 
+use domain::ProblemCode;
 use policy::Approval;
 use rollout::{Block, Plan, StagePlan, StageState};
 use serde::Serialize;
@@ -83,6 +84,11 @@ impl ClusterPlan {
     pub fn of(plan: &Plan, unconfirmed: &[Block]) -> Self {
         // What is already there needs nobody's word.
         let unconfirmed = unconfirmed.iter().filter(|_| plan.next_stage().is_some());
+        // Stages that are never committed would be promises.
+        let refused = ProblemCode::NotRolledOut.to_string();
+        let is_rolled_out = !plan.blocked.iter().any(|block| block.code == refused);
+        let counted = |number: u32| if is_rolled_out { number } else { 0 };
+        let stages = plan.stages.iter().filter(|_| is_rolled_out);
         Self {
             cluster: plan.cluster.to_string(),
             rollout_id: Some(plan.rollout_id.to_string()),
@@ -99,9 +105,9 @@ impl ClusterPlan {
                 })
                 .collect(),
             warnings: plan.warnings.clone(),
-            commits: plan.estimate.commits,
-            machines: plan.estimate.machines,
-            stages: plan.stages.iter().map(StageReport::of).collect(),
+            commits: counted(plan.estimate.commits),
+            machines: counted(plan.estimate.machines),
+            stages: stages.map(StageReport::of).collect(),
         }
     }
 

@@ -8,7 +8,7 @@ use super::objects::{FoundObject, Objects};
 use super::scan::cluster_of_path;
 use super::{cluster_api, eks_anywhere, naming, other};
 use crate::ClusterSpec;
-use domain::{Problem, ProblemCode, Severity};
+use domain::{Problem, ProblemCode, RepoPath, Severity};
 
 /// What a reader makes of the specification of a cluster: the cluster without its files, and the objects that it refers to.
 pub(super) type ReadCluster<'a> = (ClusterSpec, Vec<&'a FoundObject>);
@@ -106,12 +106,19 @@ fn tell_strays(
         broken.iter().flat_map(|cluster| index.naming(cluster)).map(std::ptr::from_ref).collect();
     let is_near_broken =
         |object: &FoundObject| broken.iter().any(|cluster| cluster.path.parent() == object.path.parent());
+    // Whoever reads the file of a cluster, or its folder, takes the rest of it for a part of the cluster.
+    let files: HashSet<&RepoPath> =
+        all.iter().filter(|object| object.is_cluster()).map(|object| &object.path).collect();
+    let parents: HashSet<RepoPath> = files.iter().filter_map(|path| path.parent()).collect();
+    let is_beside = |object: &FoundObject| {
+        files.contains(&object.path) || object.path.parent().is_some_and(|folder| parents.contains(&folder))
+    };
     for object in all {
         let ours = object.group == "anywhere.eks.amazonaws.com" || object.group.ends_with("cluster.x-k8s.io");
         let named = naming::named(object);
         let known = members::is_apart(object) || object.group.ends_with("toolkit.fluxcd.io");
         let pointer = std::ptr::from_ref(*object);
-        let is_ours = ours || object.path.is_below("clusters") || !named.is_empty();
+        let is_ours = ours || object.path.is_below("clusters") || !named.is_empty() || is_beside(object);
         if used.contains(&pointer) || unread.contains(&pointer) || known || !is_ours || is_near_broken(object) {
             continue;
         }

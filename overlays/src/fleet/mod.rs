@@ -10,8 +10,8 @@ mod namespaces;
 mod naming;
 mod objects;
 mod other;
-mod rendered;
 mod reference;
+mod rendered;
 mod scan;
 mod template;
 
