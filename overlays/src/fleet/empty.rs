@@ -4,11 +4,22 @@ use std::collections::BTreeSet;
 
 use super::Fleet;
 use super::scan::Found;
-use crate::Files;
+use crate::{FileEntry, Files};
 use domain::{Problem, ProblemCode};
+use policy::Policy;
 
 /// How many near misses are named.
 const NAMED: usize = 5;
+
+/// What a file may hold, by its name alone.
+fn near(entry: &FileEntry, policy: &Policy) -> Option<String> {
+    let ends = [".tmpl", ".tpl", ".j2", ".jinja", ".gotmpl"];
+    if ends.iter().any(|end| entry.path.file_name().ends_with(end)) {
+        return Some(format!("{} (a template, by its name)", entry.path));
+    }
+    let is_left = entry.path.is_yaml() && policy.ignore.iter().any(|pattern| pattern.matches(&entry.path));
+    is_left.then(|| format!("{} (left out by `ignore`)", entry.path))
+}
 
 /// The error of a fleet without clusters; none where there is one, or one that cannot be read.
 pub(super) fn check(files: &dyn Files, fleet: &Fleet, found: &Found) -> Option<Problem> {
@@ -20,13 +31,19 @@ pub(super) fn check(files: &dyn Files, fleet: &Fleet, found: &Found) -> Option<P
         "no cluster is found: looked for Cluster of anywhere.eks.amazonaws.com and cluster.x-k8s.io, TanzuKubernetesCluster \
          of run.tanzu.vmware.com and ClusterConfig of eksctl.io, by kind, among {read} files of YAML and JSON"
     );
+    let by_name = files.paths().iter().filter_map(|entry| near(entry, &fleet.policy)).collect::<Vec<String>>();
     let templates = fleet.problems.iter().filter(|problem| problem.code == ProblemCode::Template);
     let templates = templates.filter_map(|problem| Some(format!("{} (a template)", problem.path.as_ref()?)));
-    let near: BTreeSet<String> =
-        found.near_misses.iter().map(|(path, reason)| format!("{path} ({reason})")).chain(templates).collect();
-    let mut named: Vec<String> = near.iter().take(NAMED).cloned().collect();
-    if near.len() > NAMED {
-        named.push(format!("{} more", near.len() - NAMED));
+    let misses: BTreeSet<String> = found
+        .near_misses
+        .iter()
+        .map(|(path, reason)| format!("{path} ({reason})"))
+        .chain(templates)
+        .chain(by_name)
+        .collect();
+    let mut named: Vec<String> = misses.iter().take(NAMED).cloned().collect();
+    if misses.len() > NAMED {
+        named.push(format!("{} more", misses.len() - NAMED));
     }
     let hint = if named.is_empty() {
         "commit the specification of a cluster to this branch, or name the branch that has it (--source-branch)"

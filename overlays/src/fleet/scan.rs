@@ -275,7 +275,9 @@ pub(super) fn scan(files: &dyn Files, policy: &Policy, known: &ReadFiles) -> Fou
         }
     }
     let beside = beside(&found);
-    for entry in entries.iter().filter(|entry| entry.kind == EntryKind::File) {
+    let is_manifest = |entry: &&FileEntry| entry.path.is_yaml() || entry.path.is_json();
+    let entries_beside = entries.iter().filter(|entry| !beside.is_empty() && entry.kind == EntryKind::File);
+    for entry in entries_beside.filter(is_manifest) {
         let is_beside = entry.path.parent().is_some_and(|folder| beside.contains(folder.as_str()));
         let is_read = |object: &Arc<FoundObject>| object.path == entry.path;
         if is_beside && place(&entry.path, policy) == Place::Elsewhere && !found.objects.iter().any(is_read) {
@@ -284,15 +286,6 @@ pub(super) fn scan(files: &dyn Files, policy: &Policy, known: &ReadFiles) -> Fou
     }
     unknown_overlays(&entries, policy, &mut found);
     unused_patterns(&entries, policy, &mut found);
-    let is_template = |name: &str| [".tmpl", ".tpl", ".j2", ".jinja", ".gotmpl"].iter().any(|end| name.ends_with(end));
-    for entry in entries.iter() {
-        let is_left = policy.ignore.iter().any(|pattern| pattern.matches(&entry.path));
-        if is_left && entry.path.is_yaml() {
-            found.near_misses.push((entry.path.clone(), "left out by `ignore`".to_owned()));
-        } else if is_template(entry.path.file_name()) {
-            found.near_misses.push((entry.path.clone(), "a template, by its name".to_owned()));
-        }
-    }
     found
 }
 
