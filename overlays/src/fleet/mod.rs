@@ -5,6 +5,7 @@ mod clusters;
 mod duplicates;
 mod eks_anywhere;
 mod empty;
+mod ignored;
 mod members;
 mod namespaces;
 mod naming;

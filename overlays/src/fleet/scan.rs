@@ -8,8 +8,8 @@ use yaml::Limits;
 
 use super::objects::FoundObject;
 use super::rendered::KnownBuilds;
-use super::template;
 use super::{BundleFile, EksaReleaseFile, EksdReleaseFile};
+use super::{ignored, template};
 use crate::{ComponentName, ContentId, EntryKind, FileEntry, Files, ReadError, Remembered, Unusable, UnusablePath};
 use domain::{Problem, ProblemCode, RepoPath, Severity, nearest};
 use policy::Policy;
@@ -285,7 +285,7 @@ pub(super) fn scan(files: &dyn Files, policy: &Policy, known: &ReadFiles) -> Fou
         }
     }
     unknown_overlays(&entries, policy, &mut found);
-    unused_patterns(&entries, policy, &mut found);
+    found.problems.extend(ignored::unused_patterns(&entries, policy));
     found
 }
 
@@ -293,15 +293,6 @@ pub(super) fn scan(files: &dyn Files, policy: &Policy, known: &ReadFiles) -> Fou
 fn beside(found: &Found) -> BTreeSet<String> {
     let wanted = found.objects.iter().filter(|object| object.is_cluster() || object.kind == "ClusterResourceSet");
     wanted.filter_map(|object| object.path.parent()).map(|folder| folder.as_str().to_owned()).collect()
-}
-
-/// Patterns under `ignore` that no file matches.
-fn unused_patterns(entries: &[FileEntry], policy: &Policy, found: &mut Found) {
-    for pattern in policy.ignore.iter().filter(|pattern| !entries.iter().any(|entry| pattern.matches(&entry.path))) {
-        let problem = Problem::new(ProblemCode::Skipped, format!("ignore: {pattern} matches no file"));
-        let problem = problem.shown_path(super::POLICY).severity(Severity::Warning);
-        found.problems.push(problem.hint("remove it, or write the path from the top of the repository"));
-    }
 }
 
 /// Whether a link of that text in the folder of `path` leaves the repository.
