@@ -27,7 +27,7 @@ pub enum Scalar {
 /// Reads `text` by the rules.
 pub(super) fn resolve_with(text: &str, rules: Rules) -> Scalar {
     match rules {
-        Rules::V3 | Rules::V3RepeatedKeys | Rules::Manifest | Rules::Values => resolve_v3(text),
+        Rules::V3 | Rules::Json | Rules::V3RepeatedKeys | Rules::Manifest | Rules::Values => resolve_v3(text),
         Rules::V2 => match resolve_v2(text) {
             // For compatibility go-yaml v2 leaves times as they are written.
             Scalar::Timestamp(_) => Scalar::Text,

@@ -14,6 +14,8 @@ pub enum Rules {
     /// go-yaml v2, which kustomize reads kustomization files with: `yes`, `no`, `on`, `off`, `y`, `n` are booleans, in
     /// keys too, and every scalar key becomes text.
     V2,
+    /// As `V2`, of a text that is JSON, which Go's other reader takes: `\/` is a slash.
+    Json,
     /// go-yaml v3, but a key may be repeated with an equal value, as published Bundles of 2021 do. Kubernetes takes
     /// the last one; here a repeated key with another value stays an error.
     V3RepeatedKeys,

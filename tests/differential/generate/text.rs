@@ -334,6 +334,8 @@ pub fn scalar(draw: &mut Draw) -> Value {
         "\"a\\tb\"",
         "\"\\u00e9\\U0001F600\"",
         "\"\\x41\"",
+        "\"a\\/b\"",
+        "\"it\\'s\"",
         "'it''s'",
         "\"a \\\n                        b\"",
         "\"line one\n\n                        line two\"",

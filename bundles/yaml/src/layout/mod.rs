@@ -155,5 +155,6 @@ mod tests {
         check("a: 1\n---\nb: {\n", "a: 1");
         assert!(compose("", &Limits::default()).is_none());
         assert!(compose("a: {\n", &Limits::default()).is_none());
+        assert!(compose("a: \"x\\/y\"\n", &Limits::default()).is_none());
     }
 }

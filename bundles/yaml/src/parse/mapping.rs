@@ -38,7 +38,7 @@ impl Builder<'_> {
                         mapping.key = Some(Key::TypeMismatch(text.clone(), span));
                         return Ok(());
                     }
-                    if self.rules == Rules::V2 {
+                    if matches!(self.rules, Rules::V2 | Rules::Json) {
                         self.duplicates.push((text.clone(), earlier));
                         mapping.entries.retain(|entry| entry.key != *text);
                         mapping.key = Some(key);

@@ -17,6 +17,7 @@ use crate::remark;
 
 use frame::Builder;
 use repair::Repaired;
+pub(crate) use scalar::escaped_slash;
 
 /// Reads all documents of `source` by go-yaml v3's rules: aliases expanded, `<<` merged, empty documents dropped.
 pub fn parse(source: &str, limits: &Limits) -> Result<Vec<Document>, YamlError> {

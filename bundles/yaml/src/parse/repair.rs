@@ -1,7 +1,8 @@
 //! What go-yaml reads and the event parser does not, written so that it does: lines of a quoted text that stand too far to
-//! the left, a colon right behind an alias, a byte order mark at the start of a later document.
+//! the left, a colon right behind an alias, a byte order mark at the start of a later document, an escaped single quote in
+//! double quotes.
 //!
-//! Only blanks go in and marks go out where they mean nothing. All places are told as they are in the text that was given.
+//! Only blanks go in, and marks and backslashes go out where they mean nothing. All places are told as they are in the text that was given.
 
 use granit_parser::{ErrorKind, ScanError};
 
@@ -37,6 +38,7 @@ impl Repaired {
         let done = match error.kind() {
             ErrorKind::InvalidQuotedScalarIndent => self.indent(after),
             ErrorKind::BomInsideDocument => self.drop_mark(at),
+            ErrorKind::UnknownQuotedScalarEscape => self.drop_backslash(after),
             _ => self.part_alias(after),
         };
         let size = self.text.len();
@@ -77,6 +79,28 @@ impl Repaired {
             self.change(*at, &" ".repeat(*count), 0);
         }
         !places.is_empty()
+    }
+
+    /// go-yaml takes `\'` in double quotes for a quote.
+    fn drop_backslash(&mut self, after: usize) -> bool {
+        let rest = self.text.get(after..).unwrap_or_default();
+        let Some(start) = rest.find('"').map(|found| after + found + 1) else {
+            return false;
+        };
+        let mut bytes = self.text.bytes().enumerate().skip(start);
+        let found = loop {
+            match bytes.next() {
+                Some((at, b'\\')) => match bytes.next() {
+                    Some((_, b'\'')) => break at,
+                    Some(_) => {}
+                    None => return false,
+                },
+                Some((_, b'"')) | None => return false,
+                Some(_) => {}
+            }
+        };
+        self.change(found, "", 1);
+        true
     }
 
     fn part_alias(&mut self, after: usize) -> bool {

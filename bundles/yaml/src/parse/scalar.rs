@@ -13,13 +13,17 @@ use crate::resolve::{Scalar, resolve_with};
 use crate::rules::Rules;
 
 impl Builder<'_> {
-    /// The event parser reads more than go-yaml: surrogate pairs as JSON has them, and breaks of YAML 1.1 as text.
+    /// The event parser reads more than go-yaml: surrogate pairs and escaped slashes as JSON has them, and breaks of
+    /// YAML 1.1 as text.
     pub(super) fn refuse_what_libyaml_refuses(
         &self,
         text: &str,
         style: ScalarStyle,
         span: Span,
     ) -> Result<(), YamlError> {
+        if style == ScalarStyle::DoubleQuoted && self.rules != Rules::Json && text.contains('/') {
+            self.refuse_escaped_slash(span)?;
+        }
         if text.is_ascii() {
             return Ok(());
         }
@@ -37,6 +41,19 @@ impl Builder<'_> {
             }
         }
         Ok(())
+    }
+
+    fn refuse_escaped_slash(&self, span: Span) -> Result<(), YamlError> {
+        let source = self.source.get(span.range()).unwrap_or_default();
+        let Some(before) = escaped_slash(source).and_then(|at| source.get(..at)) else {
+            return Ok(());
+        };
+        let (line, column) = match before.rsplit_once('\n') {
+            None => (span.line(), span.column() + before.chars().count()),
+            Some((lines, last)) => (span.line() + lines.matches('\n').count() + 1, last.chars().count() + 1),
+        };
+        let message = "`\\/` is not a valid escape in double quotes; write `/`";
+        Err(YamlError::new(YamlErrorKind::Syntax, message, line, column))
     }
 
     /// A block scalar that ends the text in the middle of a line has no break at its end; the event parser adds one.
@@ -165,6 +182,17 @@ impl Builder<'_> {
         };
         Ok(Key::Text(key, span))
     }
+}
+
+/// Finds `\/` in a text in double quotes: YAML 1.2 took it from JSON, go-yaml has the escapes of YAML 1.1.
+pub(crate) fn escaped_slash(source: &str) -> Option<usize> {
+    let mut bytes = source.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        if byte == b'\\' && matches!(bytes.next(), Some((_, b'/'))) {
+            return Some(at);
+        }
+    }
+    None
 }
 
 fn timestamp_tag(tag: &Tag) -> Option<&'static str> {

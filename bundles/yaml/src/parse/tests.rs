@@ -15,6 +15,26 @@ fn refused(source: &str) -> (YamlErrorKind, usize, usize) {
 }
 
 #[test]
+fn an_escaped_single_quote_is_a_quote_in_double_quotes() {
+    let node = one("# \"\na: {k: \"it\\'s \\\\ \\'x\\'\"}\nb: 1\n");
+    assert_eq!(node.at(&["a", "k"]).and_then(Node::as_str), Some("it's \\ 'x'"));
+    assert_eq!(node.get("b").map(|node| node.span.start()), Some(32));
+    refused("a: \"\\d\"\n");
+}
+
+#[test]
+fn an_escaped_slash_is_refused_where_it_stands() {
+    assert_eq!(refused("a: 1\nb: \"x\\/y\"\n"), (YamlErrorKind::Syntax, 2, 6));
+    assert_eq!(refused("{\"a\\/b\": 1}"), (YamlErrorKind::Syntax, 1, 4));
+    assert_eq!(refused("a: \"x\n  é \\/\"\n"), (YamlErrorKind::Syntax, 2, 5));
+    let kept = one("a: \"\\\\/\"\nb: '\\/'\nc: \\/\n");
+    let texts = ["a", "b", "c"].map(|key| kept.get(key).and_then(Node::as_str));
+    assert_eq!(texts, [Some("\\/"); 3]);
+    let json = parse_with("{\"a\": \"x\\/y\"}", &Limits::default(), Rules::Json).unwrap();
+    assert_eq!(json[0].root.get("a").and_then(Node::as_str), Some("x/y"));
+}
+
+#[test]
 fn values_have_the_types_of_go_yaml_v3() {
     let node = one("a: 1\nb: yes\nc: 1.30\nd: 'x'\ne: [~, true]\nf: 2024-01-02\n");
     assert_eq!(node.get("a").and_then(Node::as_i64), Some(1));

@@ -10,16 +10,16 @@ use crate::kustomization::{fields::Fields, spec};
 use crate::schema::{Configuration, FieldSpec, NameReference};
 
 /// Reads the first document. Of a repeated key the last counts.
-fn parse(bytes: &[u8], file: &str, limits: &Limits) -> Result<Option<Document>, BuildError> {
+fn parse(bytes: &[u8], file: &str, limits: &Limits, rules: Rules) -> Result<Option<Document>, BuildError> {
     let text = decode(bytes).map_err(|error| BuildError::from_yaml(error, file))?;
-    let documents = parse_with(&text, limits, Rules::V2).map_err(|error| BuildError::from_yaml(error, file))?;
+    let documents = parse_with(&text, limits, rules).map_err(|error| BuildError::from_yaml(error, file))?;
     Ok(documents.into_iter().next())
 }
 
 /// Reads a configuration file.
 pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Configuration, BuildError> {
     let mut configuration = Configuration::default();
-    let Some(Document { root, duplicates }) = parse(bytes, file, limits)? else {
+    let Some(Document { root, duplicates }) = parse(bytes, file, limits, Rules::V2)? else {
         return Ok(configuration);
     };
     if let Some((key, span)) = duplicates.first() {
@@ -49,7 +49,8 @@ pub(crate) fn read(bytes: &[u8], file: &str, limits: &Limits) -> Result<Configur
 /// Reads a file of `OpenAPI` definitions whose properties say what they refer to.
 pub(crate) fn read_crds(bytes: &[u8], file: &str, limits: &Limits) -> Result<Configuration, BuildError> {
     let mut configuration = Configuration::default();
-    let Some(Document { root, .. }) = parse(bytes, file, limits)? else {
+    let rules = if bytes.starts_with(b"{") { Rules::Json } else { Rules::V2 };
+    let Some(Document { root, .. }) = parse(bytes, file, limits, rules)? else {
         return Ok(configuration);
     };
     let Some(definitions) = root.as_mapping() else {

@@ -39,7 +39,8 @@ pub(crate) fn parse_patch(text: &str, limits: &Limits) -> Result<Vec<Operation>,
         (wrong.line, wrong.column) = (error.line(), error.column());
         return Err(wrong);
     }
-    let documents = parse_with(text, limits, Rules::V2).map_err(|error| BuildError::from_yaml(error, "patch"))?;
+    let rules = if text.starts_with('[') { Rules::Json } else { Rules::V2 };
+    let documents = parse_with(text, limits, rules).map_err(|error| BuildError::from_yaml(error, "patch"))?;
     let Some(root) = documents.first().map(|document| &document.root) else {
         return Ok(Vec::new());
     };

@@ -9,6 +9,7 @@ use super::comments::{Comment, Position, Token, scan};
 use super::{Comments, Layout, Quotes, Written};
 use crate::limits::Limits;
 use crate::node::{Node, Value};
+use crate::parse::escaped_slash;
 use crate::resolve::{Scalar, resolve_v3};
 
 /// Reads the first document of a text; `None` if it is not valid YAML or defines tag handles.
@@ -21,8 +22,15 @@ pub fn compose(source: &str, limits: &Limits) -> Option<Layout> {
     options.block_nesting_limit = limits.depth.saturating_add(1);
     options.flow_nesting_limit = limits.depth.saturating_add(1);
     for event in Parser::new_from_str_with_options(source, options) {
-        if matches!(event.ok()?.0, Event::DocumentEnd) {
-            break;
+        match event.ok()? {
+            (Event::DocumentEnd, _) => break,
+            (Event::Scalar(_, ScalarStyle::DoubleQuoted, ..), span) => {
+                let written = span.byte_range().and_then(|range| source.get(range));
+                if written.is_some_and(|written| escaped_slash(written).is_some()) {
+                    return None;
+                }
+            }
+            _ => {}
         }
     }
     let (tokens, comments) = scan(source)?;
