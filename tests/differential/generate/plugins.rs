@@ -15,6 +15,9 @@ fn field(draw: &mut Draw) -> Value {
         "metadata/labels", "metadata/annotations", "spec/template/metadata/labels", "spec/selector/matchLabels", "metadata/name",
         "spec/configName", "spec/items/ref/name", "spec/items[]/ref/name", "spec/image", "spec/text", "spec/free/a", "spec/new/deep", "spec/replicas", "data/a\\/b", "spec/template/spec/containers[]/image",
     ])});
+    if draw.chance(4) {
+        field["path"] = json!(odd_path(draw, field["path"].as_str().unwrap_or_default()));
+    }
     if draw.chance(40) {
         field["kind"] = json!(draw.pick(&["Deployment", "Thing", "Widget", "ConfigMap", "Service"]));
     }
@@ -28,6 +31,14 @@ fn field(draw: &mut Draw) -> Value {
         field["create"] = json!(draw.chance(80));
     }
     field
+}
+
+/// A path with a part that leads into a list, reads as a number, or is nothing but blanks.
+fn odd_path(draw: &mut Draw, path: &str) -> String {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    let part = draw.pick(&["*", "-", "0", "01", "-1", "[0]", "[name=a]", " ", "**", "0x1", "1.5", "true", "0[]"]);
+    parts.insert(draw.number(0, parts.len()), part);
+    parts.join(draw.pick(&["/", "/", "/ "]))
 }
 
 fn fields(draw: &mut Draw) -> Value {

@@ -55,7 +55,7 @@ impl Object {
 
     /// The tree, for changes at the end of a path and of nothing else but what is missing on the way.
     pub(crate) fn along(&mut self, path: &[String]) -> &mut Node {
-        let mut parts = path.iter().map(|part| part.strip_suffix("[]").unwrap_or(part));
+        let mut parts = crate::schema::field_names(path);
         let leads_to_name = match parts.next() {
             Some("metadata") => matches!(parts.next(), None | Some("name" | "namespace")),
             first => matches!(first, None | Some("apiVersion" | "kind")),

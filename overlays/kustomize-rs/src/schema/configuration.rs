@@ -28,13 +28,19 @@ impl FieldSpec {
 
     /// Says whether the path leads to the annotations of an object, into them or to what holds them.
     pub(crate) fn leads_to_annotations(&self) -> bool {
-        let mut parts = self.parts.iter().map(|part| part.strip_suffix("[]").unwrap_or(part));
+        let mut parts = field_names(&self.parts);
         match parts.next() {
             None => true,
             Some("metadata") => parts.next().is_none_or(|part| part == "annotations"),
             Some(_) => false,
         }
     }
+}
+
+/// The names of the fields that the parts of a path stand for: blanks around them do not count.
+pub(crate) fn field_names(parts: &[String]) -> impl Iterator<Item = &str> {
+    let names = parts.iter().map(|part| part.strip_suffix("[]").unwrap_or(part).trim());
+    names.filter(|name| !name.is_empty())
 }
 
 /// Kinds that refer to a kind by name.

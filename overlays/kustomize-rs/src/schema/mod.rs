@@ -19,8 +19,8 @@ use yaml::Text;
 
 use crate::id::Gvk;
 
-pub(crate) use configuration::merge_specs;
 pub use configuration::{Configuration, FieldSpec, NameReference, split_path};
+pub(crate) use configuration::{field_names, merge_specs};
 
 /// How far kustomize has come with its own schema when a custom one comes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

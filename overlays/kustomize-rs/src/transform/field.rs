@@ -1,6 +1,6 @@
 //! Following a field path through an object: maps by name, lists item by item, wherever they come.
 
-use yaml::{Mapping, Node, Style, Text, Value};
+use yaml::{Mapping, Node, Scalar, Style, Text, Value, resolve_v3};
 
 use crate::error::BuildError;
 use crate::id::Gvk;
@@ -60,13 +60,14 @@ fn leads_anywhere(node: &Node, path: &[String]) -> bool {
     match &node.value {
         Value::Null => !is_nothing(node),
         Value::Sequence(items) => items.iter().any(|item| leads_anywhere(item, path)),
-        Value::Mapping(mapping) => {
-            let (name, is_list) = field_name(part);
-            match mapping.get(name) {
+        Value::Mapping(mapping) => match Step::of(part) {
+            Step::Field { name, is_list } => match mapping.get(name) {
                 Some(field) => is_list && field.is_null() || leads_anywhere(field, rest),
-                None => name.is_empty(),
-            }
-        }
+                None => false,
+            },
+            Step::Stay => leads_anywhere(node, rest),
+            Step::Nameless | Step::IntoList => true,
+        },
         _ => true,
     }
 }
@@ -86,10 +87,18 @@ fn walk(
     match &mut node.value {
         Value::Sequence(items) => items.iter_mut().try_for_each(|item| walk(item, path, create, set)),
         Value::Mapping(mapping) => {
-            let Some(field) = find(mapping, part, rest, create)? else {
-                return Ok(());
+            let field = match Step::of(part) {
+                Step::Field { name, is_list } => find(mapping, name, is_list, rest, create)?,
+                Step::Stay => return walk(node, rest, create, set),
+                Step::Nameless => return Err(BuildError::transform("a field without name")),
+                Step::IntoList => {
+                    let message = format!("`{part}` is not a valid field name");
+                    return Err(BuildError::transform(message).hint(
+                        "leave it out: a path of a field goes into every item of a list by itself, and into no single one",
+                    ));
+                }
             };
-            walk(field, rest, create, set)
+            field.map_or(Ok(()), |field| walk(field, rest, create, set))
         }
         _ => Err(BuildError::transform(format!("expected a list or a map before `{part}`, found a scalar"))),
     }
@@ -100,25 +109,46 @@ fn is_nothing(node: &Node) -> bool {
     node.is_flow_null() || (node.is_null() && node.style() != Style::Untyped)
 }
 
-/// The name of a field, and whether it is a list.
-pub(super) fn field_name(part: &str) -> (&str, bool) {
-    match part.strip_suffix("[]") {
-        Some(name) => (name, true),
-        None => (part, false),
+/// What kustomize takes one part of a path for, in a map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step<'p> {
+    /// A field, and whether it is a list.
+    Field { name: &'p str, is_list: bool },
+    /// Nothing but blanks: the map itself.
+    Stay,
+    /// No name at all.
+    Nameless,
+    /// The name of list items, which a map does not have: `*`, `-`, a number, `[name=value]`.
+    IntoList,
+}
+
+impl<'p> Step<'p> {
+    pub(super) fn of(part: &'p str) -> Self {
+        let (name, is_list) = match part.strip_suffix("[]") {
+            Some(name) => (name, true),
+            None => (part, false),
+        };
+        if name.is_empty() {
+            return Self::Nameless;
+        }
+        let name = name.trim();
+        match name.as_bytes() {
+            [] => Self::Stay,
+            b"*" | b"-" | [b'[', .., b']'] => Self::IntoList,
+            [b'0'..=b'9' | b'+' | b'-', ..] if name.parse::<i64>().is_ok() => Self::IntoList,
+            _ => Self::Field { name, is_list },
+        }
     }
 }
 
-/// The field `part`, made where that is wanted; a null takes the type that would be made.
+/// The field `name`, made where that is wanted; a null takes the type that would be made.
 fn find<'n>(
     mapping: &'n mut Mapping,
-    part: &str,
+    name: &str,
+    is_list: bool,
     rest: &[String],
     create: Create,
 ) -> Result<Option<&'n mut Node>, BuildError> {
-    let (name, is_list) = field_name(part);
-    if name.is_empty() {
-        return Err(BuildError::transform("a field without name"));
-    }
     let made = |text: Text| match create {
         Create::Scalar if rest.is_empty() => Node::new(Value::String(text)),
         _ => Node::from(Mapping::new()),
@@ -132,6 +162,11 @@ fn find<'n>(
             }
             other => other,
         });
+    }
+    // kustomize writes the name without quotes, and cannot read it as a name again.
+    if mapping.get(name).is_none() && resolve_v3(name) != Scalar::Text {
+        let error = BuildError::transform(format!("`{name}` is not a valid name of a field to create"));
+        return Err(error.hint("write the field into the object, its name in quotes"));
     }
     let field = mapping.get_or_insert_with(name, || made(Text::default()));
     if is_nothing(field) {
@@ -218,6 +253,39 @@ mod tests {
         check("a: 1", "b/c", true, Create::Mapping, "a: 1\nb:\n  c:\n    k: v\n");
         check("b: null", "b/c", true, Create::Mapping, "b:\n  c:\n    k: v\n");
         check("b: [{}]", "b/c", true, Create::Scalar, "b:\n- c: v\n");
+    }
+
+    #[test]
+    fn names_of_list_items_are_an_error_where_a_map_is() {
+        for part in ["*", "-", "0", "-1", "+1", "01", " 0 ", "[0]", "[name=x]", "0[]", "*[]", ""] {
+            for source in ["a: {b: 1}", "a: [{'0': {}, '*': {}}]"] {
+                let mut node = parse(source, &Limits::default()).unwrap().remove(0).root;
+                let spec = FieldSpec::new(Gvk::default(), &format!("a/{part}/b"), true);
+                let result = visit(&mut node, &spec, Create::Scalar, &mut |_| Ok(()));
+                assert!(result.is_err(), "{part} in {source}");
+            }
+        }
+        check("a: [x]", "c/0", false, Create::Scalar, "a:\n- x\n");
+        check("a: {'0x1': 1}", "a/0x1", false, Create::Scalar, "a:\n  \"0x1\": v\n");
+        check("a: {'**': 1}", "a/**", false, Create::Scalar, "a:\n  '**': v\n");
+    }
+
+    #[test]
+    fn names_that_read_as_numbers_are_found_and_not_made() {
+        for name in ["true", "null", "~", "1.5", "0x1", "2001-01-01", "<<"] {
+            let mut node = parse("a: {}", &Limits::default()).unwrap().remove(0).root;
+            let spec = FieldSpec::new(Gvk::default(), &format!("a/{name}"), true);
+            let result = visit(&mut node, &spec, Create::Scalar, &mut |_| Ok(()));
+            assert!(result.is_err(), "{name}");
+        }
+        check("a: {'true': 1}", "a/true", true, Create::Scalar, "a:\n  \"true\": v\n");
+        check("a: {}", "a/yes", true, Create::Scalar, "a:\n  \"yes\": v\n");
+    }
+
+    #[test]
+    fn blanks_around_names_do_not_count() {
+        check("a: {b: 1}", "a / b", false, Create::Scalar, "a:\n  b: v\n");
+        check("a: {b: 1}", "a/ /b", false, Create::Scalar, "a:\n  b: v\n");
     }
 
     #[test]

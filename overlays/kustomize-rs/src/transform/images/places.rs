@@ -3,7 +3,7 @@
 use yaml::{Node, Style, Value};
 
 use crate::schema::FieldSpec;
-use crate::transform::field::field_name;
+use crate::transform::field::Step;
 
 /// The images of an object: looked for once, because most entries of `images` concern few objects.
 pub(super) enum Places {
@@ -81,14 +81,15 @@ impl Search {
             Value::Sequence(items) => {
                 items.iter().enumerate().all(|(at, item)| self.below(at, |search| search.field(item, path)))
             }
-            Value::Mapping(mapping) => {
-                let (name, is_list) = field_name(part);
-                match mapping.find(name) {
+            Value::Mapping(mapping) => match Step::of(part) {
+                Step::Field { name, is_list } => match mapping.find(name) {
                     Some((_, field)) if is_list && field.is_null() => false,
                     Some((index, field)) => self.below(index, |search| search.field(field, rest)),
-                    None => !name.is_empty(),
-                }
-            }
+                    None => true,
+                },
+                Step::Stay => self.field(node, rest),
+                Step::Nameless | Step::IntoList => false,
+            },
             _ => false,
         }
     }
