@@ -396,7 +396,8 @@ impl Layers<'_> {
                     self.case.files.insert(format!("{place}schema.json"), schema.to_string());
                     kustomization.insert(feature.to_owned(), json!({"path": "schema.json"}));
                 } else if self.draw.chance(10) {
-                    kustomization.insert(feature.to_owned(), json!({"version": "v1.21.2"}));
+                    kustomization
+                        .insert(feature.to_owned(), json!({"version": self.draw.pick(&["v1.21.2", "v1.20.4", ""])}));
                 }
             }
             "transformers" => self.plugin(feature, place, kustomization, |draw| plugins::transformer(draw, visible)),

@@ -7,6 +7,8 @@ mod resources;
 
 use std::sync::Arc;
 
+use yaml::{Limits, Rules};
+
 use crate::accumulator::Accumulator;
 use crate::error::{BuildError, BuildErrorKind};
 use crate::fs::join;
@@ -15,6 +17,9 @@ use crate::load::Loader;
 use crate::resource::{Names, Resource};
 use crate::schema::{BuiltinSchema, Configuration, Schema, default_configuration};
 use crate::transform::variables;
+
+/// The version of Kubernetes whose schema kustomize has built in.
+const BUILTIN_VERSION: &str = "v1.21.2";
 
 /// What a whole build shares.
 pub(crate) struct Build {
@@ -150,35 +155,42 @@ impl Build {
 
     /// Takes the schema of a kustomization, unless there is one.
     pub(crate) fn use_schema(&mut self, loader: &Loader<'_>, kustomization: &Kustomization) -> Result<(), BuildError> {
+        self.choose_schema(loader, kustomization).map_err(|error| error.in_file(&kustomization.file))
+    }
+
+    fn choose_schema(&mut self, loader: &Loader<'_>, kustomization: &Kustomization) -> Result<(), BuildError> {
         let field = |name: &str| kustomization.openapi.iter().find(|(key, _)| key == name).map(|(_, value)| value);
-        if let Some(path) = field("path") {
-            let content = loader.read(path)?;
-            if self.schema_is_set {
-                return Ok(());
-            }
-            if field("version").is_some() {
-                return Err(BuildError::syntax("`openapi` has both a path and a version"));
-            }
-            let file = loader.display(path);
-            let text = yaml::decode(&content).map_err(|error| BuildError::from_yaml(error, &file))?;
-            let documents = yaml::parse(&text, &loader.limits).map_err(|error| BuildError::from_yaml(error, &file))?;
-            if let Some(document) = documents.first() {
-                let schema =
-                    Schema::from_openapi(&document.root, self.builtin).map_err(|error| error.in_file(&file))?;
-                self.schema = Arc::new(schema);
-                self.schema_is_set = true;
-            }
+        let (path, version) = (field("path"), field("version"));
+        let content = path.map(|path| loader.read(path).map(|content| (path, content))).transpose()?;
+        if self.schema_is_set {
             return Ok(());
         }
-        match field("version").map(String::as_str) {
-            None | Some("") => Ok(()),
-            Some("v1.21.2" | "v1.20.4") => {
+        match (content, version.map(String::as_str)) {
+            (Some(_), Some(_)) => {
+                let error = BuildError::syntax("`openapi` has both a path and a version");
+                Err(error.hint("keep the path for a schema of your own, or the version for the built-in one"))
+            }
+            (Some((path, content)), None) => self.read_schema(&content, &loader.display(path), &loader.limits),
+            (None, None | Some("")) => Ok(()),
+            (None, Some(BUILTIN_VERSION)) => {
                 // A version is a choice too: custom schemas of bases no longer count.
                 self.schema_is_set = true;
                 Ok(())
             }
-            Some(other) => Err(BuildError::syntax(format!("the OpenAPI version `{other}` is not built in"))
-                .hint("built in is v1.21.2")),
+            (None, Some(other)) => Err(BuildError::syntax(format!("the OpenAPI version `{other}` is not built in"))
+                .hint(format!("leave `openapi.version` out: {BUILTIN_VERSION} is built in and taken without it"))),
         }
+    }
+
+    fn read_schema(&mut self, content: &[u8], file: &str, limits: &Limits) -> Result<(), BuildError> {
+        let text = yaml::decode(content).map_err(|error| BuildError::from_yaml(error, file))?;
+        let rules = if text.starts_with('{') { Rules::Json } else { Rules::V3 };
+        let documents = yaml::parse_with(&text, limits, rules).map_err(|error| BuildError::from_yaml(error, file))?;
+        if let Some(document) = documents.first() {
+            let schema = Schema::from_openapi(&document.root, self.builtin).map_err(|error| error.in_file(file))?;
+            self.schema = Arc::new(schema);
+            self.schema_is_set = true;
+        }
+        Ok(())
     }
 }
