@@ -44,5 +44,5 @@ pub use render::{
     kustomization_file,
 };
 pub use source::{ChartError, ChartRequest, Charts, FetchError, Manifests};
-pub use spec_rollout::{ClusterStage, SpecChange, SpecStage, cluster_stages, spec_tree};
+pub use spec_rollout::{ClusterStage, SpecChange, SpecStage, cluster_stages, immutable_changes, spec_tree};
 pub use tree::{DeployedTree, FileChange, RenderedTree, TreeDifference};

@@ -8,6 +8,7 @@
 
 mod change;
 mod composite;
+mod immutable;
 mod layout;
 mod side;
 mod text;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use change::SpecChange;
+pub use immutable::immutable_changes;
 
 use crate::note::{Note, NoteKind, Weight};
 use crate::{ClusterSpec, DeployedTree, Fleet, RenderedTree, SpecFile};

@@ -48,6 +48,17 @@ pub fn blocks(
     blocks
 }
 
+/// The fields that cannot go from what is deployed to what is wanted: what forbids the rollout of it, and what a person should know.
+pub fn immutable_fields(
+    deployed: &RenderedTree,
+    cluster: &ClusterSpec,
+    files: &dyn overlays::Files,
+) -> (Vec<Block>, Vec<String>) {
+    let problems = overlays::immutable_changes(deployed, cluster, files);
+    let (errors, others): (Vec<Problem>, Vec<Problem>) = problems.into_iter().partition(Problem::is_error);
+    (errors.iter().map(block).collect(), others.iter().map(ToString::to_string).collect())
+}
+
 /// A problem of the repository as something that forbids a rollout.
 pub fn block(problem: &Problem) -> Block {
     Block {

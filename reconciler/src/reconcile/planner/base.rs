@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use domain::{ClusterName, CommitId};
+use domain::{ClusterName, CommitId, Problem};
 use jiff::Timestamp;
-use overlays::Fleet;
+use overlays::{ClusterSpec, Fleet};
 use rollout::LedgerState;
 
 use super::{ClusterView, FleetReading, PlanError, Planner};
@@ -88,6 +88,20 @@ impl Planner {
         let befores = self.befores_of(reading, &name, &directory, history.base.as_ref())?;
         let pushed = reading.pushed();
         Ok(changes(&pushed, &befores, cluster, may_ask_people(&pushed, &befores, cluster)))
+    }
+
+    /// The fields of a cluster that cannot go from what is deployed to what the source branch says; none where nothing is deployed.
+    ///
+    /// # Errors
+    /// [`PlanError`] when the deploy branch cannot be read.
+    pub fn immutable_changes(&self, reading: &FleetReading, cluster: &ClusterSpec) -> Result<Vec<Problem>, PlanError> {
+        let name: ClusterName = cluster.name.parse().map_err(|error: domain::InvalidIdentifier| PlanError::Name {
+            name: cluster.name.clone(),
+            message: error.to_string(),
+        })?;
+        let Some(deploy) = &reading.deploy else { return Ok(Vec::new()) };
+        let directory = crate::reconcile::clusters::directory::read(deploy, &name)?;
+        Ok(overlays::immutable_changes(&directory.deployed(&name), cluster, reading.source.files.as_ref()))
     }
 
     fn base_of(

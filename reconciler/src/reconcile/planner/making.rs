@@ -50,6 +50,8 @@ impl Planner {
             }
         };
         let deployed_tree = context.directory.deployed(context.name);
+        let (immutable, remarks) = facts::immutable_fields(&deployed_tree, cluster, &files);
+        blocked.extend(immutable);
         let allow = context.befores.fetch_allow(context.newest);
         let rendered = self.render(fleet, &files, cluster, bundle, &deployed_tree, &allow);
         let deployed = facts::deployed_cluster(&deployed_tree, cluster);
@@ -86,6 +88,7 @@ impl Planner {
             warnings: facts::warnings(fleet, cluster, &rendered)
                 .into_iter()
                 .chain(facts::without_namespace(fleet, &parts))
+                .chain(remarks)
                 .collect(),
         };
         let plan = Arc::new(Plan { edits, ..rollout::plan(plan::input(&facts)) });
