@@ -117,14 +117,20 @@ fn plain<'a>(object: &'a FoundObject, objects: &Objects<'a>, spec: &Node) -> Res
         VERSIONS.into_iter().find_map(read)
     });
     let Some((kubernetes_version, place)) = version else {
-        let wanted = field(spec, &["controlPlaneRef", "name"]);
-        let message = match wanted {
-            Some(plane) => {
-                format!("control plane {plane:?} of cluster {name:?} is not in this repository or has no spec.version")
+        let problem = match (control_plane, field(spec, &["controlPlaneRef", "name"])) {
+            (Some(plane), _) => {
+                let message = format!("{} {:?} of cluster {name:?} has no spec.version", plane.kind, plane.name);
+                plane.problem(&["spec"], &name, message).hint("write the version that runs into it, as v1.30.2")
             }
-            None => format!("cluster {name:?} has no spec.controlPlaneRef"),
+            (None, Some(plane)) => {
+                let message = format!("control plane {plane:?} of cluster {name:?} is not in this repository");
+                object
+                    .problem(&["spec", "controlPlaneRef"], &name, message)
+                    .hint("add it, in the namespace of the cluster; a cluster is rolled by its control plane")
+            }
+            (None, None) => object.problem(&["spec"], &name, format!("cluster {name:?} has no spec.controlPlaneRef")),
         };
-        return Err(Box::new(object.problem(&["spec"], &name, message)));
+        return Err(Box::new(problem));
     };
     let mut members = vec![object];
     members.extend(reference(spec, &["infrastructureRef"]));

@@ -72,7 +72,7 @@ pub(super) fn evaluate(rule: &Rule, old: &Node, new: &Node) -> Vec<Change> {
             whole(is_refused)
         }
         Check::NetworkPlugin => {
-            let (before, after) = (plugin(before.as_ref()), plugin(after.as_ref()));
+            let [before, after] = [old, new].map(|object| plugin(object.at(&path)));
             let is_refused = before.is_some() && after.is_some() && before != after;
             let field = format!("{}.cniConfig", rule.field);
             is_refused.then(|| change(field, before.map(Value::String), after.map(Value::String))).into_iter().collect()
@@ -150,10 +150,10 @@ fn first_user(users: Option<&Value>) -> (usize, Option<&Value>, usize, Option<&V
     (users.len(), first.and_then(|user| user.get("name")), keys.len(), keys.first())
 }
 
-/// `cilium` or `kindnetd`.
-fn plugin(network: Option<&Value>) -> Option<String> {
+/// `cilium` or `kindnetd`: the key alone counts, and what is below it may be empty.
+fn plugin(network: Option<&Node>) -> Option<String> {
     let network = network?;
-    let older = || network.get("cni").and_then(Value::as_str).map(str::to_owned);
-    let newer = network.get("cniConfig").and_then(Value::as_object).and_then(|config| config.keys().next().cloned());
-    newer.or_else(older)
+    let older = || network.get("cni").and_then(Node::as_str).map(str::to_owned);
+    let newer = network.get("cniConfig").and_then(Node::as_mapping);
+    newer.and_then(|config| config.iter().next()).map(|entry| entry.key.to_string()).or_else(older)
 }

@@ -27,7 +27,9 @@ fn cluster(text: &str) -> (ClusterSpec, MemoryFiles) {
 }
 
 fn deployed(text: &str) -> RenderedTree {
-    [("cluster/cluster.yaml".parse().unwrap(), text.as_bytes().into())].into_iter().collect()
+    let mut tree = RenderedTree::new();
+    tree.insert("cluster/cluster.yaml".parse().unwrap(), text.as_bytes());
+    tree
 }
 
 fn changes(old: &str, new: &str) -> Vec<Problem> {
