@@ -3,7 +3,9 @@
 mod compare;
 mod objects;
 mod redaction;
+mod secrets;
 
 pub use compare::{Change, FieldDifference, ObjectDifference, compare};
 pub use objects::{is_manifest, objects};
 pub use redaction::{harmless, redacted};
+pub use secrets::without_secrets;

@@ -10,6 +10,7 @@ use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
 use crate::cli::common::output;
 use crate::cli::common::output::{Format, Report, Table};
+use planning::difference::without_secrets;
 use planning::stage_tree::StageTree;
 
 /// Arguments of `stepgate diff`. Its `table` is a unified diff.
@@ -44,7 +45,7 @@ pub struct FileReport {
     pub path: String,
     /// `added`, `removed` or `modified`.
     pub change: String,
-    /// Unified diff; null with `--name-only`.
+    /// Unified diff without the values of Secrets; null with `--name-only`.
     pub diff: Option<String>,
 }
 
@@ -120,8 +121,8 @@ fn unified(part: &StageTree, path: &domain::RepoPath) -> String {
     };
     let (before, after) = (text(&part.before), text(&part.after));
     let name = |side: &str, text: &str| if text.is_empty() { "/dev/null".to_owned() } else { format!("{side}/{path}") };
-    TextDiff::from_lines(&before, &after)
-        .unified_diff()
-        .header(&name("deploy", &before), &name("target", &after))
-        .to_string()
+    let (old, new) = (name("deploy", &before), name("target", &after));
+    // The diff is read in terminals and logs of CI, where nobody keeps secrets.
+    let [before, after] = without_secrets(&before, &after);
+    TextDiff::from_lines(&before, &after).unified_diff().header(&old, &new).to_string()
 }
