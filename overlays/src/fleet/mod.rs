@@ -6,6 +6,7 @@ mod duplicates;
 mod eks_anywhere;
 mod empty;
 mod ignored;
+mod left_alone;
 mod members;
 mod namespaces;
 mod naming;
@@ -219,6 +220,7 @@ pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
     check_bundles(&mut fleet);
     check_clusters(&mut fleet);
     fleet.problems.extend(namespaces::check(&rendered.objects, &fleet.clusters, &fleet.policy));
+    fleet.problems.extend(left_alone::check(&rendered.objects, &fleet.clusters, &fleet.policy));
     rendered.settle(&mut fleet);
     fleet.problems.sort_by(|left, right| right.severity.cmp(&left.severity).then_with(|| left.cmp(right)));
     fleet.problems.dedup();
