@@ -168,6 +168,14 @@ pub struct WorkerGroup {
     pub machine_config: Option<String>,
 }
 
+impl WorkerGroup {
+    /// Whether nothing says its version: a `MachinePool` of a managed service keeps the one that it was made with.
+    pub fn keeps_its_version(&self) -> bool {
+        let is_own_object = matches!(self.kind, WorkerGroupKind::MachineDeployment | WorkerGroupKind::MachinePool);
+        is_own_object && !self.own_kubernetes_version
+    }
+}
+
 /// A file that belongs to a cluster, as a person wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecFile {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::objects::{FoundObject, Objects};
+use super::objects::{FoundObject, Objects, field};
 use super::reference::{Reference, references};
 use crate::SpecFile;
 use domain::{Problem, ProblemCode, RepoPath, Severity};
@@ -156,6 +156,14 @@ pub(super) fn check(cluster: &FoundObject, members: &[&FoundObject], objects: &O
                     problems.push(told(member, ProblemCode::MissingReference, message, hint));
                 }
             }
+            ("cluster.x-k8s.io", "MachineDeployment" | "MachinePool") if is_without_version(member) => {
+                let message = format!(
+                    "{} {:?} names no version: it keeps the one that it has when the control plane rises",
+                    member.kind, member.name
+                );
+                let hint = "write spec.template.spec.version, or raise it where its infrastructure names one";
+                problems.push(told(member, ProblemCode::BadCluster, message, hint));
+            }
             ("cluster.x-k8s.io", "Machine" | "MachineSet") => {
                 let message = format!(
                     "{} {:?} belongs to no MachineDeployment: no rollout replaces it, and no gate looks at it",
@@ -168,6 +176,10 @@ pub(super) fn check(cluster: &FoundObject, members: &[&FoundObject], objects: &O
         }
     }
     problems
+}
+
+fn is_without_version(workers: &FoundObject) -> bool {
+    field(&workers.node, &["spec", "template", "spec", "version"]).is_none()
 }
 
 /// Objects that several clusters use, as each of them records them.

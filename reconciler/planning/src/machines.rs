@@ -81,7 +81,11 @@ impl Specification<'_> {
     pub fn workers(&self, group: &GroupName) -> Expectation {
         let cluster = self.cluster;
         let known = cluster.worker_groups.iter().find(|known| known.name == group.as_str());
-        let version = known.map_or(&cluster.kubernetes_version, |known| &known.kubernetes_version);
+        let version = match known {
+            Some(known) if known.keeps_its_version() => "",
+            Some(known) => known.kubernetes_version.as_str(),
+            None => cluster.kubernetes_version.as_str(),
+        };
         let own = known.and_then(|known| {
             let kind = if known.kind.is_machine_pool() { "MachinePool" } else { "MachineDeployment" };
             self.object("cluster.x-k8s.io", kind, known.object.as_deref()?)
@@ -94,7 +98,7 @@ impl Specification<'_> {
             namespace: cluster_api_namespace(cluster),
             cluster: cluster.name.clone(),
             group: group.clone(),
-            version: version.clone(),
+            version: version.to_owned(),
             replicas: known.and_then(|known| known.replicas),
             infrastructure_template: template(&["infrastructureRef", "name"]),
             bootstrap_template: template(&["bootstrap", "configRef", "name"]),

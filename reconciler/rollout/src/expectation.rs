@@ -212,7 +212,8 @@ pub struct WorkersExpectation {
     pub cluster: String,
     /// The group.
     pub group: GroupName,
-    /// The version, as far as it is known: `1.35`, `v1.35.0` or `v1.35.0-eks-1-35-4`.
+    /// The version, as far as it is known: `1.35`, `v1.35.0` or `v1.35.0-eks-1-35-4`. Empty where the group's object names none, and
+    /// its infrastructure keeps the one that it has.
     pub version: String,
     /// Machines, where the cluster's own specification says how many (none under an autoscaler).
     #[serde(default)]
@@ -226,6 +227,13 @@ pub struct WorkersExpectation {
     /// Whether kubelet versions have to be known.
     #[serde(default)]
     pub kubelet_versions: KubeletVersions,
+}
+
+impl WorkersExpectation {
+    /// The version as part of a sentence; nothing where none is expected.
+    pub(crate) fn at_version(&self) -> String {
+        if self.version.is_empty() { String::new() } else { format!(" at {}", self.version) }
+    }
 }
 
 /// The end of a rollout.

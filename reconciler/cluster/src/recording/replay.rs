@@ -192,6 +192,7 @@ impl GateReplay {
         let version = self.version.clone();
         let (verdict, history) = match stage {
             StageName::Workers(group) => {
+                let version = if names_no_version(cluster, group, observation) { String::new() } else { version };
                 let expectation = WorkersExpectation {
                     namespace,
                     cluster: name,
@@ -224,6 +225,19 @@ impl GateReplay {
         self.histories.insert(key, history);
         replayed(verdict)
     }
+}
+
+/// Whether all objects of a worker group leave its version to their infrastructure.
+fn names_no_version((namespace, name): &ClusterKey, group: &GroupName, observation: &Observation) -> bool {
+    let is_its = |in_namespace: &String, cluster: &String, of: &Option<GroupName>| {
+        in_namespace == namespace && cluster == name && of.as_ref() == Some(group)
+    };
+    let deployments = observation.machine_deployments.iter();
+    let deployments = deployments.filter(|it| is_its(&it.namespace, &it.cluster, &it.group)).map(|it| &it.spec_version);
+    let pools = observation.machine_pools.iter();
+    let pools = pools.filter(|it| is_its(&it.namespace, &it.cluster, &it.group)).map(|it| &it.spec_version);
+    let mut versions = deployments.chain(pools).peekable();
+    versions.peek().is_some() && versions.all(Option::is_none)
 }
 
 fn replayed(verdict: GateVerdict) -> ReplayedGate {

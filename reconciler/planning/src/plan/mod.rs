@@ -206,7 +206,7 @@ fn stage_changes(facts: &Facts<'_>, part: &StageTree) -> Vec<ComponentChange> {
                 let of = |spec: &ClusterSpec| {
                     spec.worker_groups
                         .iter()
-                        .find(|known| known.name == group.as_str())
+                        .find(|known| known.name == group.as_str() && !known.keeps_its_version())
                         .map(|known| known.kubernetes_version.clone())
                 };
                 changes::kubernetes(&of(deployed)?, &of(facts.cluster)?)

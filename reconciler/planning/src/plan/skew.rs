@@ -17,8 +17,11 @@ pub(super) fn skew(facts: &Facts<'_>) -> SkewFacts {
         Some(overlays::BundleReference::EksaVersion(version)) => Some(version.clone()),
         _ => None,
     };
-    let workers = facts.cluster.worker_groups.iter().filter_map(|group| {
+    // What keeps its version says none to hold against that of the control plane.
+    let groups = facts.cluster.worker_groups.iter().filter(|group| !group.keeps_its_version());
+    let workers = groups.filter_map(|group| {
         let before = facts.deployed.and_then(|spec| spec.worker_groups.iter().find(|known| known.name == group.name));
+        let before = before.filter(|known| !known.keeps_its_version());
         Some(GroupVersions {
             group: group.name.parse().ok()?,
             version: VersionStep {

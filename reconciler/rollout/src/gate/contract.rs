@@ -169,7 +169,7 @@ fn check_machines(subject: &Subject<'_>, machines: &[&Machine], observation: &Ob
         findings.count(&subject.name(), "machines", Some(seen), replicas, &help);
     }
     let rule = MachineRule {
-        version: subject.version,
+        version: Some(subject.version),
         version_text: &expectation.version,
         kubelet_versions: expectation.kubelet_versions,
         infrastructure_template: None,

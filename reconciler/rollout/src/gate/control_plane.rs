@@ -248,7 +248,7 @@ fn check_machines(
     findings.count(&subject, "machines", Some(seen), control_plane.spec_replicas.unwrap_or(0), &help);
     check_owners(control_plane, &machines, findings);
     let rule = MachineRule {
-        version,
+        version: Some(version),
         version_text: &expectation.version,
         kubelet_versions: expectation.kubelet_versions,
         infrastructure_template: control_plane.infrastructure_template.as_deref(),

@@ -89,16 +89,16 @@ fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Fi
     let pools = observation.machine_pools.iter().filter(|known| known.cluster == cluster);
     let pools = pools.map(|known| ("MachinePool", &known.namespace, &known.name, &known.group, &known.spec_version));
     for (kind, namespace, name, group, version) in deployments.chain(pools) {
-        let (Some(group), Some(version)) = (group, version) else {
-            let subject = object(kind, namespace, name);
-            findings.wait(Reason::on(subject, "its worker group or its version is not known"));
+        let Some(group) = group else {
+            findings.wait(Reason::on(object(kind, namespace, name), "its worker group is not known"));
             continue;
         };
         let expectation = WorkersExpectation {
             namespace: namespace.clone(),
             cluster: cluster.to_owned(),
             group: group.clone(),
-            version: version.clone(),
+            // What names no version keeps the one that it has.
+            version: version.clone().unwrap_or_default(),
             replicas: None,
             infrastructure_template: None,
             bootstrap_template: None,

@@ -29,7 +29,7 @@ const UNDER_WAY: [&str; 6] = ["RollingOut", "ScalingUp", "ScalingDown", "Remedia
 pub(super) fn check(
     pool: &MachinePool,
     expectation: &WorkersExpectation,
-    version: &KubernetesVersion,
+    version: Option<&KubernetesVersion>,
     observation: &Observation,
     findings: &mut Findings,
 ) {
@@ -62,8 +62,8 @@ pub(super) fn check(
     check_machines(pool, expectation, version, observation, findings);
     findings.settle(format!("{subject} generation {}", pool.generation));
     let seen = match seen {
-        Some(seen) => format!("{seen} ready nodes at {}", expectation.version),
-        None => format!("{replicas} ready replicas at {}; its nodes were not read", expectation.version),
+        Some(seen) => format!("{seen} ready nodes{}", expectation.at_version()),
+        None => format!("{replicas} ready replicas{}; its nodes were not read", expectation.at_version()),
     };
     findings.fact(subject, seen);
 }
@@ -71,7 +71,7 @@ pub(super) fn check(
 fn check_declared(
     pool: &MachinePool,
     expectation: &WorkersExpectation,
-    version: &KubernetesVersion,
+    version: Option<&KubernetesVersion>,
     subject: &str,
     help: &str,
     findings: &mut Findings,
@@ -84,13 +84,7 @@ fn check_declared(
         let field = "metadata.annotations[cluster.x-k8s.io/paused]";
         findings.paused(subject, field, pool.generation, pool.observed_generation, help);
     }
-    match &pool.spec_version {
-        Some(declared) if version.is_met_by_declared(declared) => {}
-        declared => {
-            let message = format!("{}, {} expected", declared.as_deref().unwrap_or("not set"), expectation.version);
-            findings.wait(Reason::on(subject, message).field("spec.template.spec.version").help(help));
-        }
-    }
+    machines::check_declared(subject, pool.spec_version.as_deref(), version, &expectation.version, help, findings);
     for (field, seen, expected) in [
         ("infrastructureRef", &pool.infrastructure_template, &expectation.infrastructure_template),
         ("bootstrap.configRef", &pool.bootstrap_template, &expectation.bootstrap_template),
@@ -125,7 +119,7 @@ fn check_nodes(
     pool: &MachinePool,
     replicas: u32,
     expectation: &WorkersExpectation,
-    version: &KubernetesVersion,
+    version: Option<&KubernetesVersion>,
     observation: &Observation,
     findings: &mut Findings,
 ) -> Option<usize> {
@@ -153,6 +147,7 @@ fn check_nodes(
             let message = format!("{}, True expected", node.ready);
             findings.wait(Reason::on(&subject, message).field("status.conditions[Ready]").help(&help));
         }
+        let Some(version) = version else { continue };
         machines::check_release(node, version, &expectation.version, findings);
         let field = "status.nodeInfo.kubeletVersion";
         match node.kubelet_version.as_deref().filter(|reported| !reported.is_empty()) {
@@ -175,7 +170,7 @@ fn check_nodes(
 fn check_machines(
     pool: &MachinePool,
     expectation: &WorkersExpectation,
-    version: &KubernetesVersion,
+    version: Option<&KubernetesVersion>,
     observation: &Observation,
     findings: &mut Findings,
 ) {
@@ -189,7 +184,8 @@ fn check_machines(
             findings.wait(reason.field("metadata.deletionTimestamp").help(&help));
         }
         // The infrastructure need not write the version onto them.
-        if let Some(declared) = machine.spec_version.as_ref().filter(|declared| !version.is_met_by_declared(declared)) {
+        let is_other = |declared: &&String| version.is_some_and(|wanted| !wanted.is_met_by_declared(declared));
+        if let Some(declared) = machine.spec_version.as_ref().filter(is_other) {
             let message = format!("{declared}, {} expected", expectation.version);
             findings.wait(Reason::on(&subject, message).field("spec.version").help(&help));
         }

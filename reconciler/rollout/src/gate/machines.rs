@@ -10,8 +10,8 @@ use super::findings::{Findings, object};
 
 /// What every machine of a control plane or worker group has to be.
 pub(super) struct MachineRule<'a> {
-    /// The version of every machine.
-    pub(super) version: &'a KubernetesVersion,
+    /// The version of every machine; none where its owner names none.
+    pub(super) version: Option<&'a KubernetesVersion>,
     /// That version, in words.
     pub(super) version_text: &'a str,
     /// Whether kubelet versions have to be known.
@@ -35,7 +35,7 @@ pub(super) enum MachineConditions {
 pub(super) fn check(machines: &[&Machine], rule: &MachineRule<'_>, observation: &Observation, findings: &mut Findings) {
     // Those of the new version first: an old machine only waits for one of these to be done.
     let is_new = |machine: &&&Machine| {
-        machine.spec_version.as_deref().is_some_and(|version| rule.version.is_met_by_declared(version))
+        rule.version.is_none_or(|wanted| machine.spec_version.as_ref().is_some_and(|it| wanted.is_met_by_declared(it)))
     };
     let (new, old): (Vec<&Machine>, Vec<&Machine>) = machines.iter().partition(is_new);
     for machine in new.into_iter().chain(old) {
@@ -49,15 +49,12 @@ pub(super) fn check(machines: &[&Machine], rule: &MachineRule<'_>, observation: 
 fn check_one(machine: &Machine, rule: &MachineRule<'_>, observation: &Observation, findings: &mut Findings) {
     let subject = object("Machine", &machine.namespace, &machine.name);
     let help = format!("kubectl describe machine {} -n {}", machine.name, machine.namespace);
-    match &machine.spec_version {
-        Some(version) if rule.version.is_met_by_declared(version) => {}
-        Some(version) => {
-            let message = format!("{version}, {} expected", rule.version_text);
-            findings.wait(Reason::on(&subject, message).field("spec.version").help(&help));
-        }
-        None => findings.wait(
-            Reason::on(&subject, format!("not set, {} expected", rule.version_text)).field("spec.version").help(&help),
-        ),
+    let is_met =
+        |wanted: &KubernetesVersion| machine.spec_version.as_ref().is_some_and(|it| wanted.is_met_by_declared(it));
+    if !rule.version.is_none_or(is_met) {
+        let seen = machine.spec_version.as_deref().unwrap_or("not set");
+        let message = format!("{seen}, {} expected", rule.version_text);
+        findings.wait(Reason::on(&subject, message).field("spec.version").help(&help));
     }
     if machine.deleting {
         findings.wait(Reason::on(&subject, "is still being deleted").field("metadata.deletionTimestamp").help(&help));
@@ -74,6 +71,22 @@ fn check_one(machine: &Machine, rule: &MachineRule<'_>, observation: &Observatio
         findings.condition_if_reported(&subject, &machine.conditions, condition, ConditionStatus::False, &help);
     }
     check_node(&subject, machine, rule, observation, &help, findings);
+}
+
+/// Waits unless an owner declares the version, or none is expected of it.
+pub(super) fn check_declared(
+    subject: &str,
+    declared: Option<&str>,
+    version: Option<&KubernetesVersion>,
+    expected: &str,
+    help: &str,
+    findings: &mut Findings,
+) {
+    let is_met = |wanted: &KubernetesVersion| declared.is_some_and(|it| wanted.is_met_by_declared(it));
+    if !version.is_none_or(is_met) {
+        let message = format!("{}, {expected} expected", declared.unwrap_or("not set"));
+        findings.wait(Reason::on(subject, message).field("spec.template.spec.version").help(help));
+    }
 }
 
 /// Waits if the machine is made from another infrastructure template than its owner's; says nothing where one of them is not known.
@@ -137,13 +150,13 @@ fn check_node(
         let help = format!("kubectl describe node {name}");
         findings.wait(Reason::on(format!("Node {name}"), message).field("status.conditions[Ready]").help(help));
     }
-    if let Some(node) = node {
-        check_release(node, rule.version, rule.version_text, findings);
+    if let (Some(node), Some(version)) = (node, rule.version) {
+        check_release(node, version, rule.version_text, findings);
     }
     let reported = machine.kubelet_version.as_deref().or_else(|| node.and_then(|node| node.kubelet_version.as_deref()));
     let field = "status.nodeInfo.kubeletVersion";
     match reported.filter(|version| !version.is_empty()) {
-        Some(version) if rule.version.is_met_by_kubelet(version) => {}
+        Some(version) if rule.version.is_none_or(|wanted| wanted.is_met_by_kubelet(version)) => {}
         Some(version) => {
             let message = format!("{version}, {} expected", rule.version_text);
             findings.wait(Reason::on(subject, message).field(field).help(help));

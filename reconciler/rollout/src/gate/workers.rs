@@ -26,13 +26,18 @@ pub(super) fn check(expectation: &WorkersExpectation, observation: &Observation,
     }
     let WorkersExpectation { namespace, cluster, group, .. } = expectation;
     let subject = format!("worker group {group} of cluster {cluster}");
-    let Ok(version) = expectation.version.parse::<KubernetesVersion>() else {
-        findings.fail(Reason::on(
-            subject,
-            format!("the expected version {:?} is not a valid Kubernetes version", expectation.version),
-        ));
-        return;
+    let version = match expectation.version.as_str() {
+        "" => None,
+        text => match text.parse::<KubernetesVersion>() {
+            Ok(version) => Some(version),
+            Err(_) => {
+                let message = format!("the expected version {text:?} is not a valid Kubernetes version");
+                findings.fail(Reason::on(subject, message));
+                return;
+            }
+        },
     };
+    let version = version.as_ref();
     let found: Vec<&MachineDeployment> = observation
         .machine_deployments
         .iter()
@@ -61,12 +66,14 @@ pub(super) fn check(expectation: &WorkersExpectation, observation: &Observation,
         findings.count(&subject, "spec.replicas", Some(declared), expected, &help);
     }
     check_cluster(expectation, observation, findings);
-    check_control_plane_first(expectation, &version, observation, findings);
+    if let Some(version) = version {
+        check_control_plane_first(expectation, version, observation, findings);
+    }
     for machine_deployment in found {
-        check_machine_deployment(machine_deployment, expectation, &version, observation, findings);
+        check_machine_deployment(machine_deployment, expectation, version, observation, findings);
     }
     for pool in pools {
-        machine_pool::check(pool, expectation, &version, observation, findings);
+        machine_pool::check(pool, expectation, version, observation, findings);
     }
 }
 
@@ -130,7 +137,7 @@ fn check_control_plane_first(
 fn check_machine_deployment(
     deployment: &MachineDeployment,
     expectation: &WorkersExpectation,
-    version: &KubernetesVersion,
+    version: Option<&KubernetesVersion>,
     observation: &Observation,
     findings: &mut Findings,
 ) {
@@ -146,13 +153,14 @@ fn check_machine_deployment(
         );
         findings.paused(&subject, "spec.paused", deployment.generation, deployment.observed_generation, help);
     }
-    match &deployment.spec_version {
-        Some(declared) if version.is_met_by_declared(declared) => {}
-        declared => {
-            let message = format!("{}, {} expected", declared.as_deref().unwrap_or("not set"), expectation.version);
-            findings.wait(Reason::on(&subject, message).field("spec.template.spec.version").help(&help));
-        }
-    }
+    machines::check_declared(
+        &subject,
+        deployment.spec_version.as_deref(),
+        version,
+        &expectation.version,
+        &help,
+        findings,
+    );
     for (field, seen, expected) in [
         ("infrastructureRef", &deployment.infrastructure_template, &expectation.infrastructure_template),
         ("bootstrap.configRef", &deployment.bootstrap_template, &expectation.bootstrap_template),
@@ -186,13 +194,13 @@ fn check_machine_deployment(
     check_machine_sets(deployment, version, observation, findings);
     check_machines(deployment, replicas, expectation, version, observation, findings);
     findings.settle(format!("{subject} generation {}", deployment.generation));
-    findings.fact(subject, format!("{replicas} machines at {} on healthy nodes", expectation.version));
+    findings.fact(subject, format!("{replicas} machines{} on healthy nodes", expectation.at_version()));
 }
 
 /// Every `MachineSet` but the newest is empty.
 fn check_machine_sets(
     deployment: &MachineDeployment,
-    version: &KubernetesVersion,
+    version: Option<&KubernetesVersion>,
     observation: &Observation,
     findings: &mut Findings,
 ) {
@@ -200,7 +208,9 @@ fn check_machine_sets(
         set.namespace == deployment.namespace && set.machine_deployment.as_deref() == Some(deployment.name.as_str())
     };
     for set in observation.machine_sets.iter().filter(owned) {
-        let same_version = set.spec_version.as_deref().is_some_and(|declared| version.is_met_by_declared(declared));
+        let is_met =
+            |wanted: &KubernetesVersion| set.spec_version.as_ref().is_some_and(|it| wanted.is_met_by_declared(it));
+        let same_version = version.is_none_or(is_met);
         let same_template = [
             (&deployment.infrastructure_template, &set.infrastructure_template),
             (&deployment.bootstrap_template, &set.bootstrap_template),
@@ -221,7 +231,7 @@ fn check_machines(
     deployment: &MachineDeployment,
     replicas: u32,
     expectation: &WorkersExpectation,
-    version: &KubernetesVersion,
+    version: Option<&KubernetesVersion>,
     observation: &Observation,
     findings: &mut Findings,
 ) {

@@ -1,6 +1,6 @@
 //! Control planes of other providers in preflight, in the gate of the control plane, and for the workers behind them.
 
-use rollout::{ControlPlaneReference, Expectation, Observation};
+use rollout::{ControlPlaneReference, Expectation, MachinePool, Observation, WorkersExpectation};
 
 use super::healthy::*;
 use super::{reasons, soaked, verdict};
@@ -53,4 +53,64 @@ fn a_control_plane_that_its_cluster_does_not_name_is_not_judged() {
     observation.clusters[0].control_plane = None;
     let said = told(&observation, &expectations());
     assert!(said.contains("2 found, one expected"), "{said}");
+}
+
+/// The healthy cluster, with pools that name no version, as those of managed services need not.
+fn pools_without_versions() -> Observation {
+    let mut observation = healthy();
+    let deployments = std::mem::take(&mut observation.machine_deployments);
+    let nodes = |name: &String| {
+        let machines = observation.machines.iter().filter(|machine| machine.owner.as_ref() == Some(name));
+        machines.filter_map(|machine| machine.node.clone()).collect()
+    };
+    let pools = deployments.iter().map(|deployment| MachinePool {
+        namespace: deployment.namespace.clone(),
+        name: deployment.name.clone(),
+        cluster: deployment.cluster.clone(),
+        group: deployment.group.clone(),
+        generation: deployment.generation,
+        observed_generation: deployment.observed_generation,
+        spec_replicas: deployment.spec_replicas,
+        replicas: deployment.replicas,
+        ready_replicas: deployment.ready_replicas,
+        phase: Some("Running".into()),
+        nodes: Some(nodes(&deployment.name)),
+        infrastructure_template: deployment.infrastructure_template.clone(),
+        bootstrap_template: deployment.bootstrap_template.clone(),
+        ..MachinePool::default()
+    });
+    let pools = pools.collect();
+    observation.machine_pools = pools;
+    observation.machine_sets.clear();
+    observation.machines.retain(|machine| machine.control_plane);
+    observation
+}
+
+fn workers_at(version: &str) -> Vec<Expectation> {
+    let versions = |expectation| match expectation {
+        Expectation::Workers(workers) => {
+            Some(Expectation::Workers(WorkersExpectation { version: version.to_owned(), ..workers }))
+        }
+        _ => None,
+    };
+    std::iter::once(flux()).chain(expectations().into_iter().filter_map(versions)).collect()
+}
+
+#[test]
+fn workers_that_name_no_version_keep_their_own() {
+    let mut pools = pools_without_versions();
+    assert_eq!(told(&pools, &preflight()), "");
+    pools.nodes.iter_mut().for_each(|node| node.kubelet_version = Some("v1.30.0".into()));
+    let mut deployments = healthy();
+    deployments.machine_deployments.iter_mut().for_each(|deployment| deployment.spec_version = None);
+    deployments.machine_sets.iter_mut().for_each(|set| set.spec_version = None);
+    for machine in deployments.machines.iter_mut().filter(|machine| !machine.control_plane) {
+        machine.spec_version = None;
+    }
+    for observation in [&pools, &deployments] {
+        assert_eq!(told(observation, &workers_at("")), "");
+        let said = told(observation, &workers_at(VERSION));
+        assert!(said.contains("spec.template.spec.version") && said.contains("not set"), "{said}");
+    }
+    assert_eq!(told(&deployments, &preflight()), "");
 }

@@ -120,8 +120,10 @@ impl Comparison {
             let object = format!("{kind} {namespace}/{name}");
             self.version(object, version, &[&known.kubernetes_version], is_declared);
         }
-        // Which group a node is of is not said on it.
-        let workers: Vec<&String> = cluster.worker_groups.iter().map(|group| &group.kubernetes_version).collect();
+        // Which group a node is of is not said on it, and a group that names no version has nodes of any.
+        let is_any = cluster.worker_groups.iter().any(overlays::WorkerGroup::keeps_its_version);
+        let groups = cluster.worker_groups.iter().filter(|_| !is_any);
+        let workers: Vec<&String> = groups.map(|group| &group.kubernetes_version).collect();
         for node in &observation.nodes {
             let wanted = if node.control_plane { vec![&cluster.kubernetes_version] } else { workers.clone() };
             if let Some(version) = node.kubelet_version.as_ref().filter(|_| !wanted.is_empty()) {
