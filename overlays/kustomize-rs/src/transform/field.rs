@@ -5,7 +5,7 @@ use yaml::{Mapping, Node, Scalar, Style, Text, Value, resolve_v3};
 use crate::error::BuildError;
 use crate::id::Gvk;
 use crate::resource::Resource;
-use crate::schema::FieldSpec;
+use crate::schema::{FieldSpec, field_names};
 
 /// What is made at the end of a path that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,8 @@ pub(crate) fn apply(
     if !gvk.is_selected(&spec.gvk) {
         return Ok(());
     }
-    if spec.path != "metadata/annotations" {
+    let mut names = field_names(&spec.parts);
+    if [names.next(), names.next(), names.next()] != [Some("metadata"), Some("annotations"), None] {
         return visit(resource.node.along(&spec.parts), spec, create, set);
     }
     resource.show_state();
