@@ -1,10 +1,11 @@
 //! `stepgate kustomize build`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use kustomize_rs::{LoadRestrictor, Options, Order, Outside, RemoteBases, RemoteRepository, Resources, build_with};
 
+use super::flux::{self, FluxArguments};
 use super::{individual, remotes::Remotes, tree::Tree};
 use crate::cli::common::output;
 use crate::cli::{CommandError, Exit};
@@ -13,9 +14,9 @@ use fetch::{ChartInflation, Helm};
 /// Arguments of `stepgate kustomize build`: those of kustomize, and the tree that may be read.
 #[derive(Debug, Args)]
 pub struct BuildArguments {
-    /// The directory of a kustomization.yaml.
-    #[arg(default_value = ".", value_name = "DIR")]
-    directory: PathBuf,
+    /// The directory of a kustomization.yaml. Without it: the working directory.
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
     /// The tree that may be read, bases included; no path or symbolic link leads out of it. Without it: the git work
     /// tree around DIR, else the working directory where DIR is below it, else DIR alone.
     #[arg(long, value_name = "DIR")]
@@ -47,6 +48,8 @@ pub struct BuildArguments {
     /// Environment of functions. Taken for the sake of scripts: functions are never run.
     #[arg(short, long, value_name = "NAME[=VALUE]")]
     env: Vec<String>,
+    #[command(flatten)]
+    flux: FluxArguments,
     #[command(flatten)]
     refused: Refused,
 }
@@ -163,13 +166,17 @@ fn build_and_write(arguments: &BuildArguments) -> Result<(), CommandError> {
 
 fn built(arguments: &BuildArguments) -> Result<Resources, CommandError> {
     let options = options(arguments);
+    let given = arguments.directory.as_deref();
+    if arguments.flux.flux {
+        return flux::build(&arguments.flux, given, arguments.root.as_deref(), options, arguments.unlimited);
+    }
+    let directory = given.unwrap_or(Path::new("."));
     let remotes = arguments.enable_remote.then(Remotes::default);
     let remotes = remotes.as_ref().map(|remotes| remotes as &dyn RemoteBases);
-    let address = arguments.directory.to_str().and_then(RemoteRepository::parse);
-    if let (Some(address), false) = (address, arguments.directory.exists()) {
+    let address = directory.to_str().and_then(RemoteRepository::parse);
+    if let (Some(address), false) = (address, directory.exists()) {
         let Some(remotes) = remotes else {
-            let error =
-                CommandError::new(format!("{} is remote, and nothing is fetched", arguments.directory.display()));
+            let error = CommandError::new(format!("{} is remote, and nothing is fetched", directory.display()));
             return Err(error.hint("turn remote bases on (--enable-remote)"));
         };
         let files = remotes.repository(&address)?;
@@ -177,7 +184,7 @@ fn built(arguments: &BuildArguments) -> Result<Resources, CommandError> {
         let outside = Outside { charts: charts.as_ref().map(|charts| charts as _), remotes: Some(remotes) };
         return Ok(build_with(&*files, &address.path, &options, outside)?);
     }
-    let mut tree = Tree::open(&arguments.directory, arguments.root.as_deref())?;
+    let mut tree = Tree::open(directory, arguments.root.as_deref())?;
     if arguments.unlimited {
         tree.files = tree.files.with_largest_file(u64::MAX);
     }
@@ -218,7 +225,7 @@ fn options(arguments: &BuildArguments) -> Options {
     }
 }
 
-fn write(resources: &Resources, to: Option<&std::path::Path>) -> Result<(), CommandError> {
+fn write(resources: &Resources, to: Option<&Path>) -> Result<(), CommandError> {
     match to {
         None => output::print_bytes(resources.to_yaml().as_bytes()),
         Some(path) if path.is_dir() => individual::write(resources, path),

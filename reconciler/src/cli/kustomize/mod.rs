@@ -2,6 +2,7 @@
 
 mod build;
 pub(super) mod diff;
+mod flux;
 mod individual;
 mod remotes;
 mod tree;
@@ -20,6 +21,8 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Print the objects of a kustomization: the bytes of `kustomize build` v5.8.1.
+    ///
+    /// With `--flux`, what Flux's kustomize-controller makes of it.
     ///
     /// Exits 0 when it was built and 1 when not, as kustomize does.
     Build(build::BuildArguments),

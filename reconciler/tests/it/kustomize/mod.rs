@@ -3,6 +3,7 @@
 mod build;
 mod charts;
 mod diff;
+mod flux;
 mod hostile;
 mod remotes;
 
