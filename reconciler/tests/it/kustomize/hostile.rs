@@ -159,10 +159,10 @@ fn what_never_ends_is_not_read() {
     Case::new("").pipe("kustomization.yaml").ends("pipe as kustomization", &Refused("no kustomization file"));
     Case::new("resources: [a.yaml]\npatches: [{path: p}]\n")
         .pipe("p")
-        .ends("pipe as patch", &Refused("no regular file"));
+        .ends("pipe as patch", &Refused("not a regular file"));
     Case::new("configMapGenerator: [{name: m, files: [p]}]\n")
         .pipe("p")
-        .ends("pipe in a generator", &Refused("no regular file"));
+        .ends("pipe in a generator", &Refused("not a regular file"));
     Case::new("resources: [/dev/zero]\n").ends("/dev/zero", &Refused("/dev/zero"));
     Case::new("resources: [zero]\n").link("zero", "/dev/zero").ends("link to /dev/zero", &Refused("zero"));
     let chain: Vec<_> = (0..300).map(|level| format!("resources: [../b{}]\n", level + 1)).collect();
