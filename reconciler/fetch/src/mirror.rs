@@ -178,7 +178,7 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let mirror = Mirror::open([root.path().to_owned()]).unwrap();
         let error = mirror.get("https://example.org/pipe.yaml").unwrap_err();
-        assert!(error.to_string().contains("no plain file"), "{error}");
+        assert!(error.to_string().contains("not a plain file"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Fields that the webhooks of Cluster API and of its infrastructure providers refuse.
 //!
 //! Sources: `*webhooks/*.go` of Cluster API 1.13.5, of its providers for Docker 1.13.4, AWS 2.13.0 and Google Cloud 1.13.1, of those for Azure
-//! at 69ec3a40a and vSphere at 111a1ba9b (August 2026), and of those for OpenStack, CloudStack, Tinkerbell, Hetzner, Scaleway and Outscale.
+//! at 69ec3a40a and vSphere at 111a1ba9b (August 2026), and of those for `OpenStack`, `CloudStack`, Tinkerbell, Hetzner, Scaleway and Outscale.
 //! `KubeadmConfigTemplate`, `Metal3MachineTemplate` and `NutanixMachineTemplate` are in none of them: [`super::effects`] tells of those.
 //!
 //! No webhook refuses another address or network of a `Cluster`. They are in the certificates and flags of every machine that runs, and no

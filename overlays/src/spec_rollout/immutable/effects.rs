@@ -1,7 +1,7 @@
 //! Templates that are edited in place and that no webhook refuses.
 //!
 //! A MachineDeployment and a control plane are rolled when their template has another *name* (Cluster API's contract of machine templates):
-//! an edit in place is stored and reaches only machines that are made later. With a ClusterClass the templates are its own, and their edits
+//! an edit in place is stored and reaches only machines that are made later. With a `ClusterClass` the templates are its own, and their edits
 //! are rolled.
 
 use super::evaluate::{leaves, value};

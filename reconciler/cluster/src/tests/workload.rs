@@ -44,8 +44,8 @@ async fn a_kubeconfig_of_a_secret_runs_no_program_reads_no_file_and_leads_nowher
     for (answer, expected) in [
         (None, "not found; Cluster API writes it"),
         (Some(json!({"metadata": {"name": "prod-kubeconfig"}, "data": {}})), "key `value` is missing"),
-        (Some(secret("???")), "no base64"),
-        (Some(secret(&STANDARD.encode("hunter2: ["))), "no kubeconfig"),
+        (Some(secret("???")), "not valid base64"),
+        (Some(secret(&STANDARD.encode("hunter2: ["))), "not a valid kubeconfig"),
         (
             Some(kubeconfig(
                 "http://127.0.0.1:1",

@@ -63,8 +63,8 @@ mod tests {
         for (text, part) in [
             (manifest(&[provenance]), "no Helm chart"),
             (manifest(&[chart.clone(), chart]), "no Helm chart"),
-            (manifest(&[layer(CHART, "sha512:00")]), "no sha256"),
-            (manifest(&[layer(CHART, &"0".repeat(64))]), "no sha256"),
+            (manifest(&[layer(CHART, "sha512:00")]), "not a sha256"),
+            (manifest(&[layer(CHART, &"0".repeat(64))]), "not a sha256"),
             (r#"{"manifests": []}"#.to_owned(), "no Helm chart"),
             ("[".to_owned(), "cannot be read"),
         ] {

@@ -79,7 +79,7 @@ fn a_line_that_cannot_be_followed_is_an_error() {
         ("/a[bc] @alice", OwnersDialect::GitHub, "sets of characters"),
         ("* alice", OwnersDialect::GitHub, "`alice` is not a valid owner"),
         ("// @alice", OwnersDialect::GitHub, "`//` is not a valid pattern"),
-        ("[A][x]\n* @a", OwnersDialect::GitLab, "`x` is not a number"),
+        ("[A][x]\n* @a", OwnersDialect::GitLab, "`x` is not a valid number"),
         ("( @alice", OwnersDialect::Gitea, "`(` is not a valid pattern"),
         ("(a{1000}){1000} @alice", OwnersDialect::Gitea, "is not a valid pattern"),
     ] {
