@@ -1,4 +1,4 @@
-//! MachinePools, in v1beta2 and in v1beta1.
+//! `MachinePool`s, in v1beta2 and in v1beta1.
 //!
 //! Cluster API counts the nodes of a pool under v1beta1's names in both versions; in v1beta2 these lie under `status.deprecated.v1beta1`.
 
@@ -11,7 +11,7 @@ use super::fields::{at, conditions, count, deleting, generation, label, list, na
 
 const TOPOLOGY_POOL_NAME: &str = "topology.cluster.x-k8s.io/pool-name";
 
-/// A MachinePool.
+/// A `MachinePool`.
 pub(crate) fn machine_pool(object: &DynamicObject) -> MachinePool {
     let data = &object.data;
     let status = at(data, &["status"]).unwrap_or(&Value::Null);

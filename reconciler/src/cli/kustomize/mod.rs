@@ -25,7 +25,7 @@ enum Verb {
     /// With `--flux`, what Flux's kustomize-controller makes of it.
     ///
     /// Exits 0 when it was built and 1 when not, as kustomize does.
-    Build(build::BuildArguments),
+    Build(Box<build::BuildArguments>),
     /// Compare the objects of two kustomizations or rendered files, by object and field.
     ///
     /// Order, layout and comments do not count. Values of Secrets are never shown. Exits 0 when nothing differs, 1 when
