@@ -97,7 +97,9 @@ fn substitutes(object: &Kustomization) -> bool {
 /// The documents of a file.
 fn documents(file: &Path) -> Result<Vec<Node>, CommandError> {
     let describe = || format!("cannot read {}", file.display());
-    let bytes = std::fs::read(file).map_err(|error| CommandError::from(error).context(describe()))?;
+    let bytes = std::fs::read(file).map_err(|error| {
+        CommandError::from(error).context(describe()).hint("give the path of a file with YAML objects")
+    })?;
     let text = yaml::decode(&bytes).map_err(|error| CommandError::from(error).context(describe()))?;
     let documents = yaml::parse(&text, &Limits::default());
     let documents = documents.map_err(|error| CommandError::from(error).context(describe()))?;
