@@ -2,7 +2,6 @@
 
 pub(crate) mod bases;
 pub(crate) mod budget;
-pub(crate) mod deflate;
 pub(crate) mod directories;
 pub(crate) mod edit;
 pub(crate) mod loose;

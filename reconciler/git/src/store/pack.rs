@@ -9,12 +9,11 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use flate2::Crc;
+use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use git2::{ObjectType, OdbLookupFlags, Oid};
 use ring::digest::{Context, Digest, SHA1_FOR_LEGACY_USE_ONLY};
 use tempfile::NamedTempFile;
 
-use super::deflate::Compressor;
 use super::object::{Objects, library};
 use crate::durable;
 use crate::durable::storage;
@@ -86,13 +85,13 @@ impl Pack {
         let mut bytes = Vec::with_capacity(total / 2 + objects.len() * 16 + 64);
         bytes.extend_from_slice(b"PACK\0\0\0\x02");
         bytes.extend_from_slice(&count.to_be_bytes());
-        let mut compressor = Compressor::new();
+        let mut compressor = Compress::new(Compression::fast(), true);
         let mut entries = Vec::with_capacity(objects.len());
         for (id, kind, content) in objects {
             let start = bytes.len();
             let offset = u32::try_from(start).ok().filter(|offset| *offset < 1 << 31).ok_or_else(too_large)?;
             write_header(&mut bytes, *kind, content.len());
-            compressor.compress(content, &mut bytes)?;
+            compress(&mut compressor, content, &mut bytes)?;
             let mut crc = Crc::new();
             crc.update(bytes.get(start..).unwrap_or_default());
             entries.push((*id, crc.sum(), offset));
@@ -126,6 +125,27 @@ impl Pack {
     }
 }
 
+/// Appends the content as a zlib stream of its own.
+fn compress(compressor: &mut Compress, content: &[u8], bytes: &mut Vec<u8>) -> Result<(), GitError> {
+    compressor.reset();
+    loop {
+        // What does not shrink grows by a few bytes for each block.
+        bytes.reserve(content.len() / 2 + 64);
+        let read = usize::try_from(compressor.total_in()).unwrap_or(usize::MAX);
+        let rest = content.get(read..).unwrap_or_default();
+        match compressor.compress_vec(rest, bytes, FlushCompress::Finish) {
+            Ok(Status::StreamEnd) => return Ok(()),
+            Ok(Status::Ok | Status::BufError) => {}
+            Err(error) => {
+                return Err(GitError::Library {
+                    action: "compress a new object".to_owned(),
+                    message: error.to_string(),
+                });
+            }
+        }
+    }
+}
+
 /// Kind and size: three bits of kind and four of size in the first byte, then seven bits of size each.
 fn write_header(bytes: &mut Vec<u8>, kind: ObjectType, size: usize) {
     let kind: u8 = match kind {
@@ -156,4 +176,64 @@ fn temporary(folder: &Path, bytes: &[u8]) -> std::io::Result<NamedTempFile> {
 
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use flate2::read::ZlibDecoder;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Compresses with a compressor that has seen other things, and gives the length of the result.
+    fn round_trip(compressor: &mut Compress, content: &[u8]) -> usize {
+        let mut bytes = b"before".to_vec();
+        compress(compressor, content, &mut bytes).unwrap();
+        let mut inflated = Vec::new();
+        ZlibDecoder::new(&bytes[6..]).read_to_end(&mut inflated).unwrap();
+        assert!(inflated == content, "{} bytes came back as {}", content.len(), inflated.len());
+        bytes.len() - 6
+    }
+
+    fn compressor() -> Compress {
+        Compress::new(Compression::fast(), true)
+    }
+
+    #[test]
+    fn every_length_and_distance_survives() {
+        let mut compressor = compressor();
+        for length in 0..600 {
+            round_trip(&mut compressor, &vec![b'a'; length]);
+            let words: Vec<u8> = (0..length).map(|at| b"abcdefg"[at % 7]).collect();
+            round_trip(&mut compressor, &words);
+        }
+        let noise: Vec<u8> = (0..200_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        for distance in (4..16_000).step_by(97) {
+            let content = [&noise[..distance], &noise[..100.min(distance)]].concat();
+            round_trip(&mut compressor, &content);
+        }
+        for size in [16_383, 16_384, 16_385, 20_000, 200_000] {
+            round_trip(&mut compressor, &noise[..size]);
+        }
+    }
+
+    #[test]
+    fn manifests_become_smaller() {
+        let text = "- name: registry.example.com/cilium/manager\n  newTag: v1.18.4-0\n".repeat(20);
+        assert!(round_trip(&mut compressor(), text.as_bytes()) < text.len() / 5);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_compressed_inflates_to_itself(
+            parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..60),
+            order in proptest::collection::vec(any::<proptest::sample::Index>(), 0..120),
+        ) {
+            let content: Vec<u8> =
+                if parts.is_empty() { Vec::new() } else { order.iter().flat_map(|at| at.get(&parts).clone()).collect() };
+            round_trip(&mut compressor(), &content);
+        }
+    }
 }
