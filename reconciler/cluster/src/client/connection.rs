@@ -1,6 +1,6 @@
 //! Connections to API servers: by kubeconfig, from inside a cluster, and to workload clusters through their Secrets.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +8,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use super::authorities::Authorities;
-use super::http::client;
+use super::credentials::{Credentials, configuration};
 use super::limit::RateLimit;
 use crate::read::known::Known;
 use crate::write::leadership::Leadership;
-use host::disk;
 
 /// How long a single request may take, connecting included.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -79,8 +78,7 @@ pub struct Connection {
     pub(crate) known: Arc<Known>,
     /// While this process leads, where others may: it writes nothing otherwise.
     pub(crate) fence: Option<Leadership>,
-    /// Whom the server is trusted by; none where that is the system's to say.
-    pub(crate) authorities: Arc<Authorities>,
+    credentials: Arc<Credentials>,
     host: String,
     port: u16,
     limit: Arc<RateLimit>,
@@ -92,47 +90,15 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// The files that a kubeconfig is read from: the one named, else those of `KUBECONFIG`, else `~/.kube/config`.
-fn kubeconfigs(named: Option<&Path>) -> Vec<PathBuf> {
-    if let Some(named) = named {
-        return vec![named.to_owned()];
-    }
-    match std::env::var_os("KUBECONFIG") {
-        Some(paths) => std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect(),
-        None => std::env::home_dir().map(|home| home.join(".kube").join("config")).into_iter().collect(),
-    }
-}
-
 impl Connection {
     /// Reads the credentials. No request is made yet: whether the server answers shows at the first read.
     ///
     /// # Errors
     /// When the credentials cannot be read or are no credentials.
     pub async fn open(source: &ConnectionSource) -> Result<Self, ConnectionError> {
-        let config = match source {
-            ConnectionSource::InCluster => {
-                Config::incluster().map_err(|error| ConnectionError::InCluster { reason: error.to_string() })?
-            }
-            ConnectionSource::Kubeconfig { path, context } => {
-                let place = path
-                    .as_ref()
-                    .map_or_else(|| String::from("$KUBECONFIG or ~/.kube/config"), |path| path.display().to_string());
-                let failed = |reason: String| ConnectionError::Kubeconfig { place: place.clone(), reason };
-                for path in kubeconfigs(path.as_deref()) {
-                    if let Err(error) = disk::open(&path)
-                        && error.kind() != std::io::ErrorKind::NotFound
-                    {
-                        return Err(failed(format!("{}: {error}", path.display())));
-                    }
-                }
-                let kubeconfig = path.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
-                let kubeconfig = kubeconfig.map_err(|error| failed(error.to_string()))?;
-                let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
-                Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| failed(error.to_string()))?
-            }
-        };
+        let config = configuration(source).await?;
         let server = server(&config);
-        Self::new(config).map_err(|reason| match source {
+        Self::of(config, Some(source.clone())).map_err(|reason| match source {
             ConnectionSource::InCluster => ConnectionError::InCluster { reason },
             ConnectionSource::Kubeconfig { .. } => ConnectionError::Kubeconfig { place: server, reason },
         })
@@ -189,21 +155,21 @@ impl Connection {
         Self::new(config).map_err(|_| failed("its certificates cannot be used"))
     }
 
-    pub(crate) fn new(mut config: Config) -> Result<Self, String> {
-        // Another crate may have brought a second provider: without a choice made here, rustls would panic.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        config.connect_timeout = Some(REQUEST_TIMEOUT);
-        config.read_timeout = Some(SILENCE);
+    pub(crate) fn new(config: Config) -> Result<Self, String> {
+        Self::of(config, None)
+    }
+
+    fn of(config: Config, source: Option<ConnectionSource>) -> Result<Self, String> {
         let server = server(&config);
-        let certificates = config.root_cert.iter().flatten().map(Vec::as_slice);
-        let authorities = Arc::new(Authorities::of(certificates));
         let (host, port) = host_and_port(&config);
-        let client = client(config).map_err(|error| error.to_string())?;
+        let namespace = config.default_namespace.clone();
+        let credentials = Credentials::new(config, source)?;
+        let client = credentials.client(&namespace);
         let limit = Arc::new(RateLimit::new(REQUESTS_PER_SECOND, 2 * REQUESTS_PER_SECOND));
         let requests_per_second = REQUESTS_PER_SECOND;
         let (timeout, known) = (REQUEST_TIMEOUT, Arc::default());
         let fence = None;
-        Ok(Self { client, server, timeout, requests_per_second, known, fence, authorities, host, port, limit })
+        Ok(Self { client, server, timeout, requests_per_second, known, fence, credentials, host, port, limit })
     }
 
     /// The same connection with another limit for single requests.
@@ -232,6 +198,11 @@ impl Connection {
         self.limit.permit().await;
     }
 
+    /// Whom the server is trusted by; none where that is the system's to say.
+    pub(crate) fn authorities(&self) -> Arc<Authorities> {
+        self.credentials.authorities()
+    }
+
     /// Whether both are one connection.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.limit, &other.limit)
@@ -250,13 +221,23 @@ impl Connection {
     }
 }
 
+/// The same configuration with our limits.
+pub(super) fn prepare(mut config: Config) -> Config {
+    // Another crate may have brought a second provider: without a choice made here, rustls would panic.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    config.connect_timeout = Some(REQUEST_TIMEOUT);
+    config.read_timeout = Some(SILENCE);
+    config
+}
+
 fn host_and_port(config: &Config) -> (String, u16) {
     let url = &config.cluster_url;
     let usual = if url.scheme_str() == Some("http") { 80 } else { 443 };
     (url.host().unwrap_or("unknown").to_owned(), url.port_u16().unwrap_or(usual))
 }
 
-fn server(config: &Config) -> String {
+/// Scheme, host and port, without credentials.
+pub(super) fn server(config: &Config) -> String {
     let url = &config.cluster_url;
     let port = url.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}", url.scheme_str().unwrap_or("https"), url.host().unwrap_or("unknown"))

@@ -82,7 +82,7 @@ impl Connection {
         Ok(ClusterIdentity {
             uid: found.and_then(|namespace| namespace.metadata.uid),
             endpoint: self.server.clone(),
-            certificate_authority: self.authorities.digest(),
+            certificate_authority: self.authorities().digest(),
         })
     }
 }
@@ -225,7 +225,7 @@ impl KubernetesCluster {
         };
         let other =
             Own::open(&manager.namespace, &secret, &found).await.map_err(|error| NotProven::of(&error.into()))?;
-        if other.authorities.are_among(&self.management.authorities) {
+        if other.authorities().are_among(&self.management.authorities()) {
             return Ok(identity);
         }
         let other = other.with_timeout(self.management.timeout).identity().await?;
@@ -282,10 +282,10 @@ impl KubernetesCluster {
         // Managed control planes keep their authority to themselves.
         let Some(authority) = authority? else { return Ok(()) };
         match certificates(&authority) {
-            Some(known) if own.authorities.are_among(&known) => Ok(()),
+            Some(known) if own.authorities().are_among(&known) => Ok(()),
             known => {
                 let expected = known.and_then(|known| known.digest()).unwrap_or_else(|| "none".to_owned());
-                let trusted = own.authorities.digest().unwrap_or_else(|| "anybody".to_owned());
+                let trusted = own.authorities().digest().unwrap_or_else(|| "anybody".to_owned());
                 let reason = format!(
                     "Secret {namespace}/{name}-kubeconfig trusts {trusted}, and Secret {namespace}/{name}-ca holds {expected}"
                 );

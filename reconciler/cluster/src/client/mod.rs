@@ -2,6 +2,7 @@
 
 pub(crate) mod authorities;
 pub(crate) mod connection;
+pub(crate) mod credentials;
 pub(crate) mod error;
 pub(crate) mod http;
 pub(crate) mod identity;
