@@ -24,7 +24,7 @@ pub(super) fn clusters(
     let folders = Folders::new(all.iter().copied().filter(|object| object.is_cluster()).collect(), kustomized);
     let mut clusters: Vec<(ClusterSpec, Vec<&FoundObject>)> = Vec::new();
     let mut broken: Vec<&FoundObject> = Vec::new();
-    for object in all.iter().copied() {
+    for object in all.iter().copied().filter(|object| !object.is_local) {
         let read = match (object.group.as_str(), object.kind.as_str()) {
             ("anywhere.eks.amazonaws.com", "Cluster") => eks_anywhere::read,
             ("cluster.x-k8s.io", "Cluster") => cluster_api::read,

@@ -21,9 +21,32 @@ fn near(entry: &FileEntry, policy: &Policy) -> Option<String> {
     is_left.then(|| format!("{} (left out by `ignore`)", entry.path))
 }
 
-/// The error of a fleet without clusters; none where there is one, or one that cannot be read.
+/// Whether a problem says why the clusters of a file are not there.
+fn explains(problem: &Problem) -> bool {
+    let is_refused = matches!(problem.code, ProblemCode::NotRendered | ProblemCode::BadCluster | ProblemCode::BadYaml);
+    problem.is_error() && is_refused
+}
+
+/// What a problem says of a file that may hold a cluster.
+fn near_by(problem: &Problem) -> Option<String> {
+    let reason = match problem.code {
+        ProblemCode::Template => "a template",
+        ProblemCode::NotRendered => "it cannot be rendered",
+        ProblemCode::Symlink => "a symbolic link",
+        ProblemCode::Submodule => "a submodule",
+        ProblemCode::Unreadable | ProblemCode::NotText | ProblemCode::TooLarge | ProblemCode::BadYaml => {
+            "it cannot be read"
+        }
+        ProblemCode::NotRead => return Some(format!("{} ({})", problem.path.as_ref()?, problem.message)),
+        _ => return None,
+    };
+    Some(format!("{} ({reason})", problem.path.as_ref()?))
+}
+
+/// The error of a fleet without clusters; none where there is one, or where another error says why there is none.
 pub(super) fn check(files: &dyn Files, fleet: &Fleet, found: &Found) -> Option<Problem> {
-    if !fleet.clusters.is_empty() || !fleet.unreadable_clusters().is_empty() {
+    let is_explained = !fleet.unreadable_clusters().is_empty() || fleet.problems.iter().any(explains);
+    if !fleet.clusters.is_empty() || is_explained {
         return None;
     }
     let read = files.paths().iter().filter(|entry| entry.path.is_yaml() || entry.path.is_json()).count();
@@ -32,13 +55,12 @@ pub(super) fn check(files: &dyn Files, fleet: &Fleet, found: &Found) -> Option<P
          of run.tanzu.vmware.com and ClusterConfig of eksctl.io, by kind, among {read} files of YAML and JSON"
     );
     let by_name = files.paths().iter().filter_map(|entry| near(entry, &fleet.policy)).collect::<Vec<String>>();
-    let templates = fleet.problems.iter().filter(|problem| problem.code == ProblemCode::Template);
-    let templates = templates.filter_map(|problem| Some(format!("{} (a template)", problem.path.as_ref()?)));
+    let told = fleet.problems.iter().filter_map(near_by);
     let misses: BTreeSet<String> = found
         .near_misses
         .iter()
         .map(|(path, reason)| format!("{path} ({reason})"))
-        .chain(templates)
+        .chain(told)
         .chain(by_name)
         .collect();
     let mut named: Vec<String> = misses.iter().take(NAMED).cloned().collect();

@@ -82,7 +82,8 @@ impl<'a> Folders<'a> {
 
 /// Objects that are no part of a cluster, wherever they are: other clusters, what Stepgate reads or writes itself, and Flux's own.
 pub(super) fn is_apart(object: &FoundObject) -> bool {
-    object.is_cluster()
+    object.is_local
+        || object.is_cluster()
         || matches!(object.kind.as_str(), "Bundles" | "EKSARelease")
         || object.group == "distro.eks.amazonaws.com"
         || object.group == "kustomize.config.k8s.io"

@@ -7,7 +7,9 @@ mod eks_anywhere;
 mod empty;
 mod ignored;
 mod left_alone;
+mod local;
 mod members;
+mod name_length;
 mod namespaces;
 mod naming;
 mod objects;
@@ -213,15 +215,17 @@ pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
     template::leave_out(&mut rendered.objects, &mut fleet.problems);
     let kustomized = Kustomized { folders: &found.kustomized, applied: &rendered.applied };
     fleet.clusters = clusters::clusters(&rendered.objects, &kustomized, &mut fleet.problems);
+    local::leave_out(&mut rendered.objects, &mut fleet.problems);
     duplicates::name_by_region(&mut fleet.clusters);
     fleet.clusters.sort_by(|left, right| left.name.cmp(&right.name));
     fleet.problems.extend(duplicates::check(&fleet.clusters));
-    fleet.problems.extend(empty::check(files, &fleet, &found));
     check_bundles(&mut fleet);
     check_clusters(&mut fleet);
     fleet.problems.extend(namespaces::check(&rendered.objects, &fleet.clusters, &fleet.policy));
     fleet.problems.extend(left_alone::check(&rendered.objects, &fleet.clusters, &fleet.policy));
     rendered.settle(&mut fleet);
+    // What keeps clusters from being found is known by now.
+    fleet.problems.extend(empty::check(files, &fleet, &found));
     fleet.problems.sort_by(|left, right| right.severity.cmp(&left.severity).then_with(|| left.cmp(right)));
     fleet.problems.dedup();
     fleet
@@ -251,6 +255,7 @@ fn check_clusters(fleet: &mut Fleet) {
     let mut seen = BTreeSet::new();
     for cluster in fleet.clusters.iter().filter(|cluster| seen.insert(cluster.name.as_str())) {
         let place = &cluster.places.name;
+        problems.extend(name_length::check(fleet, cluster));
         problems.extend(cluster.not_rolled_out().map(|(message, hint)| {
             let problem = Problem::new(ProblemCode::NotRolledOut, message).path(&place.path);
             let problem = problem.at(place.line, place.column).cluster(&cluster.name);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use yaml::{Node, Span};
 
 use super::FluxVersionInUse;
+use super::local;
 use super::naming;
 use super::reference::Reference;
 use crate::Place;
@@ -23,6 +24,8 @@ pub(super) struct FoundObject {
     pub node: Arc<Node>,
     /// Whether it is an item of a List, and no document by itself.
     pub is_listed: bool,
+    /// Whether nobody applies it.
+    pub is_local: bool,
 }
 
 impl FoundObject {
@@ -55,6 +58,7 @@ impl FoundObject {
             kind,
             name: text(&["metadata", "name"]),
             namespace: text(&["metadata", "namespace"]),
+            is_local: local::is_local(&node),
             node: Arc::new(node),
             is_listed,
         })
@@ -77,12 +81,18 @@ impl FoundObject {
 
     /// Whether it is the specification of a cluster.
     pub fn is_cluster(&self) -> bool {
-        matches!(
+        let is_kind = matches!(
             (self.group.as_str(), self.kind.as_str()),
             ("anywhere.eks.amazonaws.com" | "cluster.x-k8s.io", "Cluster")
                 | ("run.tanzu.vmware.com", "TanzuKubernetesCluster")
                 | ("eksctl.io", "ClusterConfig")
-        )
+        );
+        is_kind && !self.is_local
+    }
+
+    /// Whether objects of its API group make up clusters.
+    pub fn is_of_clusters(&self) -> bool {
+        is_of_clusters(&self.group)
     }
 
     /// Whether an object of that namespace is in the same one, as far as both say.
@@ -113,8 +123,11 @@ impl<'a> Objects<'a> {
             selecting: Vec::new(),
         };
         for object in all {
-            objects.by_name.entry((&object.kind, &object.name)).or_default().push(object);
             objects.by_path.entry(&object.path).or_default().push(object);
+            if object.is_local {
+                continue;
+            }
+            objects.by_name.entry((&object.kind, &object.name)).or_default().push(object);
             if is_worker_group(&object.group, &object.kind)
                 && let Some(cluster) = field(&object.node, &["spec", "clusterName"])
             {
@@ -167,6 +180,12 @@ impl<'a> Objects<'a> {
     pub fn in_file(&self, path: &RepoPath) -> &[&'a FoundObject] {
         self.by_path.get(path).map(Vec::as_slice).unwrap_or_default()
     }
+}
+
+/// Whether objects of this API group make up clusters.
+pub(super) fn is_of_clusters(group: &str) -> bool {
+    ["anywhere.eks.amazonaws.com", "run.tanzu.vmware.com", "eksctl.io"].contains(&group)
+        || group.ends_with("cluster.x-k8s.io")
 }
 
 /// How far one file is from another: none for the same, then by the folders that they do not share.

@@ -285,7 +285,7 @@ pub(super) fn scan(files: &dyn Files, policy: &Policy, known: &ReadFiles) -> Fou
         }
     }
     unknown_overlays(&entries, policy, &mut found);
-    found.problems.extend(ignored::unused_patterns(&entries, policy));
+    found.problems.extend(ignored::unused_patterns(files, &entries, policy));
     found
 }
 
@@ -475,7 +475,10 @@ fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found)
             }
             let nearly = |object: &&FoundObject| matches!(object.kind.as_str(), "Cluster" | "ClusterConfig");
             for object in objects.iter().filter(nearly).filter(|object| !object.is_cluster()) {
-                let reason = format!("a {} of group {:?}, which is not read", object.kind, object.group);
+                let reason = match object.is_local {
+                    true => format!("a {} that is marked as local configuration", object.kind),
+                    false => format!("a {} of group {:?}, which is not read", object.kind, object.group),
+                };
                 found.near_misses.push((path.clone(), reason));
             }
             found.objects.extend(objects.into_iter().map(Arc::new));

@@ -99,6 +99,8 @@ pub enum ProblemCode {
     NoCluster,
     /// A cluster of a kind that is read and not rolled out.
     NotRolledOut,
+    /// An object that makes clusters, or may: what it makes is not read.
+    NotRead,
     /// A file is a template: it holds variables where values are needed.
     Template,
     /// A file or object was left out, and why.
@@ -140,6 +142,7 @@ impl fmt::Display for ProblemCode {
             Self::SharedObject => "shared-object",
             Self::NoCluster => "no-cluster",
             Self::NotRolledOut => "not-rolled-out",
+            Self::NotRead => "not-read",
             Self::Template => "template",
             Self::Skipped => "skipped",
         })

@@ -1,8 +1,8 @@
 //! Small fleets of many shapes (`fixtures/fleets`), and what the program says of each: `check`, `adopt`, and `plan` after a change.
 //!
 //! A fleet is a folder: `before/` is the source branch at first, `after/` the files that a person changes then (none where there is
-//! nothing to change), `removed.txt` the paths that go, and `expected/<verb>.txt` what each verb prints. `expected/status.txt` is compared
-//! where it is there. Recorded anew with `UPDATE_FIXTURES=1`.
+//! nothing to change), `removed.txt` the paths that go, `links.txt` symbolic links that it has from the beginning, and
+//! `expected/<verb>.txt` what each verb prints. `expected/status.txt` is compared where it is there. Recorded anew with `UPDATE_FIXTURES=1`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,24 @@ fn below(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     files(folder, "", &mut found);
     found
+}
+
+/// The symbolic links of a fleet: `links.txt`, path and target on each line.
+fn links(fleet: &Path) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(fleet.join("links.txt")).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.map(|(path, target)| (path.to_owned(), target.to_owned())).collect()
+}
+
+/// Adds symbolic links to the commit of the source branch.
+fn link(repository: &Repository, links: &[(String, String)]) {
+    let parent = repository.find_commit(repository.refname_to_id("refs/heads/main").unwrap()).unwrap();
+    let mut update = TreeUpdateBuilder::new();
+    for (path, target) in links {
+        update.upsert(path.as_str(), repository.blob(target.as_bytes()).unwrap(), FileMode::Link);
+    }
+    let tree = repository.find_tree(update.create_updated(repository, &parent.tree().unwrap()).unwrap()).unwrap();
+    parent.amend(Some("refs/heads/main"), None, None, None, None, Some(&tree)).unwrap();
 }
 
 /// Commits files over what the source branch has.
@@ -94,6 +112,10 @@ fn run(fleet: &Path) -> BTreeMap<&'static str, String> {
     let place = folder.path().to_str().unwrap().to_owned();
     let verb = |arguments: &[&str]| told(&stepgate(&[arguments, &["--repo", &place]].concat()), &place);
     commit(&repository, &below(&fleet.join("before")), &[], "What runs");
+    let links = links(fleet);
+    if !links.is_empty() {
+        link(&repository, &links);
+    }
     let mut said = BTreeMap::new();
     said.insert("check", verb(&["check"]));
     said.insert("adopt", format!("{}{}", verb(&["adopt", "--yes"]), deployed(&repository)));

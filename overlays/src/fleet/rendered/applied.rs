@@ -180,12 +180,18 @@ impl Application {
                 self.flux.id(),
                 some(clusters)
             );
-            let hint = match name {
-                "suspend" => "Flux applies what is recorded: bring the cluster and this repository together first",
-                _ => "what cannot be changed in place is never deleted and made anew under Stepgate",
-            };
+            let hint = "what cannot be changed in place is never deleted and made anew under Stepgate";
             let problem = self.problem(ProblemCode::FluxField, &["spec", name], message);
             problems.push(problem.severity(Severity::Warning).hint(hint));
+        }
+        for name in set(FluxFieldUse::Refused) {
+            let message = format!(
+                "Kustomization {} is suspended, so it is not known whether the clusters are what their files say",
+                self.flux.id()
+            );
+            let hint = "take `suspend` away and wait until Flux has applied it; `stepgate hold` pauses a cluster";
+            let problem = self.problem(ProblemCode::FluxField, &["spec", name], message).hint(hint);
+            problems.extend(clusters.iter().map(|cluster| problem.clone().cluster(*cluster)));
         }
         let gated = set(FluxFieldUse::Gated);
         if !gated.is_empty() {

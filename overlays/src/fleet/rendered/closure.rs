@@ -45,6 +45,18 @@ pub(super) struct Closure {
     pub folders: BTreeSet<String>,
     /// Nothing on the way changes an object.
     pub is_plain: bool,
+    /// What is listed and not in the repository, as what is at an address.
+    pub missing: Vec<String>,
+    /// Symbolic links on the way: the link, and the kustomization that goes over it.
+    pub links: Vec<(String, Option<RepoPath>)>,
+}
+
+impl Closure {
+    /// Whether it is kustomizations below this folder alone that go over links.
+    pub fn links_are_below(&self, folder: &str) -> bool {
+        let is_below = |from: &RepoPath| from.parent().is_some_and(|parent| parent.as_str() != folder);
+        self.links.iter().all(|(_, from)| from.as_ref().is_some_and(is_below))
+    }
 }
 
 impl<'t> Kustomizations<'t> {
@@ -78,9 +90,15 @@ impl<'t> Kustomizations<'t> {
         for (path, listed) in &self.listed {
             let folder = path.parent().map(|parent| parent.to_string()).unwrap_or_default();
             let names = listed.resources.iter().chain(&listed.components).filter_map(|name| join(&folder, name));
-            named.extend(names.filter(|name| *name != folder));
+            let real = |name: String| self.tree.link(&name).and_then(|link| link.real).unwrap_or(name);
+            named.extend(names.filter(|name| *name != folder).map(real));
             folders.insert(folder);
         }
+        let of_links = self.tree.links().filter_map(|link| match link.rsplit_once('/') {
+            Some((folder, name)) => FILE_NAMES.contains(&name).then(|| folder.to_owned()),
+            None => FILE_NAMES.contains(&link).then(String::new),
+        });
+        folders.extend(of_links);
         folders.into_iter().filter(|folder| !named.contains(folder)).collect()
     }
 
@@ -120,12 +138,19 @@ impl<'t> Kustomizations<'t> {
         if !closure.folders.insert(folder.to_owned()) {
             return;
         }
+        if self.follow_link(folder, None, closure) {
+            return;
+        }
         let Some((path, listed)) = self.of(folder) else {
+            let names = FILE_NAMES.iter().filter_map(|name| join(folder, name));
+            if let Some(link) = names.filter_map(|name| self.tree.link(&name)).next() {
+                closure.links.push((link.path.to_owned(), None));
+            }
             // Flux makes one of every manifest below, and of the kustomizations there.
             self.generated(folder, closure);
             return;
         };
-        closure.kustomizations.push(path);
+        closure.kustomizations.push(path.clone());
         closure.is_plain &= listed.is_plain;
         if listed.is_broken {
             // Any file beside it may be one of its own.
@@ -139,12 +164,13 @@ impl<'t> Kustomizations<'t> {
             // A generator or transformer may be a kustomization of its own.
             if self.tree.entry(file.as_str()).is_none() && self.tree.is_folder(file.as_str()) {
                 self.enter(file.as_str(), closure);
-            } else {
+            } else if !self.follow_link(file.as_str(), Some(&path), closure) {
                 closure.others.insert(file);
             }
         }
         for name in listed.resources.iter().chain(&listed.components) {
             let Some(target) = join(folder, name) else {
+                closure.missing.push(name.clone());
                 closure.is_plain = false;
                 continue;
             };
@@ -152,10 +178,25 @@ impl<'t> Kustomizations<'t> {
                 closure.resources.insert(entry.path.clone());
             } else if self.tree.is_folder(&target) {
                 self.enter(&target, closure);
-            } else {
+            } else if !self.follow_link(&target, Some(&path), closure) {
+                closure.missing.push(name.clone());
                 closure.is_plain = false;
             }
         }
+    }
+
+    /// Notes the link on the way to a path and goes on where it leads to, so that what is there is known; no where there is none.
+    fn follow_link(&self, path: &str, from: Option<&RepoPath>, closure: &mut Closure) -> bool {
+        let Some(link) = self.tree.link(path) else { return false };
+        closure.links.push((link.path.to_owned(), from.cloned()));
+        match link.real {
+            Some(real) => match self.tree.entry(&real) {
+                Some(entry) => drop(closure.resources.insert(entry.path.clone())),
+                None => self.enter(&real, closure),
+            },
+            None => closure.is_plain = false,
+        }
+        true
     }
 
     fn generated(&self, folder: &str, closure: &mut Closure) {

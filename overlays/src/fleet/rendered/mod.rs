@@ -67,7 +67,7 @@ pub(super) fn render(
 ) -> Rendered {
     let entries = files.paths();
     let is_kustomized = entries.iter().any(|entry| {
-        let is_file = entry.kind == EntryKind::File && FILE_NAMES.contains(&entry.path.file_name());
+        let is_file = entry.kind != EntryKind::Submodule && FILE_NAMES.contains(&entry.path.file_name());
         is_file && !is_of_stepgate(&entry.path, policy)
     });
     let is_flux = |object: &Arc<FoundObject>| {
@@ -102,20 +102,5 @@ pub(super) fn render(
 
 /// Whether an object is part of a cluster, or says what is applied.
 fn is_wanted(object: &FoundObject) -> bool {
-    is_part(&object.group) || is_kustomization(&object.group, &object.kind)
-}
-
-/// Whether objects of this API group make up clusters.
-fn is_part(group: &str) -> bool {
-    ["anywhere.eks.amazonaws.com", "run.tanzu.vmware.com", "eksctl.io"].contains(&group)
-        || group.ends_with("cluster.x-k8s.io")
-}
-
-fn is_cluster(object: &FoundObject) -> bool {
-    matches!(
-        (object.group.as_str(), object.kind.as_str()),
-        ("anywhere.eks.amazonaws.com" | "cluster.x-k8s.io", "Cluster")
-            | ("run.tanzu.vmware.com", "TanzuKubernetesCluster")
-            | ("eksctl.io", "ClusterConfig")
-    )
+    object.is_of_clusters() || is_kustomization(&object.group, &object.kind)
 }

@@ -143,7 +143,8 @@ impl Search<'_> {
 
     fn is_own(&self, flux: &FluxKustomization) -> bool {
         let folder = flux.folder();
-        let has_folder = self.tree.is_folder(&folder);
+        let real = self.tree.link(&folder).and_then(|link| link.real);
+        let has_folder = self.tree.is_folder(real.as_deref().unwrap_or(&folder));
         has_folder && self.own.is_own(flux, has_folder)
     }
 
@@ -193,8 +194,16 @@ impl Search<'_> {
         let closure = self.kustomizations.closure(folder, &[]);
         // Who applies it is not known, so what is encrypted may be.
         let object = Kustomization { path: folder.to_owned(), decrypts: true, ..Kustomization::default() };
-        let result = if closure.is_plain { RootResult::Plain } else { self.build(&object, &closure, folder) };
+        let result = self.plain_or_built(&object, &closure, folder);
         Root { flux: None, folder: folder.to_owned(), closure, result, as_a_whole: None }
+    }
+
+    fn plain_or_built(&self, object: &Kustomization, closure: &Closure, home: &str) -> RootResult {
+        match over_link(closure, None) {
+            Some(failure) => RootResult::Failed(failure),
+            None if closure.is_plain => RootResult::Plain,
+            None => self.build(object, closure, home),
+        }
     }
 
     fn flux(&self, flux: FluxKustomization) -> Vec<Root> {
@@ -206,14 +215,20 @@ impl Search<'_> {
         // What a Kustomization applies may hold itself, changed: Flux comes to rest when that changes no more.
         for _ in 0..3 {
             let closure = self.closure(&flux);
-            if closure.is_plain && !self.changes(&flux) {
+            let link = over_link(&closure, Some(&flux));
+            if link.is_none() && closure.is_plain && !self.changes(&flux) {
                 return vec![root(flux, closure, RootResult::Plain)];
             }
             let object = match object_of(&flux) {
                 Ok(object) => object,
                 Err(failure) => return vec![root(flux, closure, RootResult::Failed(failure))],
             };
-            let result = self.build(&object, &closure, &flux.home);
+            let is_of_part = link.is_some() && closure.links_are_below(&flux.folder());
+            let result = match link {
+                Some(failure) if !is_of_part => return vec![root(flux, closure, RootResult::Failed(failure))],
+                Some(failure) => RootResult::Failed(failure),
+                None => self.build(&object, &closure, &flux.home),
+            };
             let mut made = match &result {
                 RootResult::Built(outcome) => outcome.objects.iter().filter_map(made_kustomization).collect(),
                 _ => Vec::new(),
@@ -250,7 +265,7 @@ impl Search<'_> {
         for folder in folders {
             let closure = self.kustomizations.closure(&folder, &[]);
             let own = Kustomization { path: folder.clone(), decrypts: object.decrypts, ..Kustomization::default() };
-            let result = if closure.is_plain { RootResult::Plain } else { self.build(&own, &closure, &flux.home) };
+            let result = self.plain_or_built(&own, &closure, &flux.home);
             let changes_flux = closure.resources.contains(&flux.path) && self.kustomizations.patches_objects(&closure);
             roots.push(Root { flux: Some(flux.clone()), folder, closure, result, as_a_whole: None });
             if let (true, Some(Root { result: RootResult::Failed(_), .. })) = (changes_flux, roots.last()) {
@@ -270,9 +285,10 @@ impl Search<'_> {
 
     fn build(&self, object: &Kustomization, closure: &Closure, home: &str) -> RootResult {
         let mut files = closure.resources.iter().chain(&closure.kustomizations);
-        // What is a template before it is rendered was found by nobody.
-        if !files.any(|path| self.wanted.contains(path)) && !closure.resources.iter().any(|path| self.names_part(path))
-        {
+        // What is a template before it is rendered was found by nobody, nor what is patched and elsewhere.
+        let patches = closure.others.iter().chain(&closure.kustomizations).filter(|_| !closure.missing.is_empty());
+        let mut unfound = closure.resources.iter().chain(patches);
+        if !files.any(|path| self.wanted.contains(path)) && !unfound.any(|path| self.names_part(path)) {
             return RootResult::Foreign;
         }
         let outside = closure.resources.iter().chain(&closure.others);
@@ -306,6 +322,19 @@ impl Search<'_> {
             }),
         }
     }
+}
+
+/// Why what is reached over a symbolic link is not rendered: Flux leaves links out of its source, and other tools follow them.
+fn over_link(closure: &Closure, flux: Option<&FluxKustomization>) -> Option<Failure> {
+    let (link, from) = closure.links.first()?;
+    let (path, line) = match (from, flux) {
+        (Some(path), _) => (Some(path.clone()), 1),
+        (None, Some(flux)) => (Some(flux.path.clone()), flux.line),
+        (None, None) => (RepoPath::new(link.as_str()).ok(), 1),
+    };
+    let hint = Some("name the file or folder itself, or store a copy of it in the place of the link".to_owned());
+    let message = format!("it goes over the symbolic link {link}, which Flux leaves out of its source");
+    Some(Failure { path, line, hint, ..Failure::new(message) })
 }
 
 /// Groups of objects that make up clusters, as they stand in files.

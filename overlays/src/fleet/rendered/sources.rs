@@ -34,7 +34,8 @@ pub(super) struct FluxKustomization {
 
 impl FluxKustomization {
     pub fn of(object: &FoundObject) -> Option<Self> {
-        is_kustomization(&object.group, &object.kind).then(|| Self {
+        let is_applied = is_kustomization(&object.group, &object.kind) && !object.is_local;
+        is_applied.then(|| Self {
             namespace: or_default(object.namespace.clone()),
             name: object.name.clone(),
             node: Arc::clone(&object.node),
@@ -210,7 +211,7 @@ pub(super) fn unread_templates(objects: &[Arc<FoundObject>]) -> Vec<Problem> {
     let told = |object: &Arc<FoundObject>| {
         let message = format!("ResourceSet {:?} makes objects of clusters, and is not rendered", object.name);
         let problem = object.problem(&["metadata", "name"], "", message).severity(Severity::Warning);
-        Problem { code: ProblemCode::Skipped, ..problem }
+        Problem { code: ProblemCode::NotRead, ..problem }
             .hint("clusters that it makes are not found; write them as files")
     };
     objects.iter().filter(is_template).map(told).collect()

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::objects::FoundObject;
+use super::super::objects::{FoundObject, is_of_clusters};
 use super::build::{BuiltObject, Outcome};
 use super::closure::Kustomizations;
 use super::composed::{ComposedFile, Layer, compose};
 use super::root::{Failure, Root, RootResult};
 use super::tree::Tree;
-use super::{Rendered, is_cluster, is_part, variables};
+use super::{Rendered, variables};
 use domain::{Problem, ProblemCode, RepoPath, Severity};
 use kustomize_rs::FILE_NAMES;
 
@@ -40,6 +40,7 @@ impl Rendered {
             }
             match &root.result {
                 RootResult::Plain | RootResult::Foreign => {
+                    self.problems.extend(elsewhere(root));
                     self.applications.add(root, root.closure.resources.iter().cloned(), false);
                     kept.extend(root.closure.resources.iter().cloned());
                 }
@@ -63,7 +64,7 @@ impl Rendered {
                         continue;
                     }
                     if root.flux.is_some() {
-                        let clusters = composed.iter().flat_map(ComposedFile::objects).filter(|it| is_cluster(it));
+                        let clusters = composed.iter().flat_map(ComposedFile::objects).filter(|it| it.is_cluster());
                         applied.extend(clusters.map(|object| object.name.clone()));
                     }
                     let made: BTreeSet<&RepoPath> = composed.iter().map(|file| &file.origin).collect();
@@ -113,7 +114,7 @@ impl Rendered {
             let Some(kustomization) = kustomizations.file_of(&folder).filter(|path| used.contains(path)) else {
                 continue;
             };
-            let is_lost = objects.iter().any(|other| other.path == object.path && is_cluster(other));
+            let is_lost = objects.iter().any(|other| other.path == object.path && other.is_cluster());
             if is_lost {
                 let message = format!("{kustomization} does not name this file: nobody applies it, and it is left out");
                 let problem = Problem::new(ProblemCode::Skipped, message).severity(Severity::Warning);
@@ -130,7 +131,7 @@ impl Rendered {
             return false;
         }
         let objects = composed.iter().flat_map(ComposedFile::objects);
-        let twin = objects.filter(|object| is_cluster(object)).find(|object| applied.contains(&object.name));
+        let twin = objects.filter(|object| object.is_cluster()).find(|object| applied.contains(&object.name));
         let Some(twin) = twin else { return false };
         let message =
             format!("{} makes cluster {:?} too, and Flux applies another one; it is left out", root.label(), twin.name);
@@ -155,7 +156,7 @@ impl Rendered {
             }
             let closure = kustomizations.closure(&folder, &[]);
             if let Some(object) =
-                objects.iter().find(|object| is_cluster(object) && closure.resources.contains(&object.path))
+                objects.iter().find(|object| object.is_cluster() && closure.resources.contains(&object.path))
             {
                 let message = format!("{folder} is a Component that no kustomization names; its clusters are left out");
                 let place = object.place_of(&["metadata", "name"]);
@@ -207,7 +208,7 @@ fn clusters_in(tree: &Tree<'_>, path: &RepoPath) -> Vec<String> {
     };
     let bytes: Arc<[u8]> = Arc::from(text.as_bytes());
     let objects = documents.into_iter().filter_map(|document| FoundObject::new(path, &bytes, document.root));
-    objects.filter(is_cluster).map(|object| object.name).collect()
+    objects.filter(FoundObject::is_cluster).map(|object| object.name).collect()
 }
 
 /// The files of what a root makes.
@@ -223,7 +224,7 @@ fn compose_root(root: &Root, name: &str, objects: &[&BuiltObject], tree: &Tree<'
 fn parts<'o>(outcome: &'o Outcome, found: &BTreeSet<&RepoPath>) -> Vec<&'o BuiltObject> {
     let of_cluster = |object: &&BuiltObject| {
         let version = object.node.get("apiVersion").and_then(yaml::Node::as_str).unwrap_or_default();
-        is_part(version.split_once('/').map_or("", |(group, _)| group))
+        is_of_clusters(version.split_once('/').map_or("", |(group, _)| group))
     };
     let files = outcome.objects.iter().filter(of_cluster).filter_map(|object| object.file.as_ref());
     let folders: BTreeSet<Option<RepoPath>> = files.map(RepoPath::parent).collect();
@@ -232,6 +233,14 @@ fn parts<'o>(outcome: &'o Outcome, found: &BTreeSet<&RepoPath>) -> Vec<&'o Built
     };
     let is_kept = |object: &&BuiltObject| of_cluster(object) || object.file.as_ref().is_some_and(is_beside);
     outcome.objects.iter().filter(is_kept).collect()
+}
+
+/// What is said of a root that takes objects from elsewhere: they may be clusters.
+fn elsewhere(root: &Root) -> Option<Problem> {
+    let (first, kustomization) = root.closure.missing.first().zip(root.closure.kustomizations.first())?;
+    let message = format!("{} takes {first:?}, which is not in this repository and not read", root.label());
+    let problem = Problem::new(ProblemCode::NotRead, message).path(kustomization).severity(Severity::Note);
+    Some(problem.hint("where that makes a cluster, it is not found: copy it into the repository"))
 }
 
 /// A problem at the place of a failure.

@@ -1,5 +1,6 @@
 //! The files of a commit as Flux and kustomize see them: regular files by path, without those of Stepgate.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kustomize_rs::{FILE_NAMES, MemoryFileSystem};
@@ -13,10 +14,22 @@ use policy::Policy;
 /// Bytes that one build may load; more is no specification.
 const MOST_BYTES: u64 = 64 << 20;
 
+/// Links one after another on the way to one path, as Linux takes them.
+const MOST_LINKS: usize = 40;
+
 /// The files of a commit.
 pub(super) struct Tree<'a> {
     files: &'a dyn Files,
     entries: Vec<&'a FileEntry>,
+    /// Symbolic links: path, and what that means.
+    links: BTreeMap<&'a str, String>,
+}
+
+/// A symbolic link on the way to a path. Flux leaves links out of its source.
+pub(super) struct Link<'a> {
+    pub path: &'a str,
+    /// What the whole path means, where that is in the repository.
+    pub real: Option<String>,
 }
 
 /// Why files of a build could not be loaded.
@@ -34,7 +47,43 @@ impl<'a> Tree<'a> {
                 && !is_of_stepgate(&entry.path, policy)
                 && !(is_manifest(&entry.path) && ignore.leaves_out(&entry.path))
         };
-        Self { files, entries: entries.iter().filter(is_seen).collect() }
+        let links = entries.iter().filter_map(|entry| match &entry.kind {
+            EntryKind::Symlink { target } if !is_of_stepgate(&entry.path, policy) => {
+                Some((entry.path.as_str(), target.clone()))
+            }
+            _ => None,
+        });
+        Self { files, entries: entries.iter().filter(is_seen).collect(), links: links.collect() }
+    }
+
+    /// The first link on the way to a path.
+    pub fn link(&self, path: &str) -> Option<Link<'a>> {
+        let first = self.link_on(path)?;
+        let mut real = Some(path.to_owned());
+        // Links may lead in a circle.
+        for _ in 0..MOST_LINKS {
+            let Some(link) = real.as_deref().and_then(|path| self.link_on(path)) else {
+                return Some(Link { path: first, real });
+            };
+            let folder = link.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let target = self.links.get(link).and_then(|target| join(folder, target));
+            real = target.zip(real).and_then(|(target, path)| join(&target, path.get(link.len()..)?.trim_matches('/')));
+        }
+        Some(Link { path: first, real: None })
+    }
+
+    fn link_on(&self, path: &str) -> Option<&'a str> {
+        if self.links.is_empty() {
+            return None;
+        }
+        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+        let mut parts = ends.filter_map(|end| path.get(..end));
+        parts.find_map(|part| self.links.get_key_value(part).map(|(link, _)| *link))
+    }
+
+    /// The paths of links.
+    pub fn links(&self) -> impl Iterator<Item = &'a str> + '_ {
+        self.links.keys().copied()
     }
 
     pub fn entries(&self) -> &[&'a FileEntry] {

@@ -81,7 +81,10 @@ impl Opened {
                 let error = CommandError::new(format!("branch {branch}: {}", problem.message));
                 problem.hint.iter().fold(error, |error, hint| error.hint(hint.clone()))
             }
-            None => CommandError::new(format!("there is no cluster on branch {branch}")),
+            None => match self.fleet().problems.iter().find(|problem| problem.is_error()) {
+                Some(problem) => CommandError::new(format!("no cluster of branch {branch} can be read: {problem}")),
+                None => CommandError::new(format!("there is no cluster on branch {branch}")),
+            },
         }
     }
 
