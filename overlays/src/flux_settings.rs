@@ -17,6 +17,8 @@ pub enum FluxFieldUse {
     Gated,
     /// `check` tells that it does not count any more.
     Dropped,
+    /// Nothing of the cluster is recorded or planned while it is set.
+    Refused,
 }
 
 impl FluxFieldUse {
@@ -28,6 +30,7 @@ impl FluxFieldUse {
             Self::Replaced => "replaced",
             Self::Gated => "left to gates",
             Self::Dropped => "dropped with a warning",
+            Self::Refused => "refused",
         }
     }
 }
@@ -57,7 +60,7 @@ pub const FLUX_FIELDS: [(&str, FluxFieldUse); 27] = [
     ("retryInterval", FluxFieldUse::Replaced),
     ("serviceAccountName", FluxFieldUse::Carried),
     ("sourceRef", FluxFieldUse::Replaced),
-    ("suspend", FluxFieldUse::Dropped),
+    ("suspend", FluxFieldUse::Refused),
     ("targetNamespace", FluxFieldUse::Rendered),
     ("timeout", FluxFieldUse::Carried),
     ("wait", FluxFieldUse::Gated),

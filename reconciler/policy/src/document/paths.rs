@@ -15,10 +15,21 @@ pub struct PathPattern {
 
 /// A text that is not a valid pattern of paths.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is not a valid pattern of paths; write one such as `examples`, `clusters/*/templates` or `**/*.tmpl.yaml`"
-)]
-pub struct PathPatternError(String);
+pub enum PathPatternError {
+    /// It names no path, or every one.
+    #[error(
+        "{0:?} is not a valid pattern of paths; write one such as `examples`, `clusters/*/templates` or `**/*.tmpl.yaml`"
+    )]
+    NoPath(String),
+    /// It has a sign that other programs read as a part of a pattern.
+    #[error(
+        "{0:?} is not a valid pattern of paths: {1:?} stands for nothing here; write `*` for any text within a name"
+    )]
+    Sign(String, char),
+}
+
+/// Signs that patterns of git, shells and kustomize have beside `*`.
+const OTHER_SIGNS: [char; 6] = ['[', ']', '{', '}', '?', '\\'];
 
 impl std::str::FromStr for PathPattern {
     type Err = PathPatternError;
@@ -31,7 +42,11 @@ impl std::str::FromStr for PathPattern {
         let is_refused = |segment: &String| segment.is_empty() || matches!(segment.as_str(), "." | "..");
         // A pattern of everything would leave no fleet.
         if segments.iter().any(is_refused) || segments.iter().all(|segment| segment.chars().all(|sign| sign == '*')) {
-            return Err(PathPatternError(text.to_owned()));
+            return Err(PathPatternError::NoPath(text.to_owned()));
+        }
+        let first = text.chars().next().filter(|sign| *sign == '!');
+        if let Some(sign) = first.or_else(|| text.chars().find(|sign| OTHER_SIGNS.contains(sign))) {
+            return Err(PathPatternError::Sign(text.to_owned(), sign));
         }
         if !is_tied {
             segments.insert(0, "**".to_owned());
@@ -116,7 +131,7 @@ mod tests {
             let parsed: PathPattern = pattern.parse().unwrap();
             assert_eq!(parsed.matches(&RepoPath::new(path).unwrap()), expected, "{pattern} {path}");
         }
-        for bad in ["", "/", "*", "**", "**/*", "a//b", "../a", "a/./b"] {
+        for bad in ["", "/", "*", "**", "**/*", "a//b", "../a", "a/./b", "[", "a[0-9]", "{a,b}", "a?", "!a", "a\\*"] {
             assert!(bad.parse::<PathPattern>().is_err(), "{bad}");
         }
     }
