@@ -18,6 +18,43 @@ const MANIFESTS: [(&str, &str); 9] = [
     ("deployment.yaml", include_str!("../install/deployment.yaml")),
 ];
 
+/// What refuses changes by others, where it is wanted.
+const GUARD: (&str, &str) = ("guard.yaml", include_str!("../install/guard.yaml"));
+
+/// Who carries out what the guard refuses to others, besides Stepgate: Kubernetes' own controllers, and the operator that makes Cilium's definitions.
+const GUARD_USERS: [&str; 5] = [
+    "system:apiserver",
+    "system:kube-controller-manager",
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:namespace-controller",
+    "system:serviceaccount:kube-system:cilium-operator",
+];
+
+/// The namespaces of those whose service accounts carry it out: Flux, cert-manager, EKS Anywhere, and Cluster API's providers, as their own manifests
+/// name them.
+const GUARD_NAMESPACES: [&str; 20] = [
+    "flux-system",
+    "cert-manager",
+    "eksa-system",
+    "etcdadm-bootstrap-provider-system",
+    "etcdadm-controller-system",
+    "capi-system",
+    "capi-kubeadm-bootstrap-system",
+    "capi-kubeadm-control-plane-system",
+    "capi-operator-system",
+    "capa-system",
+    "capas-system",
+    "capc-system",
+    "capd-system",
+    "capg-system",
+    "capm3-system",
+    "capo-system",
+    "capt-system",
+    "capv-system",
+    "capx-system",
+    "capz-system",
+];
+
 /// The file of the definition of `Rollout`.
 const DEFINITION: &str = "rollouts.stepgate.dev.yaml";
 
@@ -36,11 +73,66 @@ pub struct Settings {
     pub helm_image: String,
     /// Which cluster of the fleet it is installed in; none leaves that to be recorded or proven.
     pub management_cluster: Option<String>,
+    /// Whether the guard is installed, and who passes it besides those that it knows.
+    pub guard: Option<GuardAccounts>,
+}
+
+/// Who passes the guard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GuardAccounts {
+    /// Names of users; of a service account `system:serviceaccount:NAMESPACE:NAME`.
+    pub users: Vec<String>,
+    /// Names of groups; all service accounts of a namespace are `system:serviceaccounts:NAMESPACE`.
+    pub groups: Vec<String>,
+}
+
+impl GuardAccounts {
+    /// With those that the guard knows, but for Stepgate itself, whose namespace differs.
+    fn with_known(&self) -> Self {
+        let known = GUARD_USERS.map(str::to_owned).into_iter();
+        let namespaces = GUARD_NAMESPACES.iter().map(|namespace| format!("system:serviceaccounts:{namespace}"));
+        Self {
+            users: known.chain(self.users.iter().cloned()).collect(),
+            groups: namespaces.chain(self.groups.iter().cloned()).collect(),
+        }
+    }
+}
+
+/// Lists of names as the manifests hold them.
+struct GuardLists {
+    users: String,
+    groups: String,
+}
+
+impl GuardLists {
+    /// As CEL writes them.
+    fn of(accounts: &GuardAccounts) -> Self {
+        let list = |names: &[String]| {
+            format!("[{}]", names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", "))
+        };
+        let accounts = accounts.with_known();
+        Self { users: list(&accounts.users), groups: list(&accounts.groups) }
+    }
+
+    /// As Helm fills them in: JSON is CEL.
+    fn of_chart() -> Self {
+        let list = |value: &str| format!("{{{{ .Values.{value} | default list | toJson }}}}");
+        Self { users: list("guardUsers"), groups: list("guardGroups") }
+    }
 }
 
 impl Settings {
-    fn fill(&self, text: &str) -> String {
+    /// The files of an installation, in the order in which they are applied.
+    fn files(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+        MANIFESTS.into_iter().chain(self.guard.is_some().then_some(GUARD))
+    }
+
+    fn fill(&self, text: &str, lists: &GuardLists) -> String {
+        let guard = self.guard.is_some().to_string();
         [
+            ("${GUARD_USERS}", &lists.users),
+            ("${GUARD_GROUPS}", &lists.groups),
+            ("${GUARD}", &guard),
             ("${NAMESPACE}", &self.namespace),
             ("${IMAGE}", &self.image),
             ("${REPOSITORY}", &self.repository),
@@ -65,10 +157,13 @@ impl Settings {
             ("image with helm", &self.helm_image),
         ];
         let named = self.management_cluster.iter().map(|named| ("management cluster", named));
+        let accounts = self.guard.iter();
+        let users = accounts.clone().flat_map(|guard| &guard.users).map(|user| ("user of the guard", user));
+        let groups = accounts.flat_map(|guard| &guard.groups).map(|group| ("group of the guard", group));
         let refused = |value: &str| {
             value.is_empty() || value.chars().any(|character| character.is_control() || "\"'\\{}$".contains(character))
         };
-        match settings.into_iter().chain(named).find(|(_, value)| refused(value)) {
+        match settings.into_iter().chain(named).chain(users).chain(groups).find(|(_, value)| refused(value)) {
             Some((name, value)) => Err(InvalidSetting { name, value: value.clone() }),
             None => Ok(()),
         }
@@ -105,7 +200,8 @@ fn definition() -> Result<String, InstallError> {
 /// [`InstallError`].
 pub fn manifests(settings: &Settings) -> Result<String, InstallError> {
     settings.check()?;
-    let files = MANIFESTS.iter().map(|(_, text)| settings.fill(text));
+    let lists = GuardLists::of(&settings.guard.clone().unwrap_or_default());
+    let files = settings.files().map(|(_, text)| settings.fill(text, &lists));
     let files: Vec<String> = [definition()?].into_iter().chain(files).collect();
     Ok(files.join("---\n"))
 }
@@ -117,7 +213,8 @@ pub fn manifests(settings: &Settings) -> Result<String, InstallError> {
 pub fn kustomize_base(settings: &Settings) -> Result<Vec<(String, String)>, InstallError> {
     settings.check()?;
     let mut files = vec![(DEFINITION.to_owned(), definition()?)];
-    files.extend(MANIFESTS.iter().map(|(name, text)| ((*name).to_owned(), settings.fill(text))));
+    let lists = GuardLists::of(&settings.guard.clone().unwrap_or_default());
+    files.extend(settings.files().map(|(name, text)| (name.to_owned(), settings.fill(text, &lists))));
     let resources: String = files.iter().map(|(name, _)| format!("- {name}\n")).collect();
     let kustomization =
         format!("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n{resources}");
@@ -136,7 +233,7 @@ pub fn helm_chart(settings: &Settings) -> Result<Vec<(String, String)>, InstallE
         "apiVersion: v2\nname: stepgate\ndescription: Upgrades Kubernetes clusters through git, stage by stage\ntype: application\n\
          version: {version}\nappVersion: \"{version}\"\n"
     );
-    let values = format!(
+    let mut values = format!(
         "# The container image.\nimage: \"{}\"\n# The fleet repository: https:// or ssh://.\nrepository: \"{}\"\n\
          # The branch that people write.\nsourceBranch: \"{}\"\n\
          # The image that the helm program is taken from.\nhelmImage: \"{}\"\n\
@@ -148,6 +245,16 @@ pub fn helm_chart(settings: &Settings) -> Result<Vec<(String, String)>, InstallE
         settings.helm_image,
         settings.management_cluster.as_deref().unwrap_or_default()
     );
+    if let Some(accounts) = &settings.guard {
+        let accounts = accounts.with_known();
+        let list = |names: &[String]| names.iter().map(|name| format!("- \"{name}\"\n")).collect::<String>();
+        values.push_str(&format!(
+            "# Users that the guard lets pass, besides Stepgate.\nguardUsers:\n{}\
+             # Groups that it lets pass.\nguardGroups:\n{}",
+            list(&accounts.users),
+            list(&accounts.groups)
+        ));
+    }
     let templated = Settings {
         namespace: "{{ .Release.Namespace }}".to_owned(),
         image: "{{ .Values.image }}".to_owned(),
@@ -155,6 +262,7 @@ pub fn helm_chart(settings: &Settings) -> Result<Vec<(String, String)>, InstallE
         source_branch: "{{ .Values.sourceBranch }}".to_owned(),
         helm_image: "{{ .Values.helmImage }}".to_owned(),
         management_cluster: Some("{{ .Values.managementCluster }}".to_owned()),
+        guard: settings.guard.clone(),
     };
     let mut files = vec![
         ("Chart.yaml".to_owned(), chart),
@@ -162,8 +270,9 @@ pub fn helm_chart(settings: &Settings) -> Result<Vec<(String, String)>, InstallE
         (format!("crds/{DEFINITION}"), definition()?),
     ];
     // The namespace is Helm's: `--create-namespace`.
-    let templates = MANIFESTS.iter().filter(|(name, _)| *name != "namespace.yaml");
-    files.extend(templates.map(|(name, text)| (format!("templates/{name}"), templated.fill(text))));
+    let templates = settings.files().filter(|(name, _)| *name != "namespace.yaml");
+    let lists = GuardLists::of_chart();
+    files.extend(templates.map(|(name, text)| (format!("templates/{name}"), templated.fill(text, &lists))));
     Ok(files)
 }
 
@@ -179,7 +288,32 @@ mod tests {
             source_branch: "main".to_owned(),
             helm_image: "registry.example/helm:v4".to_owned(),
             management_cluster: None,
+            guard: None,
         }
+    }
+
+    #[test]
+    fn the_guard_is_in_every_form_with_those_who_pass_it() {
+        let accounts = GuardAccounts { users: vec!["flux@corp".to_owned()], groups: vec!["platform".to_owned()] };
+        let guarded = Settings { guard: Some(accounts), ..settings() };
+        let text = manifests(&guarded).unwrap();
+        assert!(text.contains("'system:serviceaccount:kube-system:namespace-controller'") && !text.contains("${"));
+        assert!(text.contains("['system:serviceaccount:stepgate-system:stepgate'] + ['system:apiserver'"), "{text}");
+        assert!(text.contains("'flux@corp']") && text.contains("'system:serviceaccounts:capv-system'"));
+        assert!(text.contains("'platform']") && text.contains("- name: STEPGATE_GUARD\n          value: \"true\"\n"));
+        let base = kustomize_base(&guarded).unwrap();
+        assert!(base.iter().any(|(name, text)| name == "guard.yaml" && text.contains("'platform']")));
+        let chart: Vec<_> = helm_chart(&guarded).unwrap();
+        let file = |wanted: &str| chart.iter().find(|(name, _)| name == wanted).map(|(_, text)| text.as_str()).unwrap();
+        let users = "['system:serviceaccount:{{ .Release.Namespace }}:stepgate'] + {{ .Values.guardUsers | default list | toJson }}";
+        assert!(file("templates/guard.yaml").contains(users), "{}", file("templates/guard.yaml"));
+        assert!(file("values.yaml").contains("- \"flux@corp\"\n") && file("values.yaml").contains("- \"platform\"\n"));
+        let plain = manifests(&settings()).unwrap();
+        assert!(
+            !plain.contains("stepgate-guard") && plain.contains("- name: STEPGATE_GUARD\n          value: \"false\"\n")
+        );
+        let quoted = GuardAccounts { users: vec!["a'] + ['b".to_owned()], ..GuardAccounts::default() };
+        assert!(manifests(&Settings { guard: Some(quoted), ..settings() }).is_err());
     }
 
     #[test]

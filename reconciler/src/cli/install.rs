@@ -8,7 +8,7 @@ use domain::ClusterName;
 use super::common::error::CommandError;
 use super::common::exit::Exit;
 use super::common::output;
-use crate::install::{self, Settings};
+use crate::install::{self, GuardAccounts, Settings};
 use git::{RepositoryLocation, Transport};
 
 /// Arguments of `stepgate install`.
@@ -42,6 +42,17 @@ pub struct Arguments {
     /// the kubeconfig that Cluster API keeps of it there.
     #[arg(long, env = "STEPGATE_MANAGEMENT_CLUSTER", value_name = "NAME")]
     management_cluster: Option<String>,
+    /// Add an admission policy that refuses changes of managed clusters, their control planes, groups and templates, and of the components'
+    /// definitions by anybody but Flux, the providers and Stepgate, unless the object carries `stepgate.dev/emergency: REASON`.
+    #[arg(long)]
+    guard: bool,
+    /// Somebody else whom the guard lets pass, as the API server names them: `system:serviceaccount:NAMESPACE:NAME` is a service account. May be
+    /// given several times.
+    #[arg(long, value_name = "USER", requires = "guard")]
+    guard_user: Vec<String>,
+    /// A group whom the guard lets pass: `system:serviceaccounts:NAMESPACE` is all service accounts of a namespace. May be given several times.
+    #[arg(long, value_name = "GROUP", requires = "guard")]
+    guard_group: Vec<String>,
 }
 
 /// The forms that an installation comes in.
@@ -68,6 +79,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         source_branch: arguments.source_branch.clone(),
         helm_image: image("--helm-image", arguments.helm_image.as_ref().unwrap_or(&arguments.image))?,
         management_cluster: management_cluster(arguments.management_cluster.as_deref())?,
+        guard: arguments
+            .guard
+            .then(|| GuardAccounts { users: arguments.guard_user.clone(), groups: arguments.guard_group.clone() }),
     };
     if arguments.helm_image.is_none() {
         output::note(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stepgate::install::{Settings, helm_chart, kustomize_base, manifests};
+use stepgate::install::{GuardAccounts, Settings, helm_chart, kustomize_base, manifests};
 
 use crate::support::{stepgate, stepgate_with};
 
@@ -29,6 +29,7 @@ fn settings() -> Settings {
         source_branch: "trunk".to_owned(),
         helm_image: "registry.corp.internal/helm:v4".to_owned(),
         management_cluster: None,
+        guard: None,
     }
 }
 
@@ -38,6 +39,19 @@ fn the_manifests_of_an_installation_are_printed() {
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
     assert_eq!(run.stdout, manifests(&settings()).unwrap());
     assert!(run.stdout.contains("value: \"trunk\"") && run.stdout.contains("namespace: upgrades"));
+}
+
+#[test]
+fn the_guard_is_installed_where_it_is_asked_for_with_whoever_passes_it() {
+    let install = |more: &[&str]| stepgate(&[&ARGUMENTS, more].concat());
+    let guarded = install(&["--guard", "--guard-user", "ci@corp", "--guard-group", "platform"]);
+    assert_eq!((guarded.code, guarded.stderr.as_str()), (0, ""));
+    let guard = GuardAccounts { users: vec!["ci@corp".to_owned()], groups: vec!["platform".to_owned()] };
+    assert_eq!(guarded.stdout, manifests(&Settings { guard: Some(guard), ..settings() }).unwrap());
+    assert!(!install(&[]).stdout.contains("stepgate-guard"));
+    assert_eq!(install(&["--guard-user", "ci@corp"]).code, 2);
+    let quoted = install(&["--guard", "--guard-user", "it's"]);
+    assert!(quoted.code == 2 && quoted.stderr.contains("user of the guard"), "{}", quoted.stderr);
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
 pub const SYSTEM: &str = "stepgate-system";
 const IDENTITY: &str = "system:serviceaccount:stepgate-system:stepgate";
 
-fn settings() -> Settings {
+pub fn settings() -> Settings {
     Settings {
         namespace: SYSTEM.to_owned(),
         image: "registry.example/stepgate:v1".to_owned(),
@@ -32,6 +32,7 @@ fn settings() -> Settings {
         source_branch: "main".to_owned(),
         helm_image: "registry.example/helm:v4".to_owned(),
         management_cluster: None,
+        guard: None,
     }
 }
 

@@ -13,6 +13,7 @@ mod eksa_layout;
 mod ending;
 mod faults;
 mod flux_upgrade;
+mod guard;
 mod identity;
 mod installation;
 mod installed;

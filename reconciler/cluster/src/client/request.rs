@@ -187,9 +187,31 @@ impl Connection {
         let mut parameters = ListParams::default().limit(at_most.unwrap_or(PAGE));
         parameters.label_selector = labels.map(str::to_owned);
         parameters.field_selector = fields.map(str::to_owned);
+        let mut objects = self.pages(attempt, parameters, at_most.is_none(), |page| request.list(page)).await?;
+        for object in &mut objects {
+            object.metadata.managed_fields.take_if(|_| !managers);
+        }
+        Ok(objects)
+    }
+
+    /// Name, generation and managers of every object of a kind, without what is in them.
+    pub(crate) async fn list_all_metadata(&self, resource: &ApiResource) -> Result<Vec<DynamicObject>, RequestError> {
+        let request = Request::new(path(resource, None));
+        let attempt = format!("list {}", resource.plural);
+        self.pages(&attempt, ListParams::default().limit(PAGE), true, |page| request.list_metadata(page)).await
+    }
+
+    /// The objects of a list: of all its pages, or of the first one.
+    async fn pages(
+        &self,
+        attempt: &str,
+        mut parameters: ListParams,
+        all: bool,
+        request: impl Fn(&ListParams) -> Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Vec<DynamicObject>, RequestError> {
         let (mut objects, mut bytes) = (Vec::new(), 0_u64);
         for _ in 0..MOST_PAGES {
-            let page: ObjectList<DynamicObject> = match self.answer(attempt, request.list(&parameters)).await {
+            let page: ObjectList<DynamicObject> = match self.answer(attempt, request(&parameters)).await {
                 Ok(answer) => {
                     bytes = bytes.saturating_add(answer.len() as u64);
                     if bytes > LARGEST_LIST {
@@ -201,11 +223,8 @@ impl Connection {
                 Err(error) if error.is_not_found() && objects.is_empty() => return Ok(Vec::new()),
                 Err(error) => return Err(error),
             };
-            objects.extend(page.items.into_iter().map(|mut object| {
-                object.metadata.managed_fields.take_if(|_| !managers);
-                object
-            }));
-            match page.metadata.continue_.filter(|token| !token.is_empty() && at_most.is_none()) {
+            objects.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty() && all) {
                 Some(token) => parameters = parameters.continue_token(&token),
                 None => return Ok(objects),
             }

@@ -1,5 +1,6 @@
 //! What gates look at, read from a cluster.
 
+pub(crate) mod emergency;
 pub(crate) mod known;
 pub(crate) mod observe;
 pub(crate) mod probe;

@@ -17,6 +17,7 @@ use crate::reconcile::main_loop::clock::SystemClock;
 use crate::reconcile::observe::explain::{Explainer, Explanation, State};
 use crate::reconcile::people::facts::overridden;
 use crate::reconcile::planner::ClusterView;
+use cluster::kubernetes::{Connection, Emergency, emergencies};
 
 /// Arguments of `stepgate why`.
 #[derive(Debug, Args)]
@@ -58,11 +59,19 @@ pub struct WhyReport {
     pub approvals: Vec<String>,
     /// By whom the rules for approvals were set aside last, when, for which plan, and why.
     pub overridden: Option<String>,
+    /// Objects of the cluster that the guard (`stepgate install --guard`) lets anybody change, since they carry `stepgate.dev/emergency`:
+    /// which, why, by whom, when.
+    pub emergencies: Vec<String>,
 }
 
 impl WhyReport {
     /// Tells where a cluster stands, and by whom rules for approvals were set aside.
-    pub fn of(view: &ClusterView, explanation: &Explanation, overridden: Option<&Override>) -> Self {
+    pub fn of(
+        view: &ClusterView,
+        explanation: &Explanation,
+        overridden: Option<&Override>,
+        emergencies: &[Emergency],
+    ) -> Self {
         let ledger = view.directory.ledger().filter(|ledger| ledger.state == LedgerState::Running);
         let last = ledger.and_then(|ledger| ledger.stages.last());
         let deadline = last.filter(|_| explanation.state == State::Running).and_then(|record| {
@@ -84,6 +93,11 @@ impl WhyReport {
             advice: explanation.help.clone(),
             approvals: ledger.map(approvals).unwrap_or_default(),
             overridden: overridden.map(|it| format!("{} at {}, plan {}: {}", it.who, it.at, it.plan, it.reason)),
+            emergencies: emergencies
+                .iter()
+                .filter(|emergency| emergency.is_of(view.name.as_str()))
+                .map(ToString::to_string)
+                .collect(),
         }
     }
 }
@@ -128,6 +142,7 @@ impl WhyReport {
         lines.extend(self.until.iter().map(|until| format!("  until: {}", when(until))));
         lines.extend(self.approvals.iter().map(|approval| format!("  approved: {}", teller.told(approval))));
         lines.extend(self.overridden.iter().map(|by| format!("  rules set aside: {}", teller.told(by))));
+        lines.extend(self.emergencies.iter().map(|line| format!("  open to anybody: {}", teller.told(line))));
         lines.extend(self.advice.iter().map(|help| format!("  what helps: {}", teller.told(help))));
         lines
     }
@@ -142,10 +157,27 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let access = arguments.access.open()?;
     let runtime = crate::cli::run::verb::runtime()?;
     let explainer = Explainer::new(&opened.planner, &opened.reading, access.as_ref(), &SystemClock);
-    let explanation = runtime.block_on(explainer.explain(&view))?;
+    let connection = arguments.access.connect()?.ok();
+    let (explanation, emergencies) =
+        runtime.block_on(async { futures::join!(explainer.explain(&view), look(connection.as_ref())) });
+    let explanation = explanation?;
     let aside = overridden(&opened.planner, &opened.reading, &view)?;
-    output::print(arguments.output, &WhyReport::of(&view, &explanation, aside.as_ref()))?;
+    output::print(arguments.output, &WhyReport::of(&view, &explanation, aside.as_ref(), &emergencies))?;
     Ok(exit(explanation.state))
+}
+
+/// What the guard lets anybody change. Of a server that does not answer, the reasons say so already.
+async fn look(connection: Option<&Connection>) -> Vec<Emergency> {
+    let Some(connection) = connection else { return Vec::new() };
+    match emergencies(connection).await {
+        Ok(found) => found,
+        Err(error) => {
+            if !error.is_unreachable() {
+                output::note(&format!("note: whether something carries stepgate.dev/emergency is not known: {error}"));
+            }
+            Vec::new()
+        }
+    }
 }
 
 /// The exit code of a cluster that stands so.
@@ -178,6 +210,7 @@ mod tests {
             advice: vec!["first".to_owned(), "second".to_owned()],
             approvals: Vec::new(),
             overridden: None,
+            emergencies: vec!["KubeadmControlPlane fleet/mgmt: etcd is full".to_owned()],
         };
         let teller = Teller::new("2026-11-25T14:48:10Z".parse().unwrap(), TimeZone::UTC);
         let expected = [
@@ -186,6 +219,7 @@ mod tests {
             "  why: it takes over in 28 min (15:16)",
             "  since: 12 min ago (14:36)",
             "  until: in 28 min (15:16)",
+            "  open to anybody: KubeadmControlPlane fleet/mgmt: etcd is full",
             "  what helps: first",
             "  what helps: second",
         ];

@@ -44,6 +44,9 @@ pub struct Arguments {
     /// The namespace of its own objects in the management cluster: the Lease, Rollouts and their events.
     #[arg(long, env = "STEPGATE_NAMESPACE", value_name = "NAME", default_value = SYSTEM_NAMESPACE)]
     namespace: String,
+    /// Look once a minute at what the guard (`stepgate install --guard`) was told to let pass, and tell of it in events and Rollouts.
+    #[arg(long, env = "STEPGATE_GUARD")]
+    guard: bool,
     /// How long the Lease is held without being renewed, in seconds.
     #[arg(long, env = "STEPGATE_LEASE_DURATION", value_name = "SECONDS", default_value_t = 15)]
     lease_duration: u64,
@@ -181,7 +184,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         errors.iter().for_each(|problem| output::note(&format!("error: {problem}")));
         return Ok(if errors.is_empty() { exit(&pass) } else { Exit::Error });
     }
-    let project = |connection: &Connection| Projection::new(connection.clone(), &arguments.namespace);
+    let project =
+        |connection: &Connection| Projection::new(connection.clone(), &arguments.namespace).with_guard(arguments.guard);
     let management = Management {
         lease,
         projection: management.as_ref().ok().map(project),

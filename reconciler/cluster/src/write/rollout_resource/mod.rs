@@ -18,13 +18,18 @@ use crate::NotedCommit;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::request::{FIELD_MANAGER, Selection};
+use crate::read::emergency::{Emergency, emergencies};
 pub use status::RolloutView;
+use status::Told;
 
 /// How long what was written is believed to be still there, in seconds.
 const BELIEVED: i64 = 600;
 
 /// How long it is believed that there is no definition, in seconds.
 const UNDEFINED: i64 = 20;
+
+/// The least time between two looks at what the guard was told to let pass, in seconds.
+const LOOK_AT_EMERGENCIES: i64 = 60;
 
 /// Where one cluster stands. Written by Stepgate for people and tools to look at; what is written into it by others changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, CustomResource, Serialize, Deserialize, JsonSchema)]
@@ -72,6 +77,9 @@ pub struct RolloutStatus {
     /// The newest commit of the deploy branch that Stepgate made for this cluster in the life of this process or before it.
     #[serde(default)]
     pub commit: Option<String>,
+    /// Objects of the cluster that the guard lets anybody change, with the reason that `stepgate.dev/emergency` gives; null where it was not looked.
+    #[serde(default)]
+    pub emergencies: Option<Vec<String>>,
     /// `Ready`, `Reconciling` and `Stalled`, as kstatus reads them.
     #[serde(default)]
     pub conditions: Vec<RolloutCondition>,
@@ -111,6 +119,32 @@ pub struct Projection {
     connection: Connection,
     namespace: String,
     known: Known,
+    guard: Option<Guard>,
+}
+
+/// What the guard of an installation lets pass, as it was seen last.
+#[derive(Debug, Default)]
+struct Guard {
+    looked_at: Option<Timestamp>,
+    emergencies: Option<Vec<Emergency>>,
+}
+
+impl Guard {
+    /// Looks again when it is time to. What was seen before stays where that fails.
+    async fn look(&mut self, connection: &Connection, now: Timestamp) -> Result<(), RequestError> {
+        if self.looked_at.is_some_and(|at| now.duration_since(at).as_secs() < LOOK_AT_EMERGENCIES) {
+            return Ok(());
+        }
+        self.looked_at = Some(now);
+        self.emergencies = Some(emergencies(connection).await?);
+        Ok(())
+    }
+
+    /// What concerns a cluster, a line each; what was told before where it was not looked yet.
+    fn lines(&self, cluster: &str, before: Option<&RolloutStatus>) -> Option<Vec<String>> {
+        let Some(seen) = &self.emergencies else { return before.and_then(|before| before.emergencies.clone()) };
+        Some(seen.iter().filter(|emergency| emergency.is_of(cluster)).map(ToString::to_string).collect())
+    }
 }
 
 #[derive(Debug, Default)]
@@ -126,7 +160,13 @@ impl Projection {
     /// A projection into this namespace.
     #[must_use]
     pub fn new(connection: Connection, namespace: &str) -> Self {
-        Self { connection, namespace: namespace.to_owned(), known: Known::default() }
+        Self { connection, namespace: namespace.to_owned(), known: Known::default(), guard: None }
+    }
+
+    /// The same, that also tells of what the guard (`stepgate install --guard`) was told to let pass.
+    #[must_use]
+    pub fn with_guard(self, guarded: bool) -> Self {
+        Self { guard: guarded.then(Guard::default), ..self }
     }
 
     /// Shows these clusters. Those that the fleet has no longer lose their object.
@@ -134,10 +174,14 @@ impl Projection {
     /// # Errors
     /// The first request that failed; what could be written is. A server without the definition is none.
     pub async fn show(&mut self, views: &[RolloutView], now: Timestamp) -> Result<(), RequestError> {
+        let looked = match &mut self.guard {
+            Some(guard) => guard.look(&self.connection, now).await,
+            None => Ok(()),
+        };
         let mut known = std::mem::take(&mut self.known);
         let shown = self.show_all(&mut known, views, now).await;
         self.known = known;
-        shown
+        shown.and(looked)
     }
 
     async fn show_all(&self, known: &mut Known, views: &[RolloutView], now: Timestamp) -> Result<(), RequestError> {
@@ -209,7 +253,8 @@ impl Projection {
     ) -> Result<Option<Rollout>, RequestError> {
         let status_before = before.and_then(|rollout| rollout.status.as_ref());
         let generation = before.and_then(|rollout| rollout.metadata.generation).or(Some(1));
-        let status = view.status(status_before, generation, now);
+        let emergencies = self.guard.as_ref().and_then(|guard| guard.lines(&view.cluster, status_before));
+        let status = view.status(status_before, generation, emergencies, now);
         if status_before == Some(&status) {
             return Ok(None);
         }
@@ -226,7 +271,11 @@ impl Projection {
         let patch = json!({"status": status});
         let written = self.connection.merge_status(&resource, namespace, &view.cluster, &patch).await?;
         if view.is_transition(status_before) {
-            self.tell(view, &written, now).await?;
+            let told = Told { kind: view.event_type(), reason: view.reason(), message: view.event_message() };
+            self.tell(&view.cluster, &told, &written, now).await?;
+        }
+        for told in status::of_emergencies(status_before, &status) {
+            self.tell(&view.cluster, &told, &written, now).await?;
         }
         let mut rollout = Rollout::new(&view.cluster, RolloutSpec { cluster: view.cluster.clone() });
         rollout.metadata = written.metadata;
@@ -235,20 +284,26 @@ impl Projection {
     }
 
     /// One event for one transition.
-    async fn tell(&self, view: &RolloutView, object: &DynamicObject, now: Timestamp) -> Result<(), RequestError> {
+    async fn tell(
+        &self,
+        cluster: &str,
+        event: &Told,
+        object: &DynamicObject,
+        now: Timestamp,
+    ) -> Result<(), RequestError> {
         let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Event>(&());
         let at = format!("{now:.0}");
         // Named after what was written and what is told of it: told twice, by this process or another one, it is one event.
         let version = object.metadata.resource_version.as_deref().unwrap_or_default();
         let uid = object.metadata.uid.as_deref().unwrap_or_default();
-        let told = [uid, version, view.reason(), &view.event_message()].join("\n");
+        let told = [uid, version, event.reason, &event.message].join("\n");
         let told: String =
             digest(&SHA256, told.as_bytes()).as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let event = json!({"apiVersion": "v1", "kind": "Event",
-            "metadata": {"name": format!("{}.{told}", view.cluster)},
-            "involvedObject": {"apiVersion": Rollout::api_version(&()), "kind": "Rollout", "name": view.cluster,
+            "metadata": {"name": format!("{cluster}.{told}")},
+            "involvedObject": {"apiVersion": Rollout::api_version(&()), "kind": "Rollout", "name": cluster,
                 "namespace": self.namespace, "uid": object.metadata.uid},
-            "type": view.event_type(), "reason": view.reason(), "message": view.event_message(),
+            "type": event.kind, "reason": event.reason, "message": event.message,
             "firstTimestamp": at, "lastTimestamp": at, "count": 1,
             "source": {"component": FIELD_MANAGER}});
         match self.connection.create(&resource, Some(&self.namespace), &event).await {

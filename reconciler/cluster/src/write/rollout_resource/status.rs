@@ -30,6 +30,7 @@ impl RolloutView {
         &self,
         before: Option<&RolloutStatus>,
         generation: Option<i64>,
+        emergencies: Option<Vec<String>>,
         now: Timestamp,
     ) -> RolloutStatus {
         let now = format!("{now:.0}");
@@ -57,6 +58,7 @@ impl RolloutView {
             message,
             help: self.help.as_deref().map(shortened),
             commit: self.commit.clone().or_else(|| before.and_then(|before| before.commit.clone())),
+            emergencies,
             conditions: conditions.to_vec(),
         }
     }
@@ -99,6 +101,30 @@ impl RolloutView {
     }
 }
 
+/// What one event says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    /// `Normal` or `Warning`.
+    pub(super) kind: &'static str,
+    /// One word.
+    pub(super) reason: &'static str,
+    /// One line.
+    pub(super) message: String,
+}
+
+/// What to tell of objects that the guard lets anybody change since `before`, or no more.
+pub(super) fn of_emergencies(before: Option<&RolloutStatus>, now: &RolloutStatus) -> Vec<Told> {
+    let known = before.and_then(|before| before.emergencies.as_deref()).unwrap_or_default();
+    // Without the guard there is nothing that could be back on.
+    let Some(now) = now.emergencies.as_deref() else { return Vec::new() };
+    let told =
+        |kind, reason, what: &str, line: &String| Told { kind, reason, message: shortened(&format!("{what} {line}")) };
+    let begun = now.iter().filter(|line| !known.contains(line));
+    let ended = known.iter().filter(|line| !now.contains(line));
+    let begun = begun.map(|line| told("Warning", "GuardOverridden", "the guard lets anybody change", line));
+    begun.chain(ended.map(|line| told("Normal", "GuardRestored", "the guard is back on", line))).collect()
+}
+
 fn without_numbers(text: &str) -> String {
     text.chars().filter(|character| !character.is_ascii_digit()).collect()
 }
@@ -138,7 +164,7 @@ mod tests {
             ("held", ["False", "False", "True"]),
             ("blocked", ["False", "False", "True"]),
         ] {
-            let status = view(state, "a").status(None, Some(3), at(0));
+            let status = view(state, "a").status(None, Some(3), None, at(0));
             let seen: Vec<_> = status.conditions.iter().map(|condition| condition.status.as_str()).collect();
             assert_eq!(seen, expected, "{state}");
             assert!(status.conditions.iter().all(|condition| condition.observed_generation == Some(3)));
@@ -147,15 +173,15 @@ mod tests {
 
     #[test]
     fn what_stays_keeps_its_time_and_a_counting_message_is_no_change() {
-        let first = view("waiting", "healthy for 3 of 60 s of soak").status(None, Some(1), at(0));
-        let again = view("waiting", "healthy for 12 of 60 s of soak").status(Some(&first), Some(1), at(30));
+        let first = view("waiting", "healthy for 3 of 60 s of soak").status(None, Some(1), None, at(0));
+        let again = view("waiting", "healthy for 12 of 60 s of soak").status(Some(&first), Some(1), None, at(30));
         assert_eq!(first, again);
-        let other = view("waiting", "1 of 2 available").status(Some(&first), Some(1), at(40));
+        let other = view("waiting", "1 of 2 available").status(Some(&first), Some(1), None, at(40));
         assert_eq!(
             (other.since.as_deref(), other.message.as_str()),
             (Some("1970-01-01T00:00:00Z"), "1 of 2 available")
         );
-        let held = view("held", "timeout").status(Some(&other), Some(1), at(50));
+        let held = view("held", "timeout").status(Some(&other), Some(1), None, at(50));
         assert_eq!(held.since.as_deref(), Some("1970-01-01T00:00:50Z"));
         assert_eq!(held.conditions[0].last_transition_time, "1970-01-01T00:00:00Z");
         assert_eq!(held.conditions[2].last_transition_time, "1970-01-01T00:00:50Z");
@@ -166,7 +192,7 @@ mod tests {
         let seen = |state, before: Option<&RolloutStatus>| {
             let view = RolloutView { stage: None, ..view(state, "Kustomization flux-system/prod-capi: denied") };
             assert!(view.is_transition(before), "{state}");
-            view.status(before, Some(1), at(0))
+            view.status(before, Some(1), None, at(0))
         };
         let told = |status: &RolloutStatus| {
             let ready = status.conditions.iter().find(|condition| condition.kind == "Ready").unwrap();
@@ -180,7 +206,24 @@ mod tests {
     }
 
     #[test]
+    fn what_the_guard_lets_pass_is_told_once_and_so_is_its_end() {
+        let seen = |emergencies: Option<&[&str]>, before: Option<&RolloutStatus>| {
+            let emergencies = emergencies.map(|lines| lines.iter().map(|line| (*line).to_owned()).collect());
+            view("done", "a").status(before, Some(1), emergencies, at(0))
+        };
+        let told = |before: Option<&RolloutStatus>, now: &RolloutStatus| {
+            let told = of_emergencies(before, now).into_iter();
+            told.map(|told| format!("{} {}", told.reason, told.message)).collect::<Vec<_>>()
+        };
+        let first = seen(Some(&["Cluster a/b: full"]), None);
+        assert_eq!(told(None, &first), ["GuardOverridden the guard lets anybody change Cluster a/b: full"]);
+        assert!(told(Some(&first), &first).is_empty() && told(Some(&first), &seen(None, Some(&first))).is_empty());
+        let over = seen(Some(&[]), Some(&first));
+        assert_eq!(told(Some(&first), &over), ["GuardRestored the guard is back on Cluster a/b: full"]);
+    }
+
+    #[test]
     fn a_status_has_an_end() {
-        assert!(view("held", &"x".repeat(100_000)).status(None, None, at(0)).message.len() < 2 * LONGEST);
+        assert!(view("held", &"x".repeat(100_000)).status(None, None, None, at(0)).message.len() < 2 * LONGEST);
     }
 }
