@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Fleet;
+use super::makers::Maker;
 use super::scan::Found;
 use crate::{FileEntry, Files};
 use domain::{Problem, ProblemCode};
@@ -60,6 +61,7 @@ pub(super) fn check(files: &dyn Files, fleet: &Fleet, found: &Found) -> Option<P
         .near_misses
         .iter()
         .map(|(path, reason)| format!("{path} ({reason})"))
+        .chain(found.makers.iter().filter(|maker| maker.told(files, &[]).is_none()).map(Maker::near_miss))
         .chain(told)
         .chain(by_name)
         .collect();

@@ -2,12 +2,14 @@
 
 mod cluster_api;
 mod clusters;
+mod component_overlays;
 mod duplicates;
 mod eks_anywhere;
 mod empty;
 mod ignored;
 mod left_alone;
 mod local;
+mod makers;
 mod members;
 mod name_length;
 mod namespaces;
@@ -224,6 +226,9 @@ pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
     fleet.problems.extend(namespaces::check(&rendered.objects, &fleet.clusters, &fleet.policy));
     fleet.problems.extend(left_alone::check(&rendered.objects, &fleet.clusters, &fleet.policy));
     rendered.settle(&mut fleet);
+    let clusters: Vec<RepoPath> = fleet.clusters.iter().map(|cluster| cluster.places.name.path.clone()).collect();
+    let clusters: Vec<&RepoPath> = clusters.iter().collect();
+    fleet.problems.extend(found.makers.iter().filter_map(|maker| maker.told(files, &clusters)));
     // What keeps clusters from being found is known by now.
     fleet.problems.extend(empty::check(files, &fleet, &found));
     fleet.problems.sort_by(|left, right| right.severity.cmp(&left.severity).then_with(|| left.cmp(right)));

@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bundles::Manifest;
 use yaml::Limits;
 
+use super::component_overlays::{is_component, overlay_of, unknown_overlays};
+use super::makers::{self, Maker};
 use super::objects::FoundObject;
 use super::rendered::KnownBuilds;
 use super::{BundleFile, EksaReleaseFile, EksdReleaseFile};
 use super::{ignored, template};
-use crate::{ComponentName, ContentId, EntryKind, FileEntry, Files, ReadError, Remembered, Unusable, UnusablePath};
-use domain::{Problem, ProblemCode, RepoPath, Severity, nearest};
+use crate::{ContentId, EntryKind, FileEntry, Files, ReadError, Remembered, Unusable, UnusablePath};
+use domain::{Problem, ProblemCode, RepoPath, Severity};
 use policy::Policy;
 
 /// Files larger than this are not read: no real manifest is, and a 100 MB file must not cost memory.
@@ -45,6 +47,8 @@ pub(super) struct Found {
     pub kustomized: BTreeSet<String>,
     /// What comes near to a cluster and is none: file and reason.
     pub near_misses: Vec<(RepoPath, String)>,
+    /// Objects that other programs make clusters of, or may.
+    pub makers: Vec<Maker>,
 }
 
 impl Found {
@@ -56,6 +60,7 @@ impl Found {
         self.objects.extend(other.objects.iter().cloned());
         self.problems.extend(other.problems.iter().cloned());
         self.near_misses.extend(other.near_misses.iter().cloned());
+        self.makers.extend(other.makers.iter().cloned());
     }
 
     fn add_manifest(&mut self, path: &RepoPath, bytes: &Arc<[u8]>, manifest: Manifest) {
@@ -179,73 +184,10 @@ fn unusable(path: &UnusablePath) -> Problem {
     }
 }
 
-fn scoped(problem: Problem, path: &RepoPath) -> Problem {
+pub(super) fn scoped(problem: Problem, path: &RepoPath) -> Problem {
     match cluster_of_path(path) {
         Some(cluster) => problem.cluster(cluster),
         None => problem,
-    }
-}
-
-/// The name of the folder below `overlays/` that a path is in, where overlays of components are.
-fn overlay_of(path: &RepoPath) -> Option<&str> {
-    let mut segments = path.segments();
-    let first = segments.next()?;
-    if first == "clusters" {
-        segments.next()?;
-    }
-    let overlays = if first == "clusters" { segments.next()? } else { first };
-    let name = segments.next().filter(|_| overlays == "overlays")?;
-    segments.next().map(|_| name)
-}
-
-fn components() -> impl Iterator<Item = &'static str> {
-    ComponentName::ALL.into_iter().filter(|name| has_overlay(*name)).map(ComponentName::overlay)
-}
-
-fn is_component(name: &str) -> bool {
-    components().any(|known| known == name)
-}
-
-/// Folders under `overlays/` that are no component's and hold nothing that is read: nobody would ever look at them.
-fn unknown_overlays(entries: &[FileEntry], policy: &Policy, found: &mut Found) {
-    let known: Vec<&str> = components().collect();
-    let mut told = BTreeSet::new();
-    for entry in entries {
-        let Some(name) = overlay_of(&entry.path) else { continue };
-        let Some(folder) = entry
-            .path
-            .as_str()
-            .find(&format!("overlays/{name}/"))
-            .and_then(|at| entry.path.as_str().get(..at + "overlays/".len() + name.len()))
-        else {
-            continue;
-        };
-        let is_read =
-            found.objects.iter().any(|object| object.path.is_below(folder)) || found.kustomized.contains(folder);
-        let is_left = policy.ignore.iter().any(|pattern| pattern.matches(&entry.path));
-        if known.contains(&name) || is_read || is_left || !told.insert(folder.to_owned()) {
-            continue;
-        }
-        let message = format!("{folder} is not the overlay of a component, and holds nothing that is read");
-        let hint = match nearest(name, &known) {
-            Some(name) => format!("did you mean {name:?}?"),
-            None => format!("components are {}", known.join(", ")),
-        };
-        let problem = Problem::new(ProblemCode::Skipped, message).severity(Severity::Warning).hint(hint);
-        found.problems.push(scoped(problem, &entry.path));
-    }
-}
-
-/// Whether kustomize overlays are applied to a component; the rest is taken as it is.
-pub(super) fn has_overlay(name: ComponentName) -> bool {
-    match name {
-        ComponentName::CertManager
-        | ComponentName::Capi
-        | ComponentName::EksA
-        | ComponentName::CiliumPreflight
-        | ComponentName::Cilium
-        | ComponentName::Flux => true,
-        ComponentName::Bundle | ComponentName::Cluster | ComponentName::FluxObjects => false,
     }
 }
 
@@ -423,6 +365,7 @@ fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found)
         if text.lines().any(|line| line.trim_end() == "kind: Cluster") {
             found.near_misses.push((path.clone(), "a Cluster of a group that is not read".to_owned()));
         }
+        found.makers.extend(makers::in_text(path, bytes, &text));
         return;
     }
     if text.trim().is_empty() {
@@ -481,6 +424,7 @@ fn contents(path: &RepoPath, place: Place, bytes: &Arc<[u8]>, found: &mut Found)
                 };
                 found.near_misses.push((path.clone(), reason));
             }
+            found.makers.extend(objects.iter().filter_map(Maker::of));
             found.objects.extend(objects.into_iter().map(Arc::new));
         }
         Err(_) if template::is_text(&text) => found.problems.push(template::of_text(path, &text)),

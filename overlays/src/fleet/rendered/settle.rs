@@ -8,8 +8,8 @@ use domain::{Problem, ProblemCode, RepoPath, Severity};
 
 impl Rendered {
     /// Turns places in composed files into places in git, and tells what clusters are rendered from.
-    pub fn settle(self, fleet: &mut Fleet) {
-        fleet.problems.extend(self.problems);
+    pub fn settle(mut self, fleet: &mut Fleet) {
+        fleet.problems.append(&mut self.problems);
         let origin = |path: &RepoPath| self.files.get(path).map_or(path, |file| &file.origin).clone();
         self.applications.tell(fleet, &origin);
         let encrypted = encrypted::check(fleet);
@@ -55,6 +55,8 @@ impl Rendered {
             cluster.files = files;
         }
         for problem in &mut fleet.problems {
+            problem.message = self.in_git(&problem.message);
+            problem.hint = problem.hint.as_deref().map(|hint| self.in_git(hint));
             let (Some(path), Some(line)) = (&problem.path, problem.line) else { continue };
             if let Some(file) = self.files.get(path) {
                 let place = file.locate(line, problem.column.unwrap_or(1));
@@ -62,5 +64,30 @@ impl Rendered {
             }
         }
         fleet.problems.extend(told);
+    }
+
+    /// A text with the files in git in the place of composed ones.
+    fn in_git(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        if !text.contains('@') {
+            return text;
+        }
+        for (path, file) in &self.files {
+            while let Some(at) = text.find(path.as_str()) {
+                let end = at + path.as_str().len();
+                let rest = text.get(end..).unwrap_or_default();
+                let digits = rest.strip_prefix(':').map(|rest| rest.chars().take_while(char::is_ascii_digit).count());
+                let digits = digits.filter(|digits| *digits > 0);
+                let line = digits.and_then(|digits| rest.get(1..=digits)?.parse().ok());
+                let place = line.map(|line| file.locate(line, 1));
+                let written = match &place {
+                    Some(place) => format!("{}:{}", place.path, place.line),
+                    None => file.origin.to_string(),
+                };
+                let end = end + place.and(digits).map_or(0, |digits| digits + 1);
+                text.replace_range(at..end, &written);
+            }
+        }
+        text
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kustomize_rs::{FILE_NAMES, MemoryFileSystem};
 
-use super::super::scan::has_overlay;
+use super::super::component_overlays::has_overlay;
 use super::ignore::Ignore;
 use crate::{ComponentName, EntryKind, FileEntry, Files, ReadError};
 use domain::RepoPath;
