@@ -13,6 +13,7 @@ mod error;
 pub mod expectation;
 pub mod facts;
 pub mod kube_vip;
+mod licence;
 pub mod machines;
 pub mod people;
 pub mod plan;

@@ -5,7 +5,8 @@ use domain::{Problem, ProblemCode, Severity};
 use jiff::civil::Date;
 use overlays::{ClusterKind, ClusterSpec, Fleet};
 use rollout::{ExtendedSupport, VersionStep};
-use yaml::Node;
+
+use crate::licence::{Licence, licence};
 
 /// Says that a management cluster's own components run ahead of it (`aws/eks-anywhere`, `pkg/cluster/fetch.go`).
 const MANAGEMENT_COMPONENTS: &str = "anywhere.eks.amazonaws.com/management-components-version";
@@ -19,11 +20,10 @@ pub fn extended_support(fleet: &Fleet, cluster: &ClusterSpec, today: Date) -> Op
     let bundle = overlays::bundle_for(fleet, cluster).ok()?;
     let section = section(&bundle.bundles, &cluster.kubernetes_version)?;
     let ends = section.end_of_standard_support.as_ref()?.parse().ok()?;
-    let token = cluster.node.at(&["spec", "licenseToken"]).and_then(Node::as_str);
-    Some(ExtendedSupport { ends, today, licensed: token.is_some_and(|token| !token.trim().is_empty()) })
+    Some(ExtendedSupport { ends, today, licensed: licence(fleet, cluster, today) == Licence::Valid })
 }
 
-/// Clusters whose Kubernetes version is out of standard support, with no licence: their next rollout is blocked.
+/// Clusters whose Kubernetes version is out of standard support, with no licence that holds: their next rollout is blocked.
 #[must_use]
 pub fn problems(fleet: &Fleet, today: Date) -> Vec<Problem> {
     let problem = |cluster: &ClusterSpec| {
@@ -31,14 +31,27 @@ pub fn problems(fleet: &Fleet, today: Date) -> Vec<Problem> {
         if support.today <= support.ends || support.licensed {
             return None;
         }
+        let name = &cluster.name;
+        // A token that EKS Anywhere refuses was meant to hold; without one, nobody said so.
+        let (severity, what) = match licence(fleet, cluster, today) {
+            Licence::Valid => return None,
+            Licence::Missing => (Severity::Warning, format!("cluster {name:?} has no licenseToken")),
+            Licence::Malformed => {
+                (Severity::Error, format!("the licenseToken of cluster {name:?} is not a valid licence token"))
+            }
+            Licence::Expired(end) => (Severity::Error, format!("the licenseToken of cluster {name:?} ended on {end}")),
+            Licence::Shared(other) => {
+                (Severity::Error, format!("the licenseToken of cluster {name:?} is that of cluster {other:?} too"))
+            }
+        };
         let message = format!(
-            "standard support of Kubernetes {} ended on {}, and cluster {:?} has no licenseToken: a rollout that leaves it there is blocked",
-            cluster.kubernetes_version, support.ends, cluster.name
+            "standard support of Kubernetes {} ended on {}, and {what}: a rollout that leaves it there is blocked",
+            cluster.kubernetes_version, support.ends
         );
         let problem = Problem::new(ProblemCode::ExtendedSupport, message)
             .cluster(&cluster.name)
-            .severity(Severity::Warning)
-            .hint("go to a later kubernetesVersion, or set spec.licenseToken");
+            .severity(severity)
+            .hint("go to a later kubernetesVersion, or set spec.licenseToken to a valid token of its own");
         Some(match &cluster.places.kubernetes_version {
             Some(place) => problem.path(&place.path).at(place.line, place.column),
             None => problem,
@@ -103,6 +116,9 @@ mod tests {
 
     use super::*;
 
+    /// Valid until the beginning of 2126.
+    const TOKEN: &str = "eyJhbGciOiAiRVMyNTYiLCAidHlwIjogIkpXVCJ9.eyJsaWNlbnNlSUQiOiAiYSIsICJlbmRWYWxpZGl0eSI6ICIyMTI2LTAxLTAxVDAwOjAwOjAwWiJ9.c2lnbmF0dXJl";
+
     const BUNDLES: &str = "\
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Bundles
@@ -152,8 +168,21 @@ spec:
         let [(line, message)] = told(&fleet(""), "2026-08-01").try_into().unwrap();
         assert_eq!(line, Some(7));
         assert!(message.contains("Kubernetes 1.33 ended on 2026-07-31"), "{message}");
-        assert_eq!(told(&fleet("  licenseToken: token\n"), "2026-08-01"), []);
+        assert_eq!(told(&fleet(&format!("  licenseToken: {TOKEN}\n")), "2026-08-01"), []);
+        assert_eq!(told(&fleet("  licenseToken: ENC[AES256_GCM,data:a,type:str]\n"), "2026-08-01"), []);
         assert_eq!(told(&fleet("  licenseToken: ''\n"), "2026-08-01").len(), 1);
+    }
+
+    #[test]
+    fn a_token_that_does_not_hold_is_told_with_its_reason() {
+        for (token, today, expected) in [
+            ("token", "2026-08-01", "is not a valid licence token"),
+            ("a.b.c", "2026-08-01", "is not a valid licence token"),
+            (TOKEN, "2127-01-01", "ended on 2126-01-01"),
+        ] {
+            let [(_, message)] = told(&fleet(&format!("  licenseToken: {token}\n")), today).try_into().unwrap();
+            assert!(message.contains(expected) && !message.contains(TOKEN), "{message}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use domain::{PlanDigest, TreeDigest};
 use policy::{OnFailure, StagePolicy};
 
 use super::hops::ONE_MINOR_AT_A_TIME;
-use super::version::{Numbering, Version};
+use super::version::{Numbering, Version, product};
 use super::{Block, ClusterRole, Estimate, Plan, PlanInput, StageInput, StagePlan, StageState, skew};
 
 /// Stages of a management cluster that have a part in git apart from worker groups, and whether a workload cluster has them too.
@@ -272,8 +272,12 @@ fn kubernetes_one_way(input: &PlanInput) -> Option<String> {
     let differs = (deployed.major, deployed.minor) != (target.major, target.minor);
     differs.then(|| {
         format!(
-            "Kubernetes {}.{} to {}.{}: a control plane does not go back a minor",
-            deployed.major, deployed.minor, target.major, target.minor
+            "{} {}.{} to {}.{}: a control plane does not go back a minor",
+            product(&step.target),
+            deployed.major,
+            deployed.minor,
+            target.major,
+            target.minor
         )
     })
 }

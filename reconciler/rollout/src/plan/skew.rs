@@ -4,7 +4,7 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Block;
-use crate::plan::version::{Numbering, Version};
+use crate::plan::version::{Numbering, Version, product};
 use crate::stage::StageName;
 use domain::{ClusterName, GroupName};
 use policy::PlanPolicy;
@@ -105,7 +105,8 @@ pub const RULES: &[SkewRule] = &[
         source: "EKS-A preflight `upgrade cluster kubernetes version increment`; KubeadmControlPlane webhook",
         check: |rule, blocks| {
             if let Some(step) = &rule.facts.control_plane {
-                rule.at_most_up(1, "Kubernetes of the control plane", step, Some(StageName::ControlPlane), blocks);
+                let what = format!("{} of the control plane", product(&step.target));
+                rule.at_most_up(1, &what, step, Some(StageName::ControlPlane), blocks);
             }
         },
     },
@@ -116,11 +117,12 @@ pub const RULES: &[SkewRule] = &[
         check: |rule, blocks| {
             if let Some(step) = &rule.facts.control_plane {
                 let stage = Some(StageName::ControlPlane);
-                rule.never_down("Kubernetes of the control plane", Numbering::Kubernetes, step, stage, blocks);
+                let what = format!("{} of the control plane", product(&step.target));
+                rule.never_down(&what, Numbering::Kubernetes, step, stage, blocks);
             }
             for group in &rule.facts.workers {
                 let stage = Some(StageName::Workers(group.group.clone()));
-                let what = format!("Kubernetes of worker group {}", group.group);
+                let what = format!("{} of worker group {}", product(&group.version.target), group.group);
                 rule.never_down(&what, Numbering::Kubernetes, &group.version, stage, blocks);
             }
         },
@@ -132,13 +134,8 @@ pub const RULES: &[SkewRule] = &[
         check: |rule, blocks| {
             for group in &rule.facts.workers {
                 let stage = Some(StageName::Workers(group.group.clone()));
-                rule.at_most_up(
-                    1,
-                    &format!("Kubernetes of worker group {}", group.group),
-                    &group.version,
-                    stage,
-                    blocks,
-                );
+                let what = format!("{} of worker group {}", product(&group.version.target), group.group);
+                rule.at_most_up(1, &what, &group.version, stage, blocks);
             }
         },
     },
@@ -310,7 +307,7 @@ pub const RULES: &[SkewRule] = &[
                 && !support.licensed
             {
                 let message = format!("standard support of the Kubernetes version ended on {}", support.ends);
-                let help = "set spec.licenseToken, or go to a later Kubernetes version";
+                let help = "set spec.licenseToken to a valid token of its own, or go to a later Kubernetes version";
                 rule.block(Some(StageName::ControlPlane), message, help, blocks);
             }
         },

@@ -27,6 +27,14 @@ impl Numbering {
     }
 }
 
+/// What numbers a cluster by that version: Kubernetes is at major 1, and `OpenShift` has numbers of its own.
+pub(super) fn product(version: &str) -> &'static str {
+    match Version::parse(version) {
+        Some(version) if version.major > 1 => "OpenShift",
+        _ => "Kubernetes",
+    }
+}
+
 /// Major, minor, patch and packaging revision of a version such as `v1.17.8-0`, `1.30`, `v0.25.0-dev+build.17` or `v1.27.1-eks-1-27-4`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Version {

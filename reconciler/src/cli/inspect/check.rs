@@ -144,12 +144,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     problems.extend(policy_changes(&opened));
     problems.extend(undefined_mirrors);
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
-    problems.extend(support::problems(opened.fleet(), today).iter().map(ProblemReport::from));
+    let unsupported = support::problems(opened.fleet(), today);
+    problems.extend(unsupported.iter().map(ProblemReport::from));
     // What cannot be read of a cluster's record is told by whoever plans it.
     let changes = |cluster| opened.planner.immutable_changes(&opened.reading, cluster).unwrap_or_default();
     let immutable: Vec<Problem> = opened.fleet().clusters.iter().flat_map(changes).collect();
     problems.extend(immutable.iter().map(ProblemReport::from));
     problems.extend(machine::problems(&arguments.fleet, &opened));
+    problems.sort_by_key(|problem| problem.severity != "error");
     let report = CheckReport {
         source: opened.source().snapshot().commit().to_string(),
         clusters: opened.fleet().clusters.iter().map(|cluster| cluster.name.clone()).collect(),
@@ -157,7 +159,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         problems,
     };
     output::print(arguments.output, &report)?;
-    Ok(if opened.fleet().problems.iter().chain(&immutable).any(Problem::is_error) {
+    Ok(if opened.fleet().problems.iter().chain(&immutable).chain(&unsupported).any(Problem::is_error) {
         Exit::Error
     } else {
         Exit::Success
