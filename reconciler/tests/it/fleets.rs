@@ -12,7 +12,7 @@ use git2::{FileMode, Repository, Signature, Time};
 
 use crate::support::{Run, stepgate};
 
-fn fleets() -> PathBuf {
+pub(super) fn fleets() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/fleets")
 }
 
@@ -29,7 +29,7 @@ fn files(folder: &Path, prefix: &str, found: &mut BTreeMap<String, Vec<u8>>) {
     }
 }
 
-fn below(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn below(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     files(folder, "", &mut found);
     found
@@ -54,7 +54,7 @@ fn link(repository: &Repository, links: &[(String, String)]) {
 }
 
 /// Commits files over what the source branch has.
-fn commit(repository: &Repository, files: &BTreeMap<String, Vec<u8>>, removed: &[&str], message: &str) {
+pub(super) fn commit(repository: &Repository, files: &BTreeMap<String, Vec<u8>>, removed: &[&str], message: &str) {
     let parent = repository.refname_to_id("refs/heads/main").ok().map(|id| repository.find_commit(id).unwrap());
     let mut update = TreeUpdateBuilder::new();
     for (path, bytes) in files {

@@ -13,6 +13,7 @@ mod acceptance;
 mod approvals;
 mod bad_input;
 mod bad_repository;
+mod canary;
 mod checking;
 mod commands;
 mod demo;

@@ -159,7 +159,7 @@ impl<'b> Loader<'b> {
             return Err(remote(path));
         };
         if let Some(visited) = self.remotes.iter().find(|visited| visited.starts_with(path)) {
-            let (path, visited) = (without_user(path), without_user(visited));
+            let (path, visited) = (without_secrets(path), without_secrets(visited));
             let message = format!("`{path}` leads back to the remote base `{visited}`");
             return Err(BuildError::conflict(message).hint("kustomizations may not contain one another"));
         }
@@ -167,7 +167,7 @@ impl<'b> Loader<'b> {
         let files = remotes.repository(repository).map_err(|error| fetching(path, &error))?;
         let there = join("", &repository.path).filter(|there| files.is_dir(there));
         let there = there.and_then(|there| files.canonical(&there).ok()).ok_or_else(|| {
-            let message = format!("`{}`: the repository has no directory `{}`", without_user(path), repository.path);
+            let message = format!("`{}`: the repository has no directory `{}`", without_secrets(path), repository.path);
             BuildError::new(BuildErrorKind::File, message)
         })?;
         let mut below = self.clone();
@@ -213,31 +213,40 @@ fn looks_remote(path: &str) -> bool {
 }
 
 fn remote(path: &str) -> BuildError {
-    let message = format!("`{}` is remote, and remote files are not fetched", without_user(path));
+    let message = format!("`{}` is remote, and remote files are not fetched", without_secrets(path));
     BuildError::new(BuildErrorKind::Unsupported, message)
         .hint("copy it into the repository, or turn remote bases on (--enable-remote)")
 }
 
-/// An address without the user and password that may stand in it.
-fn without_user(path: &str) -> String {
+/// Parameters of addresses that hold no secret.
+const PARAMETERS: [&str; 5] = ["ref", "version", "timeout", "submodules", "depth"];
+
+/// An address without the user, the password and the parameters that may stand in it.
+fn without_secrets(path: &str) -> String {
     let user = path.split_once("://").and_then(|(scheme, rest)| {
         let (authority, _) = rest.split_once(['/', '?']).unwrap_or((rest, ""));
         let (user, _) = authority.rsplit_once('@')?;
         Some((scheme, rest.get(user.len()..)?))
     });
-    match user {
+    let shown = match user {
         Some((scheme, rest)) => format!("{scheme}://***{rest}"),
         None => path.to_owned(),
-    }
+    };
+    let Some((address, parameters)) = shown.split_once('?') else { return shown };
+    let parameters = parameters.split('&').map(|parameter| match parameter.split_once('=') {
+        Some((name, _)) if !PARAMETERS.contains(&name) => format!("{name}=***"),
+        _ => parameter.to_owned(),
+    });
+    format!("{address}?{}", parameters.collect::<Vec<_>>().join("&"))
 }
 
 fn fetching(path: &str, error: &OutsideError) -> BuildError {
-    BuildError::new(BuildErrorKind::File, format!("`{}` cannot be fetched: {error}", without_user(path)))
+    BuildError::new(BuildErrorKind::File, format!("`{}` cannot be fetched: {error}", without_secrets(path)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::without_user;
+    use super::without_secrets;
 
     #[test]
     fn passwords_in_addresses_are_not_shown() {
@@ -245,10 +254,11 @@ mod tests {
             ("https://user:password@example.com/a@b", "https://***@example.com/a@b"),
             ("https://a@b@example.com/c", "https://***@example.com/c"),
             ("https://example.com/a@b?c", "https://example.com/a@b?c"),
+            ("https://a@example.com/c?ref=v1&token=d", "https://***@example.com/c?ref=v1&token=***"),
             ("git@example.com:a/b", "git@example.com:a/b"),
             ("../base", "../base"),
         ] {
-            assert_eq!(without_user(path), expected);
+            assert_eq!(without_secrets(path), expected);
         }
     }
 }

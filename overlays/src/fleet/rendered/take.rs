@@ -238,7 +238,10 @@ fn parts<'o>(outcome: &'o Outcome, found: &BTreeSet<&RepoPath>) -> Vec<&'o Built
 /// What is said of a root that takes objects from elsewhere: they may be clusters.
 fn elsewhere(root: &Root) -> Option<Problem> {
     let (first, kustomization) = root.closure.missing.first().zip(root.closure.kustomizations.first())?;
-    let message = format!("{} takes {first:?}, which is not in this repository and not read", root.label());
+    // What may be a password or a token in an address is not shown.
+    let address = first.split('?').next().unwrap_or_default();
+    let address = address.rsplit('@').next().unwrap_or_default();
+    let message = format!("{} takes {address:?}, which is not in this repository and not read", root.label());
     let problem = Problem::new(ProblemCode::NotRead, message).path(kustomization).severity(Severity::Note);
     Some(problem.hint("where that makes a cluster, it is not found: copy it into the repository"))
 }
