@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use domain::{ClusterName, CommitId};
 use jiff::civil::Date;
-use overlays::{ClusterSpec, Fleet, Note, ObjectSummary, RenderedTree, Weight};
+use overlays::{ClusterKind, ClusterSpec, Fleet, Note, ObjectSummary, RenderedTree, Weight};
 use policy::Policy;
 use policy::StagePolicy;
 use rollout::{Block, ClusterRole, ComponentChange, Expectation, PlanInput, StageInput, StageName};
@@ -17,7 +17,7 @@ use crate::machines::Specification;
 use crate::policies::Befores;
 use crate::stage_tree::{StageTree, target_tree};
 use crate::support::NewRelease;
-use crate::{changes, contract, expectation, people};
+use crate::{changes, contract, expectation, people, rolled};
 use rollout::FluxReference;
 
 /// What is known about one cluster when its plan is made.
@@ -280,13 +280,23 @@ fn machines(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) ->
     if part.before == part.after {
         return 0;
     }
+    let is_cluster_api = facts.cluster.kind == ClusterKind::ClusterApi;
+    let sides = || (nodes(&part.before), nodes(&part.after));
+    let rolls_control_plane = || {
+        let (before, after) = sides();
+        is_cluster_api && rolled::control_plane(&before, &after) == Some(true)
+    };
     match &part.stage.name {
         StageName::Etcd => facts.cluster.external_etcd.unwrap_or(0),
-        StageName::ControlPlane if !changes.is_empty() => {
+        StageName::ControlPlane if !changes.is_empty() || rolls_control_plane() => {
             let rolled = rolled_groups(facts, part).iter().map(|group| group.machines);
             rolled.fold(facts.cluster.control_plane_count.unwrap_or(0), u32::saturating_add)
         }
         StageName::Workers(group) => {
+            let (before, after) = if is_cluster_api { sides() } else { Default::default() };
+            if rolled::machine_deployment(&before, &after, group.as_str()) == Some(false) {
+                return 0;
+            }
             let group = facts.cluster.worker_groups.iter().find(|known| known.name == group.as_str());
             group.and_then(|known| known.replicas).unwrap_or(0)
         }
