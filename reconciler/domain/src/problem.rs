@@ -69,6 +69,8 @@ pub enum ProblemCode {
     MissingKubernetesVersion,
     /// A Kubernetes version is out of standard support, and the cluster has no licence.
     ExtendedSupport,
+    /// A waiver of a check whose last day is over.
+    ExpiredWaiver,
     /// A field differs from what is deployed, and cannot be changed in place.
     ImmutableField,
     /// A cluster names a management cluster or machine configuration that is not in the repository.
@@ -127,6 +129,7 @@ impl fmt::Display for ProblemCode {
             Self::MissingBundle => "missing-bundle",
             Self::MissingKubernetesVersion => "missing-kubernetes-version",
             Self::ExtendedSupport => "extended-support",
+            Self::ExpiredWaiver => "expired-waiver",
             Self::ImmutableField => "immutable-field",
             Self::MissingReference => "missing-reference",
             Self::SeveralManagementClusters => "several-management-clusters",

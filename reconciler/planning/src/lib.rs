@@ -22,6 +22,7 @@ pub mod progress;
 mod rolled;
 pub mod stage_tree;
 pub mod support;
+pub mod waivers;
 
 pub use directory::{ClusterDirectory, DeployedLedger, DirectoryIds, cluster_folder, flux_folder, ledger_path, path};
 pub use error::PathError;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::document::Waiver;
 use crate::rules::ApprovalRules;
 use crate::window::Windows;
 
@@ -98,6 +99,9 @@ pub struct PlanPolicy {
     pub backup_maximum_age: Duration,
     /// The policy in force for `verify`.
     pub verify: StagePolicy,
+    /// What checks find before the rollout and the team lives with.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waivers: Vec<Waiver>,
 }
 
 impl Default for PlanPolicy {
@@ -108,6 +112,7 @@ impl Default for PlanPolicy {
             backup: StagePolicy::default(),
             backup_maximum_age: Duration::from_secs(24 * 60 * 60),
             verify: StagePolicy::default(),
+            waivers: Vec::new(),
         }
     }
 }

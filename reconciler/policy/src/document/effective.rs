@@ -10,6 +10,7 @@ use super::data::DataPattern;
 use super::pattern::matches_pattern;
 use super::settings::StageSettings;
 use super::types::{BundleSelection, EnvironmentPolicy, Policy};
+use super::waivers::Waiver;
 use crate::{MaintenanceWindow, PlanPolicy, StagePolicy};
 
 impl Policy {
@@ -46,6 +47,7 @@ impl Policy {
             backup: self.stage_policy(cluster, "backup"),
             backup_maximum_age: self.backup.max_age,
             verify: self.stage_policy(cluster, "verify"),
+            waivers: self.waivers(cluster),
         }
     }
 
@@ -117,6 +119,11 @@ impl Policy {
     /// What may be deleted of `cluster` although it holds data, by any level.
     pub fn delete_data(&self, cluster: &str) -> Vec<DataPattern> {
         self.delete_data.iter().chain(self.levels(cluster).flat_map(|level| &level.delete_data)).cloned().collect()
+    }
+
+    /// What checks find of `cluster` and the team lives with, by any level, expired ones included.
+    pub fn waivers(&self, cluster: &str) -> Vec<Waiver> {
+        self.waivers.iter().chain(self.levels(cluster).flat_map(|level| &level.waivers)).cloned().collect()
     }
 
     /// The team's values for Cilium's chart, from weak to strong.

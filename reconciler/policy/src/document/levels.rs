@@ -47,6 +47,7 @@ impl Reader<'_> {
             "variables" => level.variables = self.variables(node, "variables"),
             "cilium" => level.cilium = self.cilium(node, "cilium"),
             "deleteData" => level.delete_data = self.data_patterns(node),
+            "waivers" => level.waivers = self.waivers(node),
             "paused" => level.paused = self.boolean(node, "paused"),
             _ => return self.setting(entry, &mut level.settings),
         }

@@ -19,6 +19,7 @@ mod settings;
 mod sources;
 mod template;
 mod types;
+mod waivers;
 mod window;
 
 pub use approvers::ApproverRules;
@@ -36,3 +37,4 @@ pub use types::{
     Apply, Author, BackupPolicy, BundleSelection, ClusterPolicy, Deploy, EnvironmentPolicy, FluxDecryption, FluxPolicy,
     FluxSource, Policy, ProviderSecrets, Signing, SigningFormat, Wave,
 };
+pub use waivers::{CheckName, UnknownCheck, Waiver};

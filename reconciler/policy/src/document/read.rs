@@ -311,6 +311,7 @@ impl Reader<'_> {
                     policy.apply = self.choice(node, "apply", &choices).unwrap_or(policy.apply);
                 }
                 "deleteData" => policy.delete_data = self.data_patterns(node),
+                "waivers" => policy.waivers = self.waivers(node),
                 "paused" => policy.paused = self.boolean(node, "paused").unwrap_or(true),
                 "bundle" => policy.bundle = self.bundle(node, "bundle"),
                 "allowDowngrade" => policy.allow_downgrade = self.boolean(node, "allowDowngrade").unwrap_or(false),
@@ -371,14 +372,15 @@ pub(super) const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday"
 const ON_FAILURE: [(&str, OnFailure); 2] = [("hold", OnFailure::Hold), ("revert", OnFailure::Revert)];
 const SETTINGS: [&str; 8] =
     ["soak", "timeout", "approval", "onFailure", "onStaleMerge", "retries", "acceptEdits", "approvers"];
-const LEVEL: [&str; 8] =
-    ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData"];
-pub(super) const FLEET: [&str; 27] = [
+const LEVEL: [&str; 9] =
+    ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData", "waivers"];
+pub(super) const FLEET: [&str; 28] = [
     "apiVersion",
     "kind",
     "deploy",
     "apply",
     "deleteData",
+    "waivers",
     "paused",
     "bundle",
     "allowDowngrade",

@@ -28,6 +28,10 @@ deploy:
 # Kind/name or Kind/namespace/name, * for any text. Environments and clusters have their own.
 # deleteData: [Namespace/old-system, "CustomResourceDefinition/*.old.example.com"]
 
+# What checks find (`stepgate check --cluster NAME`) and the team lives with until the day named: reason and expires are needed.
+# waivers:
+#   - {check: nodes, object: Node/worker-7, reason: its disk is replaced, owner: storage, expires: 2026-12-31}
+
 # Stop the line: true makes every rollout stand still where it is. Clusters and environments have their own.
 # paused: false
 

@@ -15,6 +15,7 @@ use super::schema::{
     of_one_cluster,
 };
 use super::settings::StageSettings;
+use super::waivers::Waiver;
 use crate::MaintenanceWindow;
 use domain::RepoPath;
 
@@ -192,6 +193,8 @@ pub struct EnvironmentPolicy {
     /// What may be deleted although it holds data.
     #[schemars(with = "Vec<String>")]
     pub delete_data: Vec<DataPattern>,
+    /// What checks find and the team lives with for a while.
+    pub waivers: Vec<Waiver>,
 }
 
 /// What one cluster has of its own.
@@ -218,6 +221,8 @@ pub struct Policy {
     /// What may be deleted although it holds data, when it is in git no longer.
     #[schemars(with = "Vec<String>")]
     pub delete_data: Vec<DataPattern>,
+    /// What checks find and the team lives with for a while; levels add up.
+    pub waivers: Vec<Waiver>,
     /// Whether the whole fleet stands still ("stop the line").
     pub paused: bool,
     /// Which bundle clusters follow that do not say; `None` when absent, which means: `bundlesRef` or `eksaVersion` of
@@ -280,6 +285,7 @@ impl Default for Policy {
             deploy: Deploy { branch: "deploy".to_owned(), path: None },
             apply: Apply::Flux,
             delete_data: Vec::new(),
+            waivers: Vec::new(),
             paused: false,
             bundle: None,
             allow_downgrade: false,
