@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::before::Before;
 use crate::observation::ObjectReference;
 use domain::GroupName;
+use policy::Waiver;
 
 /// One thing that must hold before a stage counts as passed.
 ///
@@ -22,6 +23,8 @@ pub enum Expectation {
     },
     /// All workloads of the cluster were looked at: what is well before a rollout has to be well after it.
     Surveyed,
+    /// No check of the cluster finds what forbids a rollout.
+    Checks(ChecksExpectation),
     /// Cluster API objects were saved for this rollout and read back.
     BackupTaken {
         /// How long ago at most.
@@ -108,6 +111,7 @@ impl Expectation {
             | Self::Workers(_)
             | Self::Verified(_) => true,
             Self::Surveyed
+            | Self::Checks(_)
             | Self::BackupTaken { .. }
             | Self::Object { .. }
             | Self::Absent { .. }
@@ -119,6 +123,18 @@ impl Expectation {
             | Self::HelmRelease { .. } => false,
         }
     }
+}
+
+/// What checks are asked about a cluster and a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChecksExpectation {
+    /// Namespace and name of the Cluster API `Cluster`; none where the cluster has no Cluster API objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<(String, String)>,
+    /// Findings that the team lives with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waivers: Vec<Waiver>,
 }
 
 /// EKS Anywhere's `Cluster` carried out: Cluster API's objects are what follows from it, and not from the specification before

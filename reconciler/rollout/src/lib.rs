@@ -10,6 +10,7 @@
 mod approval;
 mod before;
 mod change;
+pub mod check;
 mod deploy;
 mod edit;
 mod effect;
@@ -34,8 +35,8 @@ pub use deploy::{DeployCommit, DeployHead, KnownCommit, Landed, Landing, StageTr
 pub use edit::AcceptedEdit;
 pub use effect::{ApprovalRequest, Effect, LedgerCommit, StageCommit};
 pub use expectation::{
-    ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, KubeVipExpectation, KubeletVersions,
-    VerifiedExpectation, WorkersExpectation,
+    ChecksExpectation, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation,
+    KubeVipExpectation, KubeletVersions, VerifiedExpectation, WorkersExpectation,
 };
 pub use fast_path::{FastPath, Precheck, Reading, Waiting, WatchEvidence};
 pub use gate::{Gate, control_plane_gate, flux_health, workers_gate};
@@ -44,12 +45,12 @@ pub use identity::{ClusterIdentity, Identification};
 pub use ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use lineage::Lineage;
 pub use observation::{
-    Artifacts, BackupFailure, BackupReport, Condition, ConditionStatus, ControlPlane, ControlPlaneKind,
-    ControlPlaneReference, CustomResourceDefinition, DaemonSet, Deployment, EKSA_CLUSTERS, EksaCluster, EtcdadmCluster,
-    FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, Machine, MachineDeployment,
-    MachinePool, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod, Reachability,
-    RunningImage, SourceKind, Survey, TakenField, VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation,
-    conditions,
+    AdmissionWebhook, Artifacts, BackupFailure, BackupReport, Certificate, Condition, ConditionStatus, ControlPlane,
+    ControlPlaneKind, ControlPlaneReference, CustomResourceDefinition, DaemonSet, Deployment, EKSA_CLUSTERS,
+    EksaCluster, EtcdadmCluster, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold,
+    Inspection, Machine, MachineDeployment, MachinePool, MachineSet, MachineTopology, Node, ObjectPresence,
+    ObjectReference, Observation, Pod, Reachability, RunningImage, SourceKind, Survey, SystemRequest, TakenField,
+    VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation, conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,

@@ -133,6 +133,7 @@ fn decode(sample: &Value) -> Observation {
             control_plane: flag(value, "cp"),
             owner: owners.iter().find(|owner| name.starts_with(owner.as_str())).cloned(),
             pool: None,
+            certificates_end: None,
             deleting: flag(value, "del"),
             spec_version: text(value, "specver"),
             infrastructure_template: None,

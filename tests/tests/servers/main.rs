@@ -6,6 +6,7 @@ mod api_server;
 mod approved;
 mod backups;
 mod charts;
+mod checks;
 mod components;
 mod direct_apply;
 mod direct_rollout;

@@ -12,7 +12,7 @@ use rollout::{
 use serde_json::Value;
 
 use super::fields::{
-    annotation, at, conditions, count, deleting, flag, generation, label, name, namespace, number, owner, text,
+    annotation, at, conditions, count, deleting, flag, generation, label, name, namespace, number, owner, text, time,
 };
 use super::legacy;
 
@@ -236,6 +236,7 @@ pub(crate) fn machine(
         node: text(data, &["status", "nodeRef", "name"]),
         kubelet_version: text(data, &["status", "nodeInfo", "kubeletVersion"]),
         phase: text(data, &["status", "phase"]),
+        certificates_end: time(data, &["status", "certificatesExpiryDate"]),
         conditions: match status(data, contract) {
             Status::Modern { conditions, .. } => conditions,
             Status::Legacy => legacy::machine_conditions(object),

@@ -8,12 +8,20 @@ use super::fields::{conditions, flag, label, name, text, time};
 /// Labels with the release of `VMware`'s distribution: of all releases, and of the newer ones.
 const RELEASES: [&str; 2] = ["run.tanzu.vmware.com/kubernetesDistributionVersion", "run.tanzu.vmware.com/tkr"];
 
+/// Conditions that are well while they are False.
+const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
+
 /// A Node. Without a `Ready` condition its readiness is unknown.
 pub(crate) fn node(object: &DynamicObject) -> Node {
     let conditions = conditions(&object.data, &["status", "conditions"]);
     Node {
         name: name(object),
         ready: conditions.get("Ready").map_or(ConditionStatus::Unknown, |ready| ready.status),
+        pressures: PRESSURES
+            .into_iter()
+            .filter(|name| conditions.get(*name).is_some_and(|known| known.status == ConditionStatus::True))
+            .map(str::to_owned)
+            .collect(),
         unschedulable: flag(&object.data, &["spec", "unschedulable"]).unwrap_or_default(),
         control_plane: object
             .metadata
@@ -46,8 +54,10 @@ mod tests {
         let control_plane = read(json!({
             "metadata": {"name": "a", "labels": {"node-role.kubernetes.io/control-plane": ""}},
             "spec": {"unschedulable": true},
-            "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1.34.1-eks-1"}}
+            "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "True"},
+                {"type": "PIDPressure", "status": "False"}], "nodeInfo": {"kubeletVersion": "v1.34.1-eks-1"}}
         }));
+        assert_eq!(control_plane.pressures, ["DiskPressure"]);
         assert!(control_plane.control_plane && control_plane.unschedulable);
         assert_eq!(control_plane.ready, ConditionStatus::True);
         assert_eq!(control_plane.kubelet_version.as_deref(), Some("v1.34.1-eks-1"));

@@ -115,6 +115,7 @@ impl RecordedClusters {
         });
         let of_control_plane = || owner.is_some_and(|owner| control_planes().any(|name| name == owner));
         Machine {
+            certificates_end: None,
             namespace: RECORDED_NAMESPACE.to_owned(),
             name: machine.name.clone(),
             cluster: self.cluster_of(&machine.name, machine.cluster.as_ref()),

@@ -2,6 +2,7 @@
 
 mod acting;
 mod identity;
+mod inspecting;
 mod leading;
 mod objects;
 mod probing;

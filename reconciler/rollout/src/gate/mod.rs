@@ -3,6 +3,7 @@
 //! Architecture Invariant: a gate passes only for its own commit, on objects whose status was computed from their current generation, on running
 //! images of the rendered digest, over at least two confirmed reads.
 
+mod checks;
 mod contract;
 mod control_plane;
 mod eks_anywhere;
@@ -291,6 +292,7 @@ impl Gate<'_> {
         match expectation {
             Expectation::ClusterHealthy { cluster } => health::check_cluster(cluster.as_deref(), observation, findings),
             Expectation::Surveyed => health::check_survey(observation, findings),
+            Expectation::Checks(expectation) => checks::check(expectation, observation, findings),
             Expectation::BackupTaken { maximum_age } => {
                 health::check_backup(self.rollout, *maximum_age, observation, findings);
             }

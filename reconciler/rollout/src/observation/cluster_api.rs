@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Condition, ControlPlaneReference};
@@ -131,6 +132,9 @@ pub struct Machine {
     /// `status.phase`.
     #[serde(default)]
     pub phase: Option<String>,
+    /// `status.certificatesExpiryDate`: when the certificates of its API server end, where Cluster API tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificates_end: Option<Timestamp>,
     /// Conditions by type.
     #[serde(default)]
     pub conditions: BTreeMap<String, Condition>,

@@ -7,6 +7,7 @@ mod control_plane;
 mod eks_anywhere;
 mod extension;
 mod flux;
+mod inspection;
 mod machine_pool;
 mod node;
 mod workload;
@@ -26,6 +27,7 @@ pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, Webhoo
 pub use flux::{
     Artifacts, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, SourceKind,
 };
+pub use inspection::{AdmissionWebhook, Certificate, Inspection, SystemRequest};
 pub use machine_pool::MachinePool;
 pub use node::{BackupFailure, BackupReport, Node, Survey, VirtualAddress};
 pub use workload::{DaemonSet, Deployment, Pod, RunningImage, WorkloadObservation};
@@ -105,6 +107,9 @@ pub struct Observation {
     /// All workloads of the cluster; none where they were not asked for.
     #[serde(default)]
     pub survey: Option<Survey>,
+    /// What checks look at before a rollout; none where they were not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inspection: Option<Inspection>,
     /// The newest backup of Cluster API objects; none where there is none.
     #[serde(default)]
     pub backup: Option<BackupReport>,
@@ -142,6 +147,7 @@ impl Observation {
             pods: Vec::new(),
             virtual_address: None,
             survey: None,
+            inspection: None,
             backup: None,
             backup_failure: None,
         }

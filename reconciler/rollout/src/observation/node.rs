@@ -17,6 +17,9 @@ pub struct Node {
     /// `spec.unschedulable`.
     #[serde(default)]
     pub unschedulable: bool,
+    /// Conditions that are True and ought not to be, such as `DiskPressure`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pressures: Vec<String>,
     /// Whether it has the label `node-role.kubernetes.io/control-plane`.
     #[serde(default)]
     pub control_plane: bool,

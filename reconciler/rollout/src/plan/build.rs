@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::change::{ChangeClass, ComponentChange};
-use crate::expectation::{Expectation, KubeletVersions, VerifiedExpectation};
+use crate::expectation::{ChecksExpectation, Expectation, KubeletVersions, VerifiedExpectation};
 use crate::ledger::{Ledger, LedgerState, StageRecordKind};
 use crate::stage::{StageId, StageName};
 use domain::{PlanDigest, TreeDigest};
@@ -347,7 +347,15 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
     }
     let preflight = StagePlan {
         state: StageState::Pending,
-        expectations: vec![Expectation::ClusterHealthy { cluster: cluster_of(input) }, Expectation::Surveyed],
+        expectations: vec![
+            Expectation::ClusterHealthy { cluster: cluster_of(input).map(|(_, name)| name) },
+            Expectation::Surveyed,
+            // What is on its way has to be known when checks are judged.
+            Expectation::Checks(ChecksExpectation {
+                cluster: cluster_of(input),
+                waivers: input.policy.waivers.clone(),
+            }),
+        ],
         reasons: Vec::new(),
         policy: input.policy.preflight.clone(),
         ..absent(&StageName::Preflight, "")
@@ -360,7 +368,7 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
         ..absent(&StageName::Backup, "")
     };
     let verified = VerifiedExpectation {
-        cluster: cluster_of(input),
+        cluster: cluster_of(input).map(|(_, name)| name),
         version: None,
         kubelet_versions: KubeletVersions::WhenReported,
         leftovers: Vec::new(),
@@ -378,13 +386,15 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
     add(verify);
 }
 
-/// The Cluster API `Cluster` whose machines the plan's stages look at; none where no stage looks at any.
-fn cluster_of(input: &PlanInput) -> Option<String> {
+/// Namespace and name of the Cluster API `Cluster` whose machines the plan's stages look at; none where no stage looks at any.
+fn cluster_of(input: &PlanInput) -> Option<(String, String)> {
     let expectations =
         input.stages.iter().flat_map(|stage| stage.deployed_expectations.iter().chain(&stage.expectations));
     expectations.into_iter().find_map(|expectation| match expectation {
-        Expectation::ControlPlane(control_plane) => Some(control_plane.cluster.clone()),
-        Expectation::Workers(workers) => Some(workers.cluster.clone()),
+        Expectation::ControlPlane(control_plane) => {
+            Some((control_plane.namespace.clone(), control_plane.cluster.clone()))
+        }
+        Expectation::Workers(workers) => Some((workers.namespace.clone(), workers.cluster.clone())),
         _ => None,
     })
 }

@@ -141,7 +141,12 @@ fn pass_before_start(world: &World, plan: &Plan, preflight: bool, now: Timestamp
         match gate.as_gate().evaluate(world.observation.as_deref(), &world.history, now) {
             GateVerdict::Pass { evidence: passed } => evidence = Some(passed),
             GateVerdict::Wait { reason, until } => return Err(observe_and_wait(world, &gate, reason, until, now)),
-            GateVerdict::Fail { reasons } => return Err(vec![hold(gate.stage, reasons)]),
+            // What a check has found may be mended without a push: the gate goes on being watched.
+            GateVerdict::Fail { reasons } => {
+                let mut effects = vec![hold(gate.stage.clone(), reasons)];
+                effects.extend(observe(world, &gate, None, now));
+                return Err(effects);
+            }
         }
     }
     let observation = observed(world, None, now)?;

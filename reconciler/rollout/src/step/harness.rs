@@ -10,13 +10,13 @@ use crate::approval::{ApprovalFacts, ApprovalRecord, ApprovalState, People};
 use crate::change::{ChangeClass, ComponentChange};
 use crate::deploy::{DeployCommit, DeployHead, Landing, StageTrailer};
 use crate::effect::{Effect, StageCommit};
-use crate::expectation::Expectation;
+use crate::expectation::{ChecksExpectation, Expectation};
 use crate::history::GateHistory;
 use crate::identity::Identification;
 use crate::ledger::{Ledger, LedgerState};
 use crate::observation::{
-    Artifacts, BackupFailure, BackupReport, Condition, ConditionStatus, Deployment, FluxKustomization, Observation,
-    RunningImage, SourceKind, Survey, conditions,
+    Artifacts, BackupFailure, BackupReport, Condition, ConditionStatus, Deployment, FluxKustomization, Inspection,
+    Node, Observation, RunningImage, SourceKind, Survey, conditions,
 };
 use crate::plan::{Block, ClusterRole, Plan, PlanInput, SkewFacts, StageInput, VersionStep, plan};
 use crate::stage::{StageId, StageName};
@@ -45,6 +45,7 @@ pub(crate) struct RolloutHarness {
     pub(crate) people: People,
     /// The commit that people were asked about last.
     pub(crate) proposed: Option<StageCommit>,
+    pub(crate) nodes: Vec<Node>,
     pub(crate) backup: Option<BackupReport>,
     pub(crate) backup_failure: Option<BackupFailure>,
     /// Stages whose Deployment does not become available at this version.
@@ -91,6 +92,7 @@ impl RolloutHarness {
             approvals: Vec::new(),
             people: People::default(),
             proposed: None,
+            nodes: Vec::new(),
             backup: None,
             identity: Identification::without_server("laboratory"),
             backup_failure: None,
@@ -166,7 +168,13 @@ impl RolloutHarness {
             machines: 0,
             render_error: None,
         };
-        stages.insert(0, without_commit(StageName::Preflight, vec![Expectation::ClusterHealthy { cluster: None }]));
+        stages.insert(
+            0,
+            without_commit(
+                StageName::Preflight,
+                vec![Expectation::ClusterHealthy { cluster: None }, Expectation::Checks(ChecksExpectation::default())],
+            ),
+        );
         stages.insert(
             1,
             without_commit(
@@ -219,6 +227,8 @@ impl RolloutHarness {
         let mut observation = Observation::empty(self.now);
         observation.identity = self.identity.clone();
         observation.survey = Some(Survey::default());
+        observation.inspection = Some(Inspection::default());
+        observation.nodes.clone_from(&self.nodes);
         let head = self.deploy.commit().cloned();
         for (name, deployed, _) in &self.stages {
             let healthy = !self.broken.contains(&(*name, *deployed));

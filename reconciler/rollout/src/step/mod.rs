@@ -13,6 +13,8 @@ mod opening;
 pub(crate) mod repair;
 
 #[cfg(test)]
+mod checks_tests;
+#[cfg(test)]
 pub(crate) mod harness;
 #[cfg(test)]
 mod identity_tests;

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use domain::{CommitId, PlanDigest, RolloutId};
 use jiff::{SignedDuration, Timestamp};
 use rollout::{
-    BackupReport, Before, Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation, CustomResourceDefinition,
-    DaemonSet, Deployment, EksaCluster, EksaClusterExpectation, EtcdExpectation, EtcdadmCluster, Expectation,
-    FluxKustomization, FluxSource, Identification, KubeVipExpectation, KubeletVersions, Machine, MachineDeployment,
-    MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod, RunningImage, Survey,
-    VerifiedExpectation, VirtualAddress, WebhookOutcome, WebhookProbe, WorkersExpectation, conditions,
+    BackupReport, Before, ChecksExpectation, Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation,
+    CustomResourceDefinition, DaemonSet, Deployment, EksaCluster, EksaClusterExpectation, EtcdExpectation,
+    EtcdadmCluster, Expectation, FluxKustomization, FluxSource, Identification, Inspection, KubeVipExpectation,
+    KubeletVersions, Machine, MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference,
+    Observation, Pod, RunningImage, Survey, VerifiedExpectation, VirtualAddress, WebhookOutcome, WebhookProbe,
+    WorkersExpectation, conditions,
 };
 
 pub const VERSION: &str = "v1.35.0-eks-1-35-4";
@@ -57,6 +58,7 @@ pub fn healthy_conditions(names: &[&str], unhealthy: &[&str]) -> BTreeMap<String
 
 pub fn machine(name: &str, owner: &str, control_plane: bool) -> Machine {
     Machine {
+        certificates_end: None,
         namespace: "eksa-system".into(),
         name: name.into(),
         cluster: "prod".into(),
@@ -92,6 +94,7 @@ pub fn before() -> Before {
 /// A member of the external etcd: no Kubernetes runs on it.
 pub fn member(name: &str) -> Machine {
     Machine {
+        certificates_end: None,
         spec_version: None,
         infrastructure_template: Some("etcd-template-2".into()),
         node: None,
@@ -330,6 +333,7 @@ pub fn healthy() -> Observation {
             name: machine.node.clone().unwrap(),
             ready: ConditionStatus::True,
             unschedulable: false,
+            pressures: Vec::new(),
             control_plane: machine.control_plane,
             kubelet_version: Some("v1.35.0-eks-6f07bbc".into()),
         });
@@ -345,6 +349,7 @@ pub fn healthy() -> Observation {
         }
     }
     healthy.survey = Some(Survey { workloads: 4, broken: vec!["Deployment shop/long-broken".into()] });
+    healthy.inspection = Some(Inspection::default());
     healthy.virtual_address = Some(VirtualAddress { holder: Some("node-cp-1".into()), renewed_at: None });
     healthy.backup = Some(BackupReport {
         rollout: rollout_id(),
@@ -365,6 +370,10 @@ pub fn expectations() -> Vec<Expectation> {
         flux(),
         Expectation::ClusterHealthy { cluster: Some("prod".into()) },
         Expectation::Surveyed,
+        Expectation::Checks(ChecksExpectation {
+            cluster: Some(("eksa-system".into(), "prod".into())),
+            waivers: vec![],
+        }),
         Expectation::BackupTaken { maximum_age: std::time::Duration::from_secs(24 * 60 * 60) },
         Expectation::Object { object: bundle() },
         Expectation::Absent { object: leftover() },

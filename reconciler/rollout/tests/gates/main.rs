@@ -140,7 +140,7 @@ fn one_healthy_read_after_a_violation_is_not_enough() {
 }
 
 #[test]
-fn only_deletions_dropped_versions_and_deadlines_fail_at_once() {
+fn only_deletions_dropped_versions_deadlines_and_checks_fail_at_once() {
     let failing: Vec<&str> = VIOLATIONS
         .iter()
         .filter(|(_, break_it, _)| {
@@ -157,6 +157,8 @@ fn only_deletions_dropped_versions_and_deadlines_fail_at_once() {
         "definition deleted",
         "stored at a dropped version",
         "object deleted",
+        "disk full",
+        "certificates about to end",
         "etcd deleted",
         "EKS Anywhere's cluster deleted",
         "cluster deleted",

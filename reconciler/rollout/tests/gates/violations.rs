@@ -208,6 +208,13 @@ pub const VIOLATIONS: &[Violation] = &[
         |o| o.survey.as_mut().unwrap().broken.push("StatefulSet shop/orders".into()),
         "StatefulSet shop/orders: is not ready",
     ),
+    ("nothing inspected", |o| o.inspection = None, "check nodes: the cluster was not looked at"),
+    ("disk full", |o| o.nodes[0].pressures.push("DiskPressure".into()), "check nodes: DiskPressure is True"),
+    (
+        "certificates about to end",
+        |o| o.machines[0].certificates_end = Some(second(3600)),
+        "check certificates: API server and etcd certificates: ends at",
+    ),
     ("no backup", |o| o.backup = None, "none yet"),
     (
         "another rollout's backup",

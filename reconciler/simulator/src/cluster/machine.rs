@@ -101,6 +101,7 @@ impl Machine {
     pub(super) fn observed(&self, namespace: &str, cluster: &str, owner: Option<String>) -> rollout::Machine {
         let node = self.has_node() || self.phase == Phase::Gone && self.owner != Owner::Etcd;
         rollout::Machine {
+            certificates_end: None,
             namespace: namespace.to_owned(),
             name: self.name.clone(),
             cluster: cluster.to_owned(),
@@ -125,6 +126,7 @@ impl Machine {
             name: self.name.clone(),
             ready: if self.lost { ConditionStatus::Unknown } else { ConditionStatus::True },
             unschedulable: self.deleting,
+            pressures: Vec::new(),
             control_plane: self.owner == Owner::ControlPlane,
             kubelet_version: Some(self.kubelet.clone()),
         })

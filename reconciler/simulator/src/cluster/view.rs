@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rollout::{
-    EKSA_CLUSTERS, FluxObservation, Identification, MachineTopology, Observation, Reachability, Survey, VirtualAddress,
+    EKSA_CLUSTERS, FluxObservation, Identification, Inspection, MachineTopology, Observation, Reachability, Survey,
+    VirtualAddress,
 };
 
 use super::{Conditions, State, condition};
@@ -194,6 +195,7 @@ impl State {
                 .any(|machine| machine.kube_vip.is_some())
                 .then(|| VirtualAddress { holder: self.address_holder.clone(), renewed_at: Some(stamp) }),
             survey: Some(self.survey()),
+            inspection: Some(Inspection::default()),
             backup: self.backup.clone(),
             identity: Identification::without_server(&format!("simulation of {}", self.cluster)),
             ..Observation::empty(stamp)

@@ -4,16 +4,17 @@ use clap::Args;
 use domain::{Problem, ProblemCode, Scope, Severity};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use planning::support;
+use planning::{support, waivers};
 use serde::Serialize;
 
-use crate::cli::FleetArguments;
 use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
 use crate::cli::common::output;
 use crate::cli::common::output::{Format, Report, Table};
 use crate::cli::common::policy_changes::policy_changes;
 use crate::cli::common::{fleet, machine};
+use crate::cli::inspect::cluster_checks;
+use crate::cli::{ClusterArguments, FleetArguments};
 use crate::reconcile::cache::sources::undefined;
 
 /// Arguments of `stepgate check`.
@@ -21,6 +22,12 @@ use crate::reconcile::cache::sources::undefined;
 pub struct Arguments {
     #[command(flatten)]
     fleet: FleetArguments,
+    #[command(flatten)]
+    access: ClusterArguments,
+    /// Ask the checks of this running cluster instead: what would go wrong with its next rollout. The exit code is 3 when a blocking check fails,
+    /// 4 when one could not be judged.
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
     /// The form of the output.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -134,6 +141,11 @@ impl Report for CheckReport {
 /// Reads the repository and prints what is wrong with it.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let opened = fleet::open_to_check(&arguments.fleet)?;
+    if let Some(name) = &arguments.cluster {
+        let (report, exit) = cluster_checks::report(&opened, name, &arguments.access)?;
+        output::print(arguments.output, &report)?;
+        return Ok(exit);
+    }
     let mirrors = &arguments.fleet.mirrors;
     let is_defined = |name: &&String| mirrors.iter().any(|mirror| mirror.name.as_ref() == Some(*name));
     let undefined_mirrors = opened.fleet().policy.mirrors.iter().filter(|name| !is_defined(name)).map(|name| {
@@ -146,6 +158,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
     let unsupported = support::problems(opened.fleet(), today);
     problems.extend(unsupported.iter().map(ProblemReport::from));
+    problems.extend(waivers::problems(&opened.fleet().policy, today).iter().map(ProblemReport::from));
     // What cannot be read of a cluster's record is told by whoever plans it.
     let changes = |cluster| opened.planner.immutable_changes(&opened.reading, cluster).unwrap_or_default();
     let immutable: Vec<Problem> = opened.fleet().clusters.iter().flat_map(changes).collect();

@@ -1,6 +1,7 @@
 //! Verbs that only read.
 
 pub(in crate::cli) mod check;
+pub(in crate::cli) mod cluster_checks;
 pub(in crate::cli) mod diff;
 pub(in crate::cli) mod gate;
 pub(in crate::cli) mod history;

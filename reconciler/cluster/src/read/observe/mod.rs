@@ -30,6 +30,7 @@ use crate::client::identity::NotProven;
 use crate::client::kind::Kind;
 use crate::client::request::ServedVersions;
 use crate::kubernetes::{Applied, KubernetesCluster};
+use crate::read::inspect;
 use crate::watch::Workloads;
 use crate::{Cluster as _, ClusterError, DeployedObjects, Freshness, ObserveRequest, objects};
 use rollout::FluxReference;
@@ -132,8 +133,10 @@ impl<'a> Reading<'a> {
             }
         };
         let machines = part.machines(&cluster.management, served, own, reads);
-        let (machines, own) = futures::join!(machines, part.own(own, reads, told));
+        let inspection = async { Some(inspect::inspect(&cluster.management, own?, reads.checks?).await) };
+        let (machines, inspection, own) = futures::join!(machines, inspection, part.own(own, reads, told));
         part.add(machines);
+        part.observation.inspection = inspection;
         own.into_iter().for_each(|own| part.add(own));
         part
     }
@@ -167,6 +170,7 @@ impl<'a> Reading<'a> {
         all.pods.extend(found.pods);
         all.virtual_address = all.virtual_address.take().or(found.virtual_address);
         all.survey = all.survey.take().or(found.survey);
+        all.inspection = all.inspection.take().or(found.inspection);
         all.backup = all.backup.take().or(found.backup);
         all.backup_failure = all.backup_failure.take().or(found.backup_failure);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rollout::{Expectation, ObjectReference};
+use rollout::{ChecksExpectation, Expectation, ObjectReference};
 
 use crate::ObserveRequest;
 use rollout::FluxReference;
@@ -27,6 +27,7 @@ pub(super) struct Reads<'a> {
     pub(super) kube_vip: bool,
     pub(super) backup: bool,
     pub(super) survey: bool,
+    pub(super) checks: Option<&'a ChecksExpectation>,
 }
 
 impl<'a> Reads<'a> {
@@ -47,6 +48,10 @@ impl<'a> Reads<'a> {
             Expectation::Surveyed => {
                 self.nodes = true;
                 self.survey = true;
+            }
+            Expectation::Checks(expectation) => {
+                self.nodes = true;
+                self.checks = Some(expectation);
             }
             Expectation::BackupTaken { .. } => self.backup = true,
             Expectation::Object { object } | Expectation::Absent { object } => {

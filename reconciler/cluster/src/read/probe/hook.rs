@@ -1,6 +1,7 @@
 //! The webhooks of a configuration: what serves each of them, and which requests it is called for.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::core::DynamicObject;
@@ -25,6 +26,15 @@ const INJECTED: &str = "cert-manager.io/inject-";
 pub(super) enum Backend {
     Service { namespace: String, name: String, port: i64 },
     Url(String),
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service { namespace, name, .. } => write!(formatter, "Service {namespace}/{name}"),
+            Self::Url(url) => formatter.write_str(url),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +77,10 @@ pub(super) struct Hook {
     pub(super) backend: Backend,
     /// Whether it changes objects, and not only checks them.
     pub(super) mutates: bool,
+    /// Whether what it is called for is refused while nothing answers.
+    pub(super) fails_closed: bool,
+    /// Whether it has `matchConditions`, which may leave a request out.
+    pub(super) conditional: bool,
     /// Whether an authority is still to be written into its configuration.
     pub(super) lacks_authority: bool,
     /// Why a request that is accepted proves nothing about it, whatever the request; none where it may prove something.
@@ -102,9 +116,11 @@ impl Hook {
                 (None, None) => return None,
             };
             let conditions = hook.get("matchConditions").and_then(Value::as_array);
-            let unprovable = if text("/failurePolicy").is_some_and(|policy| policy != "Fail") {
+            let fails_closed = text("/failurePolicy").is_none_or(|policy| policy == "Fail");
+            let conditional = conditions.is_some_and(|conditions| !conditions.is_empty());
+            let unprovable = if !fails_closed {
                 Some("failurePolicy Ignore lets requests pass without it")
-            } else if conditions.is_some_and(|conditions| !conditions.is_empty()) {
+            } else if conditional {
                 Some("its matchConditions may leave a request out")
             } else {
                 None
@@ -114,6 +130,8 @@ impl Hook {
                 lacks_authority: is_injected && text("/clientConfig/caBundle").unwrap_or_default().is_empty(),
                 backend,
                 mutates,
+                fails_closed,
+                conditional,
                 unprovable,
                 rules: list(hook, "rules").iter().map(Rule::of).collect(),
                 namespaces: hook.get("namespaceSelector").cloned().unwrap_or_default(),

@@ -11,6 +11,7 @@ mod answer;
 mod endpoints;
 mod hook;
 mod minimal_object;
+mod system;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use self::answer::{AdmissionAnswer, tell};
 use self::hook::{Admission, Backend, Hook, Labels, Operation, Target};
 use self::minimal_object::specimen;
+pub(crate) use self::system::called_for_system;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::kind::{

@@ -1,0 +1,188 @@
+//! What checks say of readings, and what waivers make of it.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::*;
+use crate::observation::{
+    AdmissionWebhook, Certificate, ConditionStatus, Machine, Node, ObjectReference, SystemRequest,
+};
+
+fn now() -> Timestamp {
+    "2026-03-01T12:00:00Z".parse().unwrap()
+}
+
+fn node(name: &str) -> Node {
+    Node {
+        name: name.to_owned(),
+        ready: ConditionStatus::True,
+        unschedulable: false,
+        pressures: Vec::new(),
+        control_plane: false,
+        kubelet_version: None,
+        release: None,
+    }
+}
+
+fn observation() -> Observation {
+    Observation { nodes: vec![node("a")], inspection: Some(Inspection::default()), ..Observation::empty(now()) }
+}
+
+fn expectation(waivers: Vec<Waiver>) -> ChecksExpectation {
+    ChecksExpectation { cluster: Some(("eksa-system".to_owned(), "prod".to_owned())), waivers }
+}
+
+fn of(check: CheckName, observation: &Observation, waivers: Vec<Waiver>) -> CheckOutcome {
+    outcomes(&expectation(waivers), observation).into_iter().find(|outcome| outcome.check == check).unwrap()
+}
+
+fn reference(kind: &str, name: &str) -> ObjectReference {
+    ObjectReference { api_version: "v1".to_owned(), kind: kind.to_owned(), namespace: None, name: name.to_owned() }
+}
+
+fn waiver(check: CheckName, object: Option<&str>, expires: &str) -> Waiver {
+    Waiver {
+        check,
+        object: object.map(|object| object.parse().unwrap()),
+        reason: "its disk is replaced".to_owned(),
+        owner: Some("storage".to_owned()),
+        expires: expires.parse().unwrap(),
+    }
+}
+
+#[test]
+fn each_check_is_named_once_and_says_what_it_looks_at() {
+    let names: Vec<CheckName> = CHECKS.iter().map(|check| check.name).collect();
+    assert_eq!(names, CheckName::ALL);
+    assert!(CHECKS.iter().all(|check| !check.looks_at.is_empty() && !check.remedy.is_empty()));
+}
+
+#[test]
+fn a_cluster_in_which_nothing_is_found_passes_every_check() {
+    for outcome in outcomes(&expectation(Vec::new()), &observation()) {
+        assert_eq!((outcome.status, outcome.line()), (CheckStatus::Pass, "pass".to_owned()), "{outcome:?}");
+    }
+}
+
+#[test]
+fn what_was_not_read_is_unknown_to_every_check() {
+    let unseen = Observation { inspection: None, ..observation() };
+    assert!(outcomes(&expectation(Vec::new()), &unseen).iter().all(CheckOutcome::waits));
+    let mut partly = observation();
+    partly.inspection.as_mut().unwrap().unread.insert(CheckName::Webhooks, "forbidden".to_owned());
+    assert!(of(CheckName::Webhooks, &partly, Vec::new()).waits());
+    assert_eq!(of(CheckName::Nodes, &partly, Vec::new()).status, CheckStatus::Pass);
+    let mut without_nodes = observation();
+    without_nodes.unread.insert("Node".to_owned(), "forbidden".to_owned());
+    assert!(of(CheckName::Nodes, &without_nodes, Vec::new()).waits());
+}
+
+#[test]
+fn nodes_fail_when_not_ready_or_under_pressure_and_warn_when_cordoned() {
+    for (change, status, message) in [
+        (
+            (|node: &mut Node| node.ready = ConditionStatus::Unknown) as fn(&mut Node),
+            CheckStatus::Fail,
+            "Ready is Unknown",
+        ),
+        (|node| node.pressures.push("DiskPressure".to_owned()), CheckStatus::Fail, "DiskPressure is True"),
+        (|node| node.unschedulable = true, CheckStatus::Warn, "is cordoned"),
+    ] {
+        let mut observation = observation();
+        change(&mut observation.nodes[0]);
+        let outcome = of(CheckName::Nodes, &observation, Vec::new());
+        assert_eq!((outcome.status, outcome.findings.len()), (status, 1));
+        assert!(outcome.line().contains(&format!("Node a: {message}")), "{}", outcome.line());
+    }
+}
+
+#[test]
+fn certificates_warn_a_month_and_fail_a_week_before_their_end() {
+    let hours = |count: i64| now() + SignedDuration::from_hours(count);
+    for (ends, status) in [
+        (hours(30 * 24), CheckStatus::Pass),
+        (hours(30 * 24 - 1), CheckStatus::Warn),
+        (hours(7 * 24), CheckStatus::Warn),
+        (hours(7 * 24 - 1), CheckStatus::Fail),
+        (hours(-1), CheckStatus::Fail),
+    ] {
+        let mut held = observation();
+        held.inspection.as_mut().unwrap().certificates.push(Certificate {
+            object: reference("Secret", "prod-ca"),
+            field: "data[tls.crt]".to_owned(),
+            purpose: "certificate authority".to_owned(),
+            ends,
+        });
+        assert_eq!(of(CheckName::Certificates, &held, Vec::new()).status, status, "{ends}");
+        let mut machines = observation();
+        let machine = |cluster: &str| Machine {
+            namespace: "eksa-system".to_owned(),
+            name: "cp-1".to_owned(),
+            cluster: cluster.to_owned(),
+            certificates_end: Some(ends),
+            ..Machine::default()
+        };
+        machines.machines.push(machine("prod"));
+        assert_eq!(of(CheckName::Certificates, &machines, Vec::new()).status, status, "{ends}");
+        machines.machines = vec![machine("other")];
+        assert_eq!(of(CheckName::Certificates, &machines, Vec::new()).status, CheckStatus::Pass);
+    }
+}
+
+#[test]
+fn a_webhook_that_nothing_answers_fails_and_one_that_answers_warns() {
+    let webhook = |unserved: Option<&str>, conditional| AdmissionWebhook {
+        configuration: reference("ValidatingWebhookConfiguration", "policy"),
+        name: "all.example.com".to_owned(),
+        called_for: vec![SystemRequest::Node, SystemRequest::SystemPod],
+        conditional,
+        backend: "Service policy/hook".to_owned(),
+        unserved: unserved.map(str::to_owned),
+    };
+    for (webhook, status, message) in [
+        (webhook(Some("no endpoint"), false), CheckStatus::Fail, "nothing answers now: no endpoint"),
+        (webhook(Some("no endpoint"), true), CheckStatus::Warn, "matchConditions"),
+        (webhook(None, false), CheckStatus::Warn, "has to answer all through the rollout"),
+    ] {
+        let mut observation = observation();
+        observation.inspection.as_mut().unwrap().webhooks.push(webhook);
+        let outcome = of(CheckName::Webhooks, &observation, Vec::new());
+        assert_eq!(outcome.status, status);
+        assert!(outcome.line().contains("nodes, pods in kube-system"), "{}", outcome.line());
+        assert!(outcome.line().contains(message), "{}", outcome.line());
+    }
+}
+
+#[test]
+fn a_waiver_counts_for_its_check_and_object_until_its_last_day() {
+    let mut observation = observation();
+    observation.nodes[0].pressures.push("DiskPressure".to_owned());
+    observation.nodes.push(Node { unschedulable: true, ..node("b") });
+    for (waivers, status, waived) in [
+        (vec![], CheckStatus::Fail, 0),
+        (vec![waiver(CheckName::Nodes, Some("Node/a"), "2026-03-01")], CheckStatus::Warn, 1),
+        (vec![waiver(CheckName::Nodes, None, "2026-03-01")], CheckStatus::Pass, 2),
+        (vec![waiver(CheckName::Nodes, Some("Node/b"), "2026-03-01")], CheckStatus::Fail, 1),
+        (vec![waiver(CheckName::Webhooks, None, "2026-03-01")], CheckStatus::Fail, 0),
+        (vec![waiver(CheckName::Nodes, Some("Node/a"), "2026-02-28")], CheckStatus::Fail, 0),
+    ] {
+        let outcome = of(CheckName::Nodes, &observation, waivers.clone());
+        assert_eq!((outcome.status, outcome.waived.len()), (status, waived), "{waivers:?}");
+    }
+    let outcome = of(CheckName::Nodes, &observation, vec![waiver(CheckName::Nodes, None, "2026-03-01")]);
+    assert!(outcome.line().contains("waived until 2026-03-01 by storage: its disk is replaced"), "{}", outcome.line());
+}
+
+#[test]
+fn a_waiver_that_has_ended_is_named() {
+    let outcome = of(CheckName::Nodes, &observation(), vec![waiver(CheckName::Nodes, Some("Node/a"), "2026-02-28")]);
+    assert_eq!(outcome.status, CheckStatus::Warn);
+    let expected = "warn: the waiver of Node/a ended on 2026-02-28 and counts for nothing";
+    assert_eq!(outcome.line(), expected);
+}
+
+#[test]
+fn nobody_waives_what_is_not_known() {
+    let mut observation = observation();
+    observation.inspection.as_mut().unwrap().unread.insert(CheckName::Webhooks, "forbidden".to_owned());
+    assert!(of(CheckName::Webhooks, &observation, vec![waiver(CheckName::Webhooks, None, "2026-03-01")]).waits());
+}

@@ -1,0 +1,111 @@
+//! Checks of a running cluster: by the verb, in the preflight gate, and past a waiver.
+
+use std::process::{Command, Output};
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+use tests::servers::manifests::apply;
+use tests::servers::{ApiServer, ApiServerOptions, FleetRepository, Folder, demo_fleet, isolated};
+
+use super::scene::POLICY;
+
+const BUNDLE: &str = "bundles/bundles-80.yaml";
+const SPECIFICATION: &str = "clusters/mgmt/cluster.yaml";
+
+/// A fleet of one management cluster, and its API server.
+struct Fleet {
+    folder: Folder,
+    repository: FleetRepository,
+    server: ApiServer,
+    bundle: String,
+}
+
+impl Fleet {
+    async fn start(programs: &tests::servers::Programs) -> anyhow::Result<Self> {
+        let folder = Folder::new()?;
+        let mut fleet = demo_fleet(folder.path())?;
+        let bundle = fleet.remove(BUNDLE).context("no bundle")?;
+        let specification = fleet.remove(SPECIFICATION).context("no cluster")?;
+        let repository = FleetRepository::create(&folder.path().join("repository"))?;
+        let files = [("stepgate.yaml", POLICY), (BUNDLE, bundle.as_str()), (SPECIFICATION, &specification)];
+        repository.push("Describe the fleet", &files)?;
+        let server = ApiServer::start(programs, &folder.path().join("server"), ApiServerOptions::default()).await?;
+        Ok(Self { folder, repository, server, bundle })
+    }
+
+    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stepgate-in-tests"));
+        command
+            .args(arguments)
+            .env("STEPGATE_REPO", self.repository.bare())
+            .env("STEPGATE_KUBECONFIG", self.server.kubeconfig())
+            .env("STEPGATE_MIRROR", self.folder.path().join("mirror"))
+            .env("STEPGATE_BACKUPS", self.folder.path().join("backups"));
+        Ok(command.output()?)
+    }
+
+    /// What the checks say, by name, and the exit code.
+    fn checked(&self) -> anyhow::Result<(Value, Option<i32>)> {
+        let output = self.run(&["check", "--cluster", "mgmt", "-o", "json"])?;
+        let report: Value = serde_json::from_slice(&output.stdout)
+            .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
+        Ok((report["checks"].clone(), output.status.code()))
+    }
+
+    /// State and message of the cluster after one pass.
+    fn pass(&self) -> anyhow::Result<String> {
+        let output = self.run(&["run", "--once", "-o", "json"])?;
+        let report: Value = serde_json::from_slice(&output.stdout)
+            .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
+        let cluster = &report["clusters"][0];
+        Ok(format!("{} {} {}", cluster["state"], cluster["message"], cluster["help"]))
+    }
+}
+
+fn check<'a>(checks: &'a Value, name: &str) -> anyhow::Result<&'a Value> {
+    checks.as_array().and_then(|all| all.iter().find(|check| check["name"] == name)).context("no such check")
+}
+
+#[test]
+fn a_webhook_that_would_keep_nodes_out_holds_until_it_is_waived() {
+    let name = "checks::a_webhook_that_would_keep_nodes_out_holds_until_it_is_waived";
+    isolated(name, &["etcd", "kube-apiserver"], async |programs| {
+        let fleet = Fleet::start(&programs).await?;
+        let adopted = fleet.run(&["adopt", "--yes"])?;
+        ensure!(adopted.status.success(), "{adopted:?}");
+        let (checks, exit) = fleet.checked()?;
+        ensure!(exit == Some(0) && check(&checks, "webhooks")?["status"] == "pass", "{exit:?} {checks}");
+
+        let hook = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "policy"}, "webhooks": [{"name": "nodes.example.com", "sideEffects": "None",
+                "admissionReviewVersions": ["v1"], "failurePolicy": "Fail",
+                "clientConfig": {"service": {"namespace": "policy", "name": "hook"}},
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nodes"]}]}]});
+        apply(&fleet.server.client().await?, &[hook]).await?;
+        let (checks, exit) = fleet.checked()?;
+        let webhooks = check(&checks, "webhooks")?;
+        ensure!(exit == Some(3) && webhooks["status"] == "fail", "{exit:?} {checks}");
+        let finding = &webhooks["findings"][0];
+        assert_eq!(finding["object"], "ValidatingWebhookConfiguration policy");
+        ensure!(finding["message"].to_string().contains("there is no Service policy/hook"), "{finding}");
+
+        // The gate of the next rollout says the same, and holds nothing but what is not settled yet: that comes first.
+        let bump = fleet.bundle.replace("v1.18.2+552744a", "v1.18.2+0123456");
+        fleet.repository.push("Take cert-manager as it was built again", &[(BUNDLE, &bump)])?;
+        let said = fleet.pass()?;
+        ensure!(said.contains("check webhooks: webhook nodes.example.com"), "{said}");
+
+        let waiver = "waivers:\n- {check: webhooks, object: ValidatingWebhookConfiguration/policy, reason: it moves, \
+                      owner: security, expires: 9999-12-31}\n";
+        fleet.repository.push("Live with it", &[("stepgate.yaml", &format!("{POLICY}{waiver}"))])?;
+        let (checks, exit) = fleet.checked()?;
+        let webhooks = check(&checks, "webhooks")?;
+        ensure!(exit == Some(0) && webhooks["status"] == "pass", "{exit:?} {checks}");
+        let waived = &webhooks["waived"][0];
+        assert_eq!((&waived["reason"], &waived["owner"]), (&json!("it moves"), &json!("security")));
+        let said = fleet.pass()?;
+        ensure!(!said.contains("check webhooks"), "{said}");
+        fleet.folder.done();
+        Ok(())
+    });
+}
