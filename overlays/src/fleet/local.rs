@@ -16,16 +16,16 @@ pub(super) fn is_local(node: &Node) -> bool {
     mark.and_then(scalar).is_some_and(|value| value != "false")
 }
 
-/// Takes away the objects that are never applied, and tells those that would be parts of clusters.
-pub(super) fn leave_out(objects: &mut Vec<Arc<FoundObject>>, problems: &mut Vec<Problem>) {
+/// Tells the objects that would be parts of clusters, and are never applied.
+pub(super) fn told(objects: &[Arc<FoundObject>]) -> Vec<Problem> {
     let is_part = |object: &&Arc<FoundObject>| object.is_local && object.is_of_clusters();
-    problems.extend(objects.iter().filter(is_part).map(|object| {
+    let told = objects.iter().filter(is_part).map(|object| {
         let message = format!("{} {:?} is marked {MARK}, so it is applied by nobody", object.kind, object.name);
         let is_cluster = matches!(object.kind.as_str(), "Cluster" | "TanzuKubernetesCluster" | "ClusterConfig");
         let severity = if is_cluster { Severity::Warning } else { Severity::Note };
         let place = object.place_of(&["metadata", "annotations", MARK]);
         let problem = Problem::new(ProblemCode::Skipped, message).path(&place.path).at(place.line, place.column);
         problem.severity(severity).hint("it is left out; where it should be applied, take the annotation away")
-    }));
-    objects.retain(|object| !object.is_local);
+    });
+    told.collect()
 }

@@ -62,8 +62,8 @@ pub(super) struct Maker {
     name: String,
     /// Whether what it says is of clusters.
     is_likely: bool,
-    /// The folder of this repository that it applies, where it names one.
-    folder: Option<String>,
+    /// The folders of this repository that it applies, where it names some.
+    folders: Vec<String>,
 }
 
 /// Those of a file that nothing else is read of; what is no YAML holds none.
@@ -93,8 +93,8 @@ impl Maker {
         let is_likely = is_cluster || says_clusters(&object.node) || (is_artifact && is_named());
         let place = object.place_of(&["metadata", "name"]);
         let name = format!("{} {:?}", object.kind, object.name);
-        let folder = if is_argo { folder_of(&object.node) } else { None };
-        Some(Self { path: place.path, line: place.line, column: place.column, name, is_likely, folder })
+        let folders = if is_argo { folders_of(&object.node) } else { Vec::new() };
+        Some(Self { path: place.path, line: place.line, column: place.column, name, is_likely, folders })
     }
 
     /// What comes near to a cluster here.
@@ -104,14 +104,17 @@ impl Maker {
 
     /// What is said of it, where `clusters` are the files of those that are found.
     pub fn told(&self, files: &dyn Files, clusters: &[&RepoPath]) -> Option<Problem> {
-        let is_below = |path: &RepoPath| self.folder.as_ref().is_some_and(|folder| path.is_below(folder));
+        let is_below = |path: &RepoPath| self.folders.iter().any(|folder| path.is_below(folder));
         let problem = |message: String| {
             let problem = Problem::new(ProblemCode::NotRead, message).path(&self.path).at(self.line, self.column);
             problem.severity(Severity::Warning)
         };
-        if let Some(folder) = self.folder.as_ref().filter(|_| clusters.iter().any(|path| is_below(path))) {
-            let message =
-                format!("{} applies {folder}, which holds clusters; what it changes of them is not read", self.name);
+        let holds = |folder: &&String| clusters.iter().any(|path| path.is_below(folder));
+        if let Some(folder) = self.folders.iter().find(holds) {
+            let message = format!(
+                "{} applies folder {folder:?}, which holds clusters; what it changes of them is not read",
+                self.name
+            );
             let hint = "take the clusters from it before they are recorded: two programs would apply them";
             return Some(problem(message).hint(hint));
         }
@@ -188,14 +191,24 @@ fn is_cluster_chart(name: &str) -> bool {
     name.contains("cluster") && !is_addon && (is_provider || name == "cluster")
 }
 
-/// The folder that an Application names, as far as it is fixed.
-fn folder_of(node: &Node) -> Option<String> {
-    let paths: [&[&str]; 2] = [&["spec", "source", "path"], &["spec", "template", "spec", "source", "path"]];
-    let path = paths.iter().find_map(|path| field(node, path))?;
+/// The folders that an Application or its generators name, as far as they are fixed.
+fn folders_of(node: &Node) -> Vec<String> {
+    let mut paths: Vec<String> = Vec::new();
+    for top in [&["spec"][..], &["spec", "template", "spec"]] {
+        let Some(spec) = node.at(top) else { continue };
+        let sources = spec.get("sources").and_then(Node::as_sequence).unwrap_or_default();
+        paths.extend(spec.get("source").into_iter().chain(sources).filter_map(|source| field(source, &["path"])));
+        let generators = spec.get("generators").and_then(Node::as_sequence).unwrap_or_default();
+        let directories =
+            generators.iter().filter_map(|generator| generator.at(&["git", "directories"])?.as_sequence());
+        paths.extend(directories.flatten().filter_map(|directory| field(directory, &["path"])));
+    }
     let is_fixed = |part: &&str| !part.contains(['{', '*', '$']);
-    let parts: Vec<&str> =
-        path.split('/').take_while(is_fixed).filter(|part| !part.is_empty() && *part != ".").collect();
-    (!parts.is_empty()).then(|| parts.join("/"))
+    let fixed = |path: String| {
+        let parts = path.split('/').take_while(is_fixed).filter(|part| !part.is_empty() && *part != ".");
+        parts.collect::<Vec<_>>().join("/")
+    };
+    paths.into_iter().map(fixed).filter(|folder| !folder.is_empty()).collect()
 }
 
 #[cfg(test)]

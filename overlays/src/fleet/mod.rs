@@ -213,11 +213,12 @@ pub fn read_fleet_remembering(files: &dyn Files, known: &ReadFiles) -> Fleet {
     });
     fleet.flux_versions_in_use = objects::flux_versions(&found.objects);
     let objects = std::mem::take(&mut found.objects);
+    fleet.problems.extend(local::told(&objects));
     let mut rendered = rendered::render(files, &fleet.policy, objects, &known.builds);
     template::leave_out(&mut rendered.objects, &mut fleet.problems);
     let kustomized = Kustomized { folders: &found.kustomized, applied: &rendered.applied };
     fleet.clusters = clusters::clusters(&rendered.objects, &kustomized, &mut fleet.problems);
-    local::leave_out(&mut rendered.objects, &mut fleet.problems);
+    rendered.objects.retain(|object| !object.is_local);
     duplicates::name_by_region(&mut fleet.clusters);
     fleet.clusters.sort_by(|left, right| left.name.cmp(&right.name));
     fleet.problems.extend(duplicates::check(&fleet.clusters));

@@ -45,6 +45,7 @@ impl Applications {
     pub fn tell(&self, fleet: &mut Fleet, origin: &dyn Fn(&RepoPath) -> RepoPath) {
         let mut problems = Vec::new();
         let mut applied: BTreeSet<String> = BTreeSet::new();
+        let held = self.held();
         let mut by_depth: Vec<&Application> = self.0.values().collect();
         by_depth.sort_by_key(|application| application.folder.len());
         for application in by_depth {
@@ -65,6 +66,8 @@ impl Applications {
             problems.extend(application.pruning(&clusters));
             problems.extend(application.other_files(&own.collect()));
             problems.extend(application.fields(&clusters));
+            let holder = held.get(&application.flux.path).filter(|_| !application.is_suspended());
+            problems.extend(holder.into_iter().flat_map(|holder| application.suspended(holder, &clusters)));
             problems.extend(application.foreign_namespace(&clusters, fleet));
             if let Some(spec) = application.flux.node.get("spec") {
                 let settings = FluxSettings::of(&application.flux.namespace, spec);
@@ -90,6 +93,28 @@ impl Applications {
             }));
         }
         fleet.problems.extend(problems);
+    }
+}
+
+impl Applications {
+    /// The files that a suspended Kustomization holds back, each with its id; what they apply is held back too.
+    fn held(&self) -> BTreeMap<&RepoPath, String> {
+        let mut held: BTreeMap<&RepoPath, String> = BTreeMap::new();
+        for application in self.0.values().filter(|application| application.is_suspended()) {
+            held.extend(application.resources.iter().map(|path| (path, application.flux.id())));
+        }
+        loop {
+            let mut more: BTreeMap<&RepoPath, String> = BTreeMap::new();
+            for application in self.0.values() {
+                let Some(holder) = held.get(&application.flux.path) else { continue };
+                let new = application.resources.iter().filter(|path| !held.contains_key(path));
+                more.extend(new.map(|path| (path, holder.clone())));
+            }
+            if more.is_empty() {
+                return held;
+            }
+            held.extend(more);
+        }
     }
 }
 
@@ -184,14 +209,8 @@ impl Application {
             let problem = self.problem(ProblemCode::FluxField, &["spec", name], message);
             problems.push(problem.severity(Severity::Warning).hint(hint));
         }
-        for name in set(FluxFieldUse::Refused) {
-            let message = format!(
-                "Kustomization {} is suspended, so it is not known whether the clusters are what their files say",
-                self.flux.id()
-            );
-            let hint = "take `suspend` away and wait until Flux has applied it; `stepgate hold` pauses a cluster";
-            let problem = self.problem(ProblemCode::FluxField, &["spec", name], message).hint(hint);
-            problems.extend(clusters.iter().map(|cluster| problem.clone().cluster(*cluster)));
+        if self.is_suspended() {
+            problems.extend(self.suspended(&self.flux.id(), clusters));
         }
         let gated = set(FluxFieldUse::Gated);
         if !gated.is_empty() {
@@ -204,6 +223,22 @@ impl Application {
             problems.push(self.problem(ProblemCode::FluxField, &["spec"], message).severity(Severity::Note));
         }
         problems
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.field("suspend").and_then(Node::as_bool) == Some(true)
+    }
+
+    /// What a suspended Kustomization holds back may differ from its files: a record of it would be untrue.
+    fn suspended(&self, holder: &str, clusters: &[&str]) -> Vec<Problem> {
+        let id = self.flux.id();
+        let whose = if id == holder { String::new() } else { format!(", which applies Kustomization {id},") };
+        let message = format!(
+            "Kustomization {holder}{whose} is suspended, so it is not known whether the clusters are what their files say"
+        );
+        let hint = "take `suspend` away and wait until Flux has applied it; `stepgate hold` pauses a cluster";
+        let problem = self.problem(ProblemCode::FluxField, &["spec", "suspend"], message).hint(hint);
+        clusters.iter().map(|cluster| problem.clone().cluster(*cluster)).collect()
     }
 
     /// A Kustomization in a namespace of its own needs a source that it can reach from there.
