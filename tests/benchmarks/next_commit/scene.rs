@@ -41,7 +41,7 @@ impl Scene {
         let others = other_clusters(&folder.join("others"))?;
         let others = others.iter().map(|(path, text)| (path.as_str(), text.as_str()));
         let files: Vec<(&str, &str)> = others.chain([("stepgate.yaml", policy.as_str())]).collect();
-        let cluster = DemoCluster::start(programs, folder, state.path(), &files, stepgate).await?;
+        let cluster = DemoCluster::start(programs, folder, state.path(), &files, stepgate, false).await?;
         // Anonymous pushes over HTTP.
         command(&cluster.repository.bare(), "git", &["config", "http.receivepack", "true"])?;
         let git = GitServer::start(cluster.repository.served().0).await?;

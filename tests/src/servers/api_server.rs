@@ -9,15 +9,19 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use super::certificate::{Authority, Identity};
+use super::etcd::Etcd;
 use super::port::free_port;
 use super::process::Process;
 use super::programs::Programs;
+use super::tcp_proxy::TcpProxy;
 
 /// What an API server is started with.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ApiServerOptions {
     /// Whether the controller manager runs: Deployments make `ReplicaSets`, these make Pods.
     pub controllers: bool,
+    /// Whether clients reach the server at an address that can lead to another one ([`ApiServer::join`]). They trust a second authority then.
+    pub movable: bool,
 }
 
 /// A running API server, with all that belongs to it; everything ends when dropped.
@@ -25,10 +29,11 @@ pub struct ApiServer {
     folder: PathBuf,
     port: u16,
     authority: Authority,
+    address: Option<(TcpProxy, Authority)>,
     /// `kube-apiserver`.
     pub server: Process,
     /// Its etcd.
-    pub etcd: Process,
+    pub etcd: Etcd,
     /// `kube-controller-manager`.
     pub controllers: Option<Process>,
 }
@@ -42,37 +47,26 @@ impl ApiServer {
         std::fs::create_dir_all(folder)?;
         let authority = Authority::new()?;
         let certificates = folder.join("certificates");
-        let (server_certificate, server_key) = authority.server()?.write(&certificates, "server")?;
-        let (account_certificate, account_key) =
-            authority.client("service-accounts", "keys")?.write(&certificates, "service-accounts")?;
-        let authority_file = certificates.join("authority.crt");
-        std::fs::write(&authority_file, authority.certificate())?;
-        let audit = folder.join("audit-policy.yaml");
-        std::fs::write(&audit, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")?;
+        authority.client("service-accounts", "keys")?.write(&certificates, "service-accounts")?;
+        let mut trusted = authority.certificate();
+        let port = free_port()?;
+        let address = if options.movable { Some((TcpProxy::start(port).await?, Authority::new()?)) } else { None };
+        if let Some((_, next)) = &address {
+            trusted.push_str(&next.certificate());
+        }
+        std::fs::write(certificates.join("authority.crt"), trusted)?;
+        let audit = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n";
+        std::fs::write(folder.join("audit-policy.yaml"), audit)?;
 
-        let (client_port, peer_port, port) = (free_port()?, free_port()?, free_port()?);
-        let etcd = start_etcd(programs, folder, client_port, peer_port)?;
-        let file = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
-        let mut command = Command::new(programs.path("kube-apiserver"));
-        command
-            .arg(format!("--etcd-servers=http://127.0.0.1:{client_port}"))
-            .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
-            .arg(format!("--secure-port={port}"))
-            .arg(file("tls-cert-file", &server_certificate))
-            .arg(file("tls-private-key-file", &server_key))
-            .arg(file("client-ca-file", &authority_file))
-            .arg(file("service-account-key-file", &account_certificate))
-            .arg(file("service-account-signing-key-file", &account_key))
-            .args(["--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=RBAC"])
-            .args(["--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged"])
-            .arg(file("audit-policy-file", &audit))
-            .arg(file("audit-log-path", &folder.join("audit.log")));
-        let server = Process::start(folder, "kube-apiserver", command)?;
-        let mut started = Self { folder: folder.to_owned(), port, authority, server, etcd, controllers: None };
+        let etcd = Etcd::start(programs, folder)?;
+        let etcd_port = etcd.members().first().context("no member")?.client_port();
+        authority.server()?.write(&certificates, "server")?;
+        let server = Process::start(folder, "kube-apiserver", command(programs, folder, "server", port, etcd_port))?;
+        let mut started = Self { folder: folder.to_owned(), port, authority, address, server, etcd, controllers: None };
         started.user("admin", "system:masters")?;
         started.wait_until_ready().await?;
         if options.controllers {
-            started.controllers = Some(started.start_controllers(programs, &authority_file, &account_key)?);
+            started.controllers = Some(started.start_controllers(programs)?);
         }
         Ok(started)
     }
@@ -132,10 +126,18 @@ impl ApiServer {
         self.port
     }
 
-    /// The address of the server.
+    /// The address that clients reach it at.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port)
+        self.address.as_ref().map_or_else(|| format!("https://127.0.0.1:{}", self.port), |(proxy, _)| proxy.url())
+    }
+
+    /// The address that can lead to another server, and the authority that comes next.
+    ///
+    /// # Errors
+    /// When it was not started so.
+    pub fn address(&self) -> anyhow::Result<(&TcpProxy, &Authority)> {
+        self.address.as_ref().map(|(proxy, next)| (proxy, next)).context("its address cannot be moved")
     }
 
     /// The authority that its certificates are from.
@@ -178,8 +180,9 @@ impl ApiServer {
         Ok(path)
     }
 
-    fn start_controllers(&self, programs: &Programs, authority: &Path, account_key: &Path) -> anyhow::Result<Process> {
+    fn start_controllers(&self, programs: &Programs) -> anyhow::Result<Process> {
         let kubeconfig = self.kubeconfig();
+        let certificate = |name: &str| self.folder.join("certificates").join(name);
         let mut command = Command::new(programs.path("kube-controller-manager"));
         for flag in ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"] {
             command.arg(format!("--{flag}={}", kubeconfig.display()));
@@ -187,8 +190,8 @@ impl ApiServer {
         command
             .arg("--bind-address=127.0.0.1")
             .arg(format!("--secure-port={}", free_port()?))
-            .arg(format!("--service-account-private-key-file={}", account_key.display()))
-            .arg(format!("--root-ca-file={}", authority.display()))
+            .arg(format!("--service-account-private-key-file={}", certificate("service-accounts.key").display()))
+            .arg(format!("--root-ca-file={}", certificate("authority.crt").display()))
             // Without it namespaces never finish deleting.
             .arg("--use-service-account-credentials")
             // On a busy machine signs of life come late: no Node is lost by that.
@@ -198,17 +201,23 @@ impl ApiServer {
     }
 }
 
-fn start_etcd(programs: &Programs, folder: &Path, client_port: u16, peer_port: u16) -> anyhow::Result<Process> {
-    let (client, peer) = (format!("http://127.0.0.1:{client_port}"), format!("http://127.0.0.1:{peer_port}"));
-    let mut command = Command::new(programs.path("etcd"));
+/// An API server with the serving certificate of this name, in front of the etcd on a port.
+pub(super) fn command(programs: &Programs, folder: &Path, certificate: &str, port: u16, etcd: u16) -> Command {
+    let certificates = folder.join("certificates");
+    let file = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
+    let mut command = Command::new(programs.path("kube-apiserver"));
     command
-        .arg(format!("--data-dir={}", folder.join("etcd").display()))
-        .arg(format!("--listen-client-urls={client}"))
-        .arg(format!("--advertise-client-urls={client}"))
-        .arg(format!("--listen-peer-urls={peer}"))
-        .arg(format!("--initial-advertise-peer-urls={peer}"))
-        .arg(format!("--initial-cluster=default={peer}"))
-        // What is tested survives the death of processes; nothing here survives that of the machine.
-        .arg("--unsafe-no-fsync");
-    Process::start(folder, "etcd", command)
+        .arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"))
+        .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
+        .arg(format!("--secure-port={port}"))
+        .arg(file("tls-cert-file", &certificates.join(format!("{certificate}.crt"))))
+        .arg(file("tls-private-key-file", &certificates.join(format!("{certificate}.key"))))
+        .arg(file("client-ca-file", &certificates.join("authority.crt")))
+        .arg(file("service-account-key-file", &certificates.join("service-accounts.crt")))
+        .arg(file("service-account-signing-key-file", &certificates.join("service-accounts.key")))
+        .args(["--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=RBAC"])
+        .args(["--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged"])
+        .arg(file("audit-policy-file", &folder.join("audit-policy.yaml")))
+        .arg(file("audit-log-path", &folder.join("audit.log")));
+    command
 }

@@ -46,7 +46,8 @@ pub struct DemoCluster {
 
 impl DemoCluster {
     /// Starts the servers, with nothing in them yet, and describes the fleet. `state` is where the API server keeps what it stores and logs.
-    /// `files` are on the source branch besides those of the demo, or in their place.
+    /// `files` are on the source branch besides those of the demo, or in their place. Workloads have their controllers; `movable` is that of
+    /// [`ApiServerOptions`].
     ///
     /// # Errors
     /// When a server does not start, or git does not succeed.
@@ -56,6 +57,7 @@ impl DemoCluster {
         state: &Path,
         files: &[(&str, &str)],
         stepgate: Stepgate,
+        movable: bool,
     ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder)?;
         let FleetFiles { before, bump, .. } = demo_files(folder)?;
@@ -65,7 +67,7 @@ impl DemoCluster {
         let texts: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         repository.push("Describe the fleet", &texts)?;
 
-        let server = ApiServer::start(programs, state, ApiServerOptions { controllers: true }).await?;
+        let server = ApiServer::start(programs, state, ApiServerOptions { controllers: true, movable }).await?;
         let client = server.client().await?;
         let kubelet = FakeKubelet::start(&client, &NODES, KUBERNETES).await?;
         Ok(Self {

@@ -38,6 +38,8 @@ pub struct TcpProxy {
 #[derive(Debug, Clone, Copy)]
 struct State {
     network: Network,
+    /// The port of the server.
+    server: u16,
     /// How often all connections were ended.
     ended: u32,
 }
@@ -50,13 +52,14 @@ impl TcpProxy {
     pub async fn start(server: u16) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
-        let (state, seen) = watch::channel(State { network: Network::Sound, ended: 0 });
+        let (state, seen) = watch::channel(State { network: Network::Sound, server, ended: 0 });
         let task = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let Ok((near, _)) = listener.accept().await else { continue };
                 while connections.try_join_next().is_some() {}
-                if seen.borrow().network != Network::Refusing {
+                let State { network, server, .. } = *seen.borrow();
+                if network != Network::Refusing {
                     connections.spawn(connect(near, server, seen.clone()));
                 }
             }
@@ -75,6 +78,20 @@ impl TcpProxy {
         self.state.send_modify(|state| {
             state.network = network;
             state.ended += u32::from(network == Network::Refusing);
+        });
+    }
+
+    /// The port it listens on.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Leads to the server on this port from now on. Connections to the one of before end.
+    pub fn lead_to(&self, server: u16) {
+        self.state.send_modify(|state| {
+            state.server = server;
+            state.ended += 1;
         });
     }
 

@@ -17,7 +17,12 @@ const NEEDED: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager"];
 fn a_deployment_is_read_as_it_is_and_an_outage_as_one() {
     isolated("api_server::a_deployment_is_read_as_it_is_and_an_outage_as_one", NEEDED, async |programs| {
         let folder = Folder::new()?;
-        let mut server = ApiServer::start(&programs, folder.path(), ApiServerOptions { controllers: true }).await?;
+        let mut server = ApiServer::start(
+            &programs,
+            folder.path(),
+            ApiServerOptions { controllers: true, ..ApiServerOptions::default() },
+        )
+        .await?;
         let client = server.client().await?;
         let _kubelet = FakeKubelet::start(&client, &["one", "two"], "v1.36.4").await?;
         let image = "example.org/web:v1@sha256:0000000000000000000000000000000000000000000000000000000000000001";

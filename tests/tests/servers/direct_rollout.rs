@@ -68,7 +68,12 @@ impl Scene {
         let folder = Folder::new()?;
         let repository = FleetRepository::create(&folder.path().join("repository"))?;
         let management = folder.path().join("management");
-        let server = ApiServer::start(programs, &management, ApiServerOptions { controllers: true }).await?;
+        let server = ApiServer::start(
+            programs,
+            &management,
+            ApiServerOptions { controllers: true, ..ApiServerOptions::default() },
+        )
+        .await?;
         let client = server.client().await?;
         let account =
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": SYSTEM}});

@@ -27,6 +27,7 @@ mod probing;
 mod recording;
 mod registry;
 mod rendered;
+mod replaced;
 mod requests;
 mod restoring;
 mod scene;

@@ -63,7 +63,7 @@ fn what_flux_applies_from_a_registry_counts_by_the_commit_that_the_artifact_name
     let name = "registry::what_flux_applies_from_a_registry_counts_by_the_commit_that_the_artifact_names";
     isolated(name, &needed, async |programs| {
         let folder = Folder::new()?;
-        let options = ApiServerOptions { controllers: true };
+        let options = ApiServerOptions { controllers: true, ..ApiServerOptions::default() };
         let server = ApiServer::start(&programs, &folder.path().join("management"), options).await?;
         let client = server.client().await?;
         let _flux = Flux::start(&programs, &server).await?;

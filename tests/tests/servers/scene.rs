@@ -89,9 +89,12 @@ impl Scene {
     }
 
     async fn around(programs: &Programs, folder: Folder, repository: FleetRepository) -> anyhow::Result<Self> {
-        let server =
-            ApiServer::start(programs, &folder.path().join("management"), ApiServerOptions { controllers: true })
-                .await?;
+        let server = ApiServer::start(
+            programs,
+            &folder.path().join("management"),
+            ApiServerOptions { controllers: true, ..ApiServerOptions::default() },
+        )
+        .await?;
         let client = server.client().await?;
         let flux = Flux::start(programs, &server).await?;
         let git = GitServer::start(repository.served().0).await?;

@@ -33,6 +33,7 @@ use crate::effect::{Effect, LedgerCommit};
 use crate::fast_path;
 use crate::history::GateHistory;
 use crate::ledger::{Ledger, LedgerState, StageRecordKind};
+use crate::observation::Reachability;
 use crate::plan::Plan;
 use crate::stage::{StageId, StageName};
 use crate::verdict::{Evidence, GateVerdict, Reason};
@@ -248,6 +249,9 @@ fn close(world: &World, ledger: &Ledger, state: LedgerState, mut evidence: Evide
     Effect::Close(LedgerCommit { cluster: world.plan.cluster.clone(), parent, ledger })
 }
 
+/// How soon a cluster is asked again that did not answer, so that a rollout goes on soon after it does.
+const UNANSWERED: SignedDuration = SignedDuration::from_secs(5);
+
 /// When to read again: four times within the age that an observation may have, and not later than the wait ends.
 fn next_reading(
     world: &World,
@@ -257,6 +261,10 @@ fn next_reading(
 ) -> Timestamp {
     let Some(observation) = &world.observation else { return now };
     let quarter = SignedDuration::try_from(maximum_age / 4).unwrap_or(SignedDuration::from_secs(30));
-    let next = observation.read_at.checked_add(quarter).unwrap_or(now).max(now);
+    let distance = match observation.reachable {
+        Reachability::Reachable => quarter,
+        Reachability::Unreachable { .. } => quarter.min(UNANSWERED),
+    };
+    let next = observation.read_at.checked_add(distance).unwrap_or(now).max(now);
     until.map_or(next, |until| next.min(until.max(now)))
 }

@@ -198,6 +198,12 @@ fn an_unreachable_cluster_is_no_failure() {
     laboratory.observation = Some(observation);
     let effects = step(&laboratory.world(), laboratory.now);
     assert!(waits_for(&effects).contains("connection refused"), "{effects:?}");
+    let again = effects.iter().find_map(|effect| match effect {
+        Effect::Observe { at, .. } => Some(*at),
+        _ => None,
+    });
+    let soon = laboratory.now + SignedDuration::from_secs(5);
+    assert_eq!(again, Some(soon), "it is asked again soon, and not all the time");
 }
 
 #[test]

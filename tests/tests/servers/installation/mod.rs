@@ -48,9 +48,15 @@ impl Installation {
         others: &[Value],
     ) -> anyhow::Result<Self> {
         let program = || Ok(Command::new(env!("CARGO_BIN_EXE_stepgate-in-tests")));
-        let cluster =
-            DemoCluster::start(programs, folder, &folder.join("management"), &[&[POLICY][..], files].concat(), program)
-                .await?;
+        let cluster = DemoCluster::start(
+            programs,
+            folder,
+            &folder.join("management"),
+            &[&[POLICY][..], files].concat(),
+            program,
+            false,
+        )
+        .await?;
         define(&cluster.client, definitions).await?;
         apply(&cluster.client, others).await?;
         cluster.settle().await?;

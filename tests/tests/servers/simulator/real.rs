@@ -73,7 +73,7 @@ impl Played<'_> {
 impl Stand {
     pub async fn start(programs: &Programs) -> anyhow::Result<Self> {
         let folder = Folder::new()?;
-        let options = ApiServerOptions { controllers: true };
+        let options = ApiServerOptions { controllers: true, ..ApiServerOptions::default() };
         let server = ApiServer::start(programs, &folder.path().join("management"), options).await?;
         let client = server.client().await?;
         let source = ConnectionSource::Kubeconfig { path: Some(server.kubeconfig()), context: None };
