@@ -73,20 +73,20 @@ impl Etcd {
         &mut self.members
     }
 
-    /// Adds a member and waits until it is healthy.
+    /// Adds a member and waits until it is healthy. It has no vote before it has caught up, so that the others never wait for it.
     ///
     /// # Errors
     /// When the others refuse it, or it does not become healthy; with the end of its log.
     pub async fn add(&mut self) -> anyhow::Result<&EtcdMember> {
         let (client_port, peer_port) = (free_port()?, free_port()?);
-        let member = json!({"peerURLs": [format!("http://127.0.0.1:{peer_port}")]});
+        let member = json!({"peerURLs": [format!("http://127.0.0.1:{peer_port}")], "isLearner": true});
         // Members take no other one before they have been connected with each other for some seconds.
-        let added = async || match self.ask("member/add", &member).await {
-            Err(error) if error.to_string().contains("unhealthy cluster") => Ok(None),
-            answer => answer.map(Some),
-        };
-        until("etcd takes a member", added).await?;
+        let added = async || self.ask_until("member/add", &member, "unhealthy cluster").await;
+        let added = until("etcd takes a member", added).await?;
         self.launch(client_port, peer_port)?;
+        let promoted =
+            async || self.ask_until("member/promote", &json!({"ID": added["member"]["ID"]}), "learner").await;
+        until("the member has caught up", promoted).await?;
         let member = self.members.last_mut().context("no member")?;
         member.process.wait_until(async || answers(client_port, "/health").await).await?;
         Ok(member)
@@ -113,6 +113,14 @@ impl Etcd {
     pub async fn listed(&self) -> anyhow::Result<Vec<Value>> {
         let answer = self.ask("member/list", &json!({})).await?;
         Ok(answer["members"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// The answer; none while it is refused with this word.
+    async fn ask_until(&self, what: &str, body: &Value, not_yet: &str) -> anyhow::Result<Option<Value>> {
+        match self.ask(what, body).await {
+            Err(error) if error.to_string().contains(not_yet) => Ok(None),
+            answer => answer.map(Some),
+        }
     }
 
     /// Asks the first member that answers.

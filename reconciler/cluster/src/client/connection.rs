@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tokio::sync::Notify;
 
 use super::authorities::Authorities;
 use super::credentials::{Credentials, configuration};
@@ -79,9 +81,17 @@ pub struct Connection {
     /// While this process leads, where others may: it writes nothing otherwise.
     pub(crate) fence: Option<Leadership>,
     credentials: Arc<Credentials>,
+    silence: Arc<Silence>,
     host: String,
     port: u16,
     limit: Arc<RateLimit>,
+}
+
+/// Whether the server's last answer is still waited for.
+#[derive(Debug, Default)]
+struct Silence {
+    lasts: AtomicBool,
+    ended: Notify,
 }
 
 impl std::fmt::Debug for Connection {
@@ -168,8 +178,8 @@ impl Connection {
         let limit = Arc::new(RateLimit::new(REQUESTS_PER_SECOND, 2 * REQUESTS_PER_SECOND));
         let requests_per_second = REQUESTS_PER_SECOND;
         let (timeout, known) = (REQUEST_TIMEOUT, Arc::default());
-        let fence = None;
-        Ok(Self { client, server, timeout, requests_per_second, known, fence, credentials, host, port, limit })
+        let (fence, silence) = (None, Arc::default());
+        Ok(Self { client, server, timeout, requests_per_second, known, fence, credentials, host, port, limit, silence })
     }
 
     /// The same connection with another limit for single requests.
@@ -201,6 +211,19 @@ impl Connection {
     /// Whom the server is trusted by; none where that is the system's to say.
     pub(crate) fn authorities(&self) -> Arc<Authorities> {
         self.credentials.authorities()
+    }
+
+    /// Notes whether the server has answered, whatever it said.
+    pub(crate) fn has_answered(&self, answered: bool) {
+        let was_silent = self.silence.lasts.swap(!answered, Ordering::Relaxed);
+        if was_silent && answered {
+            self.silence.ended.notify_waiters();
+        }
+    }
+
+    /// Returns when a request is answered after one that was not.
+    pub(crate) async fn answers_again(&self) {
+        self.silence.ended.notified().await;
     }
 
     /// Whether both are one connection.

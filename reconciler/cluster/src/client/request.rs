@@ -1,11 +1,12 @@
 //! Single requests to an API server: every one with a limit of time and size, and an error that says what was attempted.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use axum::http;
 use futures::AsyncReadExt as _;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::{ApiResource, DynamicObject, ObjectList, Request};
+use kube::core::{ApiResource, DynamicObject, ObjectList, Request, Status};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -26,6 +27,12 @@ const LARGEST_ANSWER: u64 = 128 << 20;
 
 /// The largest list that is read, all pages together.
 const LARGEST_LIST: u64 = 512 << 20;
+
+/// How often something is read whose server asks to be left alone for a moment.
+const TRIES: u32 = 3;
+
+/// The longest such moment, in seconds.
+const LONGEST_WAIT: u32 = 2;
 
 /// Name under which this program owns fields.
 pub(crate) const FIELD_MANAGER: &str = "stepgate";
@@ -454,22 +461,49 @@ impl Connection {
             patience = patience.min(fence.remaining().ok_or_else(not_leading)?);
         }
         let answer = async {
-            let stream = self.client.request_stream(request).await.map_err(failed)?;
-            let mut answer = Vec::new();
-            let mut stream = std::pin::pin!(stream.take(LARGEST_ANSWER));
-            stream.read_to_end(&mut answer).await.map_err(|error| failed(kube::Error::ReadEvents(error)))?;
-            Ok(answer)
+            let mut tries = 1;
+            loop {
+                match self.once(request.clone()).await {
+                    Err(kube::Error::Api(status)) if tries < TRIES && !writes(&request) => {
+                        let Some(later) = asked_to_wait(&status) else { return Err(failed(kube::Error::Api(status))) };
+                        tokio::time::sleep(later).await;
+                        self.permit().await;
+                        tries += 1;
+                    }
+                    answer => return answer.map_err(failed),
+                }
+            }
         };
-        let answer = timeout(patience, answer).await.map_err(|_| RequestError::TimedOut {
-            attempt: attempt.to_owned(),
-            server: self.server.clone(),
-            after: patience,
-        })??;
+        let answer = match timeout(patience, answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(RequestError::TimedOut {
+                attempt: attempt.to_owned(),
+                server: self.server.clone(),
+                after: patience,
+            }),
+        };
+        self.has_answered(!answer.as_ref().is_err_and(RequestError::is_unreachable));
+        let answer = answer?;
         if answer.len() as u64 >= LARGEST_ANSWER {
             return Err(self.too_long(attempt, format!("{} MiB in one answer", LARGEST_ANSWER >> 20)));
         }
         Ok(answer)
     }
+
+    /// Sends a request once.
+    async fn once(&self, request: http::Request<Vec<u8>>) -> Result<Vec<u8>, kube::Error> {
+        let stream = self.client.request_stream(request).await?;
+        let mut answer = Vec::new();
+        let mut stream = std::pin::pin!(stream.take(LARGEST_ANSWER));
+        stream.read_to_end(&mut answer).await.map_err(kube::Error::ReadEvents)?;
+        Ok(answer)
+    }
+}
+
+/// For how long a server asks to be left alone that has no time, or has only just been started; none where it asks for more than is worth waiting for.
+fn asked_to_wait(status: &Status) -> Option<Duration> {
+    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    (status.code == 429 && (1..=LONGEST_WAIT).contains(&seconds)).then(|| Duration::from_secs(seconds.into()))
 }
 
 /// Whether a request changes something that is kept.

@@ -29,6 +29,8 @@ pub(crate) enum Answer {
     Late(Duration, Value),
     /// An error as the API server words it.
     Error(u16, &'static str),
+    /// The server has no time and asks to be asked again after so many seconds.
+    Busy(u32),
     /// An error that is no Kubernetes status, as a proxy gives it.
     Text(u16, &'static str),
     /// 200 and a document that breaks off.
@@ -200,6 +202,10 @@ async fn handle(script: Script, changed: OwnedNotified, seen: Arc<Mutex<Vec<Aske
         }
         Answer::Error(code, message) => {
             json(code, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code, "reason": ""}).to_string())
+        }
+        Answer::Busy(seconds) => {
+            json(429, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "storage is (re)initializing", "code": 429,
+                "reason": "TooManyRequests", "details": {"retryAfterSeconds": seconds}}).to_string())
         }
         Answer::Text(code, text) => (StatusCode::from_u16(code).unwrap(), text).into_response(),
         Answer::CutOff => json(200, String::from("{\"kind\":\"List\",\"items\":[{\"metadata\":{\"na")),

@@ -11,6 +11,7 @@ use rollout::{
 };
 
 use super::*;
+use crate::client::kind::NODE;
 use crate::client::server::Answer;
 use rollout::FluxReference;
 
@@ -53,6 +54,35 @@ async fn lists_are_read_page_by_page() {
         .on("GET /api/v1/nodes?continue=last", page("c", ""));
     let (observation, _server) = observe(script, vec![Expectation::ClusterHealthy { cluster: None }]).await;
     assert_eq!(observation.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_a_moment_is_asked_again() {
+    let nodes = |answer: Answer| Script::default().on("GET /api/v1/nodes", answer);
+    let server = ApiServer::start(nodes(Answer::Busy(1))).await;
+    let read = server.connection();
+    let listed = async || read.list(&NODE, Some("v1"), None, None).await;
+    let serve_later = async {
+        while server.asked().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        server.answer(nodes(Answer::Json(
+            json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [node("a")]}),
+        )));
+    };
+    let (nodes_of, ()) = tokio::join!(listed(), serve_later);
+    assert_eq!((nodes_of.unwrap().len(), server.asked().len()), (1, 2));
+
+    // Not for ever, not for long, and never for what is written.
+    server.answer(nodes(Answer::Busy(1)));
+    let before = server.asked().len();
+    assert!(listed().await.unwrap_err().to_string().contains("(re)initializing"));
+    assert_eq!(server.asked().len() - before, 3);
+    server.answer(nodes(Answer::Busy(60)).on("PATCH /api/v1/nodes/a", Answer::Busy(1)));
+    let before = server.asked().len();
+    listed().await.unwrap_err();
+    read.merge(&NODE.resource("v1"), None, "a", &json!({}), false).await.unwrap_err();
+    assert_eq!(server.asked().len() - before, 2);
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use kube::Api;
 use kube::core::{ApiResource, DynamicObject};
-use kube::runtime::WatchStreamExt as _;
+use kube::runtime::utils::Backoff as _;
 use kube::runtime::watcher::{self, Event};
 use rollout::{FluxObservation, WorkloadObservation};
 use tokio::sync::Notify;
@@ -40,6 +40,9 @@ const WATCH_SECONDS: u32 = 290;
 
 /// How long a server is left alone that refuses to go on where a watch ended.
 const EXPIRED: Duration = Duration::from_secs(1);
+
+/// The longest pause before a watch that failed is tried again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Objects on one page of the first list, where the server cannot send them through the watch.
 const PAGE: u32 = 500;
@@ -222,10 +225,14 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
     let mut told = false;
     loop {
         let config = if streaming { config.clone().streaming_lists() } else { config.clone().page_size(PAGE) };
-        let mut stream = std::pin::pin!(watcher::watcher(api.clone(), config).default_backoff());
+        let mut stream = std::pin::pin!(watcher::watcher(api.clone(), config));
+        let mut pauses = watcher::DefaultBackoff::default();
         let mut listed: Option<HashSet<ObjectKey>> = None;
         while let Some(event) = stream.next().await {
             let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
+            if event.is_ok() {
+                pauses.reset();
+            }
             match event {
                 Ok(Event::Init) => listed = Some(HashSet::new()),
                 Ok(Event::InitApply(object)) => {
@@ -271,6 +278,9 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
                             resource.plural
                         );
                     }
+                    // Whoever finds that the server answers again ends the pause.
+                    let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
+                    let _ = tokio::time::timeout(pause, connection.answers_again()).await;
                 }
             }
         }
