@@ -44,5 +44,7 @@ pub use render::{
     kustomization_file,
 };
 pub use source::{ChartError, ChartRequest, Charts, FetchError, Manifests};
-pub use spec_rollout::{ClusterStage, SpecChange, SpecStage, cluster_stages, immutable_changes, spec_tree};
+pub use spec_rollout::{
+    ClusterStage, SpecChange, SpecStage, cluster_stages, cluster_stages_back, immutable_changes, spec_tree,
+};
 pub use tree::{DeployedTree, FileChange, RenderedTree, TreeDifference};

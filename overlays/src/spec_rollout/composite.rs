@@ -43,7 +43,7 @@ pub(super) struct Move {
 }
 
 impl Move {
-    pub fn new(spec: &ClusterSpec, old: &Side, new: &Side, worker_order: &[&str]) -> Self {
+    pub fn new(spec: &ClusterSpec, old: &Side, new: &Side, worker_order: &[&str], back: bool) -> Self {
         let cluster = object_id(&spec.node).unwrap_or_else(|| ObjectId {
             group: String::new(),
             kind: String::new(),
@@ -63,7 +63,7 @@ impl Move {
             }
         }
         let workers = groups.into_iter().map(SpecStage::Workers);
-        let mut stages = vec![SpecStage::Etcd];
+        let mut stages = if back { Vec::new() } else { vec![SpecStage::Etcd] };
         let goes_down = match kind {
             ClusterKind::ClusterApi => {
                 is_lower(&control_plane_version(&cluster, new), &control_plane_version(&cluster, old))
@@ -72,7 +72,10 @@ impl Move {
                 is_lower(&new_version, &old_version)
             }
         };
-        if goes_down {
+        if back {
+            stages.extend(workers);
+            stages.extend([SpecStage::ControlPlane, SpecStage::Etcd]);
+        } else if goes_down {
             stages.extend(workers);
             stages.push(SpecStage::ControlPlane);
         } else {

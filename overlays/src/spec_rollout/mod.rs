@@ -89,7 +89,20 @@ pub fn cluster_stages(
     spec: &ClusterSpec,
 ) -> Vec<ClusterStage> {
     let groups: Vec<String> = spec.worker_groups.iter().map(|group| group.name.clone()).collect();
-    stages(deployed, target, spec, &fleet.policy.worker_order(&spec.name, &groups))
+    stages(deployed, target, spec, &fleet.policy.worker_order(&spec.name, &groups), false)
+}
+
+/// As [`cluster_stages`], the other way round: the last worker group goes back first, external etcd last.
+pub fn cluster_stages_back(
+    fleet: &Fleet,
+    deployed: &DeployedTree,
+    target: &RenderedTree,
+    spec: &ClusterSpec,
+) -> Vec<ClusterStage> {
+    let groups: Vec<String> = spec.worker_groups.iter().map(|group| group.name.clone()).collect();
+    let mut order = fleet.policy.worker_order(&spec.name, &groups);
+    order.reverse();
+    stages(deployed, target, spec, &order, true)
 }
 
 fn stages(
@@ -97,6 +110,7 @@ fn stages(
     target: &RenderedTree,
     spec: &ClusterSpec,
     worker_order: &[&str],
+    back: bool,
 ) -> Vec<ClusterStage> {
     let (before, target) = (deployed.below("cluster"), target.clone());
     if before == target {
@@ -108,7 +122,7 @@ fn stages(
     if before.is_empty() || !old.has_cluster(spec) {
         return vec![whole(&before, target)];
     }
-    let movement = Move::new(spec, &old, &new, worker_order);
+    let movement = Move::new(spec, &old, &new, worker_order, back);
     let mut stages = Vec::new();
     let mut previous = before;
     let count = movement.stages().len();

@@ -30,9 +30,13 @@ fn names(stages: &[ClusterStage]) -> Vec<String> {
 
 /// Every step, once deployed, gives the remaining steps with the same trees; the last has the bytes of people.
 fn resumes(before: &ClusterSpec, after: &ClusterSpec, order: &[&str]) -> Vec<ClusterStage> {
-    let found = stages(&spec_tree(&before.files), &spec_tree(&after.files), after, order);
+    resumes_in(before, after, order, false)
+}
+
+fn resumes_in(before: &ClusterSpec, after: &ClusterSpec, order: &[&str], back: bool) -> Vec<ClusterStage> {
+    let found = stages(&spec_tree(&before.files), &spec_tree(&after.files), after, order, back);
     for (index, stage) in found.iter().enumerate() {
-        let rest = stages(&stage.tree, &spec_tree(&after.files), after, order);
+        let rest = stages(&stage.tree, &spec_tree(&after.files), after, order, back);
         let trees = |stages: &[ClusterStage]| stages.iter().map(|stage| stage.tree.clone()).collect::<Vec<_>>();
         assert_eq!(names(&rest), names(&found[index + 1..]), "after {:?}", stage.stage);
         assert_eq!(trees(&rest), trees(&found[index + 1..]), "after {:?}", stage.stage);
@@ -48,7 +52,7 @@ const FILE: &str = "cluster/eksa-cluster.yaml";
 #[test]
 fn nothing_to_do_gives_no_step_and_a_new_cluster_gives_one() {
     let before = spec("repositories/eks-anywhere", "management", &[]);
-    assert_eq!(stages(&spec_tree(&before.files), &spec_tree(&before.files), &before, &["md-0"]), []);
+    assert_eq!(stages(&spec_tree(&before.files), &spec_tree(&before.files), &before, &["md-0"], false), []);
     let new = cluster_stages(&Fleet::default(), &RenderedTree::new(), &spec_tree(&before.files), &before);
     assert_eq!(names(&new), ["control-plane"]);
     assert_eq!(new[0].tree, spec_tree(&before.files));
@@ -250,4 +254,29 @@ fn a_shared_machine_configuration_is_told() {
             .message
             .contains("worker group md-1 shares machine configuration workload-1-cp with the control plane")
     );
+}
+
+#[test]
+fn on_the_way_back_the_last_groups_go_first() {
+    let old = spec("repositories/eks-anywhere", "management", &[]);
+    let new = spec("repositories/eks-anywhere", "management", &[("ubuntu-1.30", "ubuntu-1.30-b")]);
+    let names_of = |stages: Vec<ClusterStage>| names(&stages);
+    let forwards = resumes(&old, &new, &["md-0"]);
+    let mut expected = names(&forwards);
+    expected.reverse();
+    assert_eq!(names_of(resumes_in(&new, &old, &["md-0"], true)), expected);
+    let old = spec("repositories/cluster-api", "plain", &[("v1.30.2", "v1.30.1")]);
+    let new = spec("repositories/cluster-api", "plain", &[]);
+    let back = names_of(resumes_in(&new, &old, &["plain-md-0"], true));
+    assert_eq!(back, ["workers/plain-md-0", "control-plane"]);
+    let old = spec("repositories/eks-anywhere", "workload-1", &[]);
+    let added = spec(
+        "repositories/eks-anywhere",
+        "workload-1",
+        &[(
+            "  - count: 3\n    name: md-1\n",
+            "  - count: 1\n    name: md-2\n    machineGroupRef: {kind: VSphereMachineConfig, name: workload-1-a}\n  - count: 3\n    name: md-1\n",
+        )],
+    );
+    assert_eq!(names_of(resumes_in(&added, &old, &["md-1", "md-0"], true)), ["workers/md-2"]);
 }

@@ -89,6 +89,19 @@ pub fn specification_steps(
         .collect()
 }
 
+/// The steps from the deployed specification back to one of before.
+pub fn specification_steps_back(
+    fleet: &Fleet,
+    deployed: &RenderedTree,
+    target: &RenderedTree,
+    cluster: &ClusterSpec,
+) -> Vec<SpecificationStep> {
+    overlays::cluster_stages_back(fleet, deployed, target, cluster)
+        .into_iter()
+        .map(|stage| SpecificationStep { stage: stage.stage, tree: stage.tree })
+        .collect()
+}
+
 /// The worker groups that a new release of EKS-D rolls together with the control plane.
 pub fn new_releases(
     base: Option<&Fleet>,

@@ -19,6 +19,7 @@ pub mod people;
 pub mod plan;
 pub mod policies;
 pub mod progress;
+pub mod rollback;
 mod rolled;
 pub mod stage_tree;
 pub mod support;

@@ -9,6 +9,7 @@ use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
 use crate::edit::AcceptedEdit;
 use crate::identity::ClusterIdentity;
+use crate::rollback::Rollback;
 use crate::stage::StageId;
 use crate::verdict::{Evidence, Reason};
 use domain::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
@@ -108,6 +109,9 @@ pub struct Ledger {
     /// Files that people changed on proposed branches, as far as the plan of the last commit has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<AcceptedEdit>,
+    /// What the cluster goes back to, or is kept at, instead of what the source branch asks for; none where that counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<Rollback>,
     /// Evidence of the last gate; none until it is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Evidence>,

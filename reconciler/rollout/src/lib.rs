@@ -23,6 +23,7 @@ mod ledger;
 mod lineage;
 mod observation;
 mod plan;
+mod rollback;
 mod stage;
 mod step;
 mod verdict;
@@ -56,6 +57,7 @@ pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,
     RULES, RenderFailure, SkewFacts, SkewRule, StageInput, StagePlan, StageState, VersionStep, hops, plan,
 };
+pub use rollback::Rollback;
 pub use stage::{InvalidStage, StageId, StageName};
 pub use step::{after_soak, behind_gate, record, step};
 pub use step::{approval_rules, approval_scope, approval_verdict, exhausted, merged_outside_window, outside_windows};

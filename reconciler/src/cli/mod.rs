@@ -236,6 +236,8 @@ enum Verb {
     Reject(answer::reject::Arguments),
     /// Let a stage be committed once more that was reverted as often as its policy says.
     Retry(answer::retry::Arguments),
+    /// Put a cluster back to a state that was verified before, stage by stage in reverse order, through the same gates and approvals.
+    Rollback(answer::rollback::Arguments),
     /// Stop a cluster for a while: what Flux applies of it is paused, until a time that stands on each object.
     Hold(answer::hold::Arguments),
     /// End what `hold` began, before its time.
@@ -298,6 +300,7 @@ fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
         Verb::Approve(arguments) => answer::approve::run(&arguments),
         Verb::Reject(arguments) => answer::reject::run(&arguments),
         Verb::Retry(arguments) => answer::retry::run(&arguments),
+        Verb::Rollback(arguments) => answer::rollback::run(&arguments),
         Verb::Hold(arguments) => answer::hold::run(&arguments),
         Verb::Resume(arguments) => answer::resume::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),

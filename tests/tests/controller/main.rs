@@ -15,6 +15,7 @@ mod lost_branch;
 mod lowered;
 mod people;
 mod remembering;
+mod rollback;
 mod rules;
 mod signed;
 mod slow;

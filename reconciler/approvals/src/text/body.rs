@@ -63,6 +63,10 @@ pub fn text(
     };
     let mut text =
         format!("# {title}\n\nRollout {} of source commit {}, plan {}.\n", plan.rollout_id, asked.source, plan.digest);
+    if let Some(back) = &plan.rollback {
+        let reason = back.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        text.push_str(&format!("\nIt goes back to {back}, as {} wanted it{reason}.\n", back.by));
+    }
     list(&mut text, ONE_WAY, stages.iter().flat_map(|stage| named(stage, &stage.one_way)));
     list(&mut text, RISKS, stages.iter().flat_map(|stage| named(stage, &stage.risks)));
     list(&mut text, LOST, lost.iter().cloned());

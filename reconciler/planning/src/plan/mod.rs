@@ -9,7 +9,7 @@ use jiff::civil::Date;
 use overlays::{ClusterKind, ClusterSpec, Fleet, Note, ObjectSummary, RenderedTree, Weight};
 use policy::Policy;
 use policy::StagePolicy;
-use rollout::{Block, ClusterRole, ComponentChange, Expectation, PlanInput, StageInput, StageName};
+use rollout::{Block, ClusterRole, ComponentChange, Expectation, PlanInput, Rollback, StageInput, StageName};
 use yaml::Node;
 
 use crate::directory::{ClusterDirectory, cluster_folder};
@@ -54,6 +54,8 @@ pub struct Facts<'a> {
     pub blocked: Vec<Block>,
     /// What a person should know.
     pub warnings: Vec<String>,
+    /// What the cluster goes back to, where its target is a state of before.
+    pub rollback: Option<Rollback>,
 }
 
 /// Makes the input of the plan.
@@ -92,6 +94,7 @@ pub fn input(facts: &Facts<'_>) -> PlanInput {
         blocked,
         warnings: facts.warnings.clone(),
         ledger: facts.directory.ledger().cloned(),
+        rollback: facts.rollback.clone(),
     }
 }
 

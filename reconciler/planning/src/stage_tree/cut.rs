@@ -44,6 +44,53 @@ pub fn cut(
     worker_order: &[&str],
     steps: &[SpecificationStep],
 ) -> Result<Vec<StageTree>, PathError> {
+    let mut parts = components(cluster, deployed, rendered)?;
+    let order = specification_order(spec, worker_order, steps);
+    parts.extend(specification_parts(&cluster_folder(cluster), deployed, order, steps)?);
+    let first = parts.iter_mut().find(|part| part.skipped.is_none());
+    add_flux_objects(cluster, deployed, rendered, first)?;
+    Ok(parts)
+}
+
+/// As [`cut`], the other way round: the specification goes back first, from its last worker group on, then what was committed
+/// last of the components.
+///
+/// # Errors
+/// As [`cut`].
+pub fn cut_back(
+    cluster: &ClusterName,
+    spec: &ClusterSpec,
+    deployed: &RenderedTree,
+    target: &RenderedCluster,
+    worker_order: &[&str],
+    steps: &[SpecificationStep],
+) -> Result<Vec<StageTree>, PathError> {
+    let is_added =
+        |stage: &SpecStage| matches!(stage, SpecStage::Workers(group) if !worker_order.contains(&group.as_str()));
+    // Groups that were not there before go first.
+    let added = steps.iter().map(|step| step.stage.clone()).filter(is_added);
+    let groups = worker_order.iter().rev().map(|group| SpecStage::Workers((*group).to_owned()));
+    let etcd = spec.external_etcd.map(|_| SpecStage::Etcd);
+    let order = added.chain(groups).chain([SpecStage::ControlPlane]).chain(etcd).collect();
+    let mut parts = specification_parts(&cluster_folder(cluster), deployed, order, steps)?;
+    parts.extend(components(cluster, deployed, target)?.into_iter().rev());
+    // What applies a component has to be there before it, and goes after it.
+    let folder = flux_folder(cluster);
+    let wanted = target.components.get(&ComponentName::FluxObjects).and_then(|result| result.as_ref().ok());
+    let mut wanted = wanted.into_iter().flat_map(|component| component.tree.files.keys());
+    let comes = wanted.any(|path| deployed.get(&format!("{folder}/{path}")).is_none());
+    let mut carriers = parts.iter_mut().filter(|part| part.skipped.is_none());
+    let carrier = if comes { carriers.next() } else { carriers.next_back() };
+    add_flux_objects(cluster, deployed, target, carrier)?;
+    Ok(parts)
+}
+
+/// The parts of the components, in the order of their stages.
+fn components(
+    cluster: &ClusterName,
+    deployed: &RenderedTree,
+    rendered: &RenderedCluster,
+) -> Result<Vec<StageTree>, PathError> {
     let home = cluster_folder(cluster);
     let mut parts = Vec::new();
     for (component, stage) in COMPONENTS {
@@ -68,8 +115,6 @@ pub fn cut(
             Ok(target) => parts.extend(component_parts(&home, component, &stage, before, target)?),
         }
     }
-    parts.extend(specification_parts(&home, deployed, spec, worker_order, steps)?);
-    add_flux_objects(cluster, deployed, rendered, &mut parts)?;
     Ok(parts)
 }
 
@@ -159,13 +204,12 @@ fn cilium_parts(
 fn specification_parts(
     home: &str,
     deployed: &RenderedTree,
-    cluster: &ClusterSpec,
-    worker_order: &[&str],
+    order: Vec<SpecStage>,
     steps: &[SpecificationStep],
 ) -> Result<Vec<StageTree>, PathError> {
     let mut before = deployed.below(&format!("{home}/{}", ComponentName::Cluster.directory()));
     let mut parts = Vec::new();
-    for stage in specification_order(cluster, worker_order, steps) {
+    for stage in order {
         let name = match &stage {
             SpecStage::Etcd => StageName::Etcd,
             SpecStage::ControlPlane => StageName::ControlPlane,
@@ -202,7 +246,7 @@ fn add_flux_objects(
     cluster: &ClusterName,
     deployed: &RenderedTree,
     rendered: &RenderedCluster,
-    parts: &mut [StageTree],
+    carrier: Option<&mut StageTree>,
 ) -> Result<(), PathError> {
     let folder = flux_folder(cluster);
     let mut before = deployed.below(&folder);
@@ -215,7 +259,7 @@ fn add_flux_objects(
         }
         Some(Err(_)) | None => before.clone(),
     };
-    let Some(first) = parts.iter_mut().find(|part| part.skipped.is_none()) else { return Ok(()) };
+    let Some(first) = carrier else { return Ok(()) };
     first.carries_flux_objects = true;
     first.before.extend(&before);
     first.after.extend(&after);

@@ -9,7 +9,7 @@ use domain::ClusterName;
 use overlays::{ComponentName, Note, ObjectSummary, RemovedVersion, RenderedTree};
 use rollout::{RenderFailure, StageId};
 
-pub use cut::{SpecificationStep, cut};
+pub use cut::{SpecificationStep, cut, cut_back};
 
 use crate::directory::{cluster_folder, flux_folder};
 

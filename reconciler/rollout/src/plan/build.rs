@@ -11,7 +11,7 @@ use policy::{OnFailure, StagePolicy};
 
 use super::hops::ONE_MINOR_AT_A_TIME;
 use super::version::{Numbering, Version, product};
-use super::{Block, ClusterRole, Estimate, Plan, PlanInput, StageInput, StagePlan, StageState, skew};
+use super::{Block, ClusterRole, Estimate, Plan, PlanInput, StageInput, StagePlan, StageState, VersionStep, skew};
 
 /// Stages of a management cluster that have a part in git apart from worker groups, and whether a workload cluster has them too.
 const DEFAULT_STAGES: &[(StageName, bool)] = &[
@@ -34,17 +34,17 @@ pub fn plan(input: PlanInput) -> Plan {
     let continued = running.filter(|ledger| digest(&input, Some(ledger)) == ledger.plan);
     let digest = continued.map_or_else(|| digest(&input, None), |ledger| ledger.plan.clone());
     let base = continued.map_or_else(|| input.deployed.clone(), |ledger| ledger.base.clone());
-    let downwards = goes_down(&input);
+    let order = Order::of(&input);
     let mut blocked = input.blocked.clone();
-    blocked.extend(skew::violations(&input.skew, &input.policy));
+    blocked.extend(skew::violations(&input.skew, &input.policy, input.rollback.is_some()));
     let mut warnings = input.warnings.clone();
     warnings.extend(skew::warnings(&input.skew));
-    check_order(&input, downwards, &mut blocked);
+    check_order(&input, order, &mut blocked);
     let mut stages = Vec::new();
     for stage in &input.stages {
         add_committed_hops(stage, &input.stages, continued, &mut stages);
         check_stage(stage, &input, &mut blocked, &mut warnings);
-        stages.push(stage_plan(stage, continued, downwards, &input));
+        stages.push(stage_plan(stage, continued, order, &input));
     }
     add_default_stages(&input, &mut stages);
     let has_differences = stages.iter().any(|stage| is_open(stage.state) && !stage.stage.is_without_commit());
@@ -69,6 +69,7 @@ pub fn plan(input: PlanInput) -> Plan {
         warnings,
         estimate,
         edits: Vec::new(),
+        rollback: input.rollback,
     }
 }
 
@@ -85,6 +86,9 @@ fn digest(input: &PlanInput, ledger: Option<&Ledger>) -> PlanDigest {
     }
     let base = ledger.map_or(&input.deployed, |ledger| &ledger.base);
     let mut parts = vec![input.cluster.as_str(), base.as_str(), input.target.as_str()];
+    if input.rollback.is_some() {
+        parts.push("rollback");
+    }
     for (stage, target) in &stages {
         parts.push(stage);
         parts.push(target.as_str());
@@ -92,13 +96,41 @@ fn digest(input: &PlanInput, ledger: Option<&Ledger>) -> PlanDigest {
     PlanDigest::of(parts.into_iter().map(str::as_bytes))
 }
 
-/// Whether the control plane goes to an earlier version: then worker groups come first.
-fn goes_down(input: &PlanInput) -> bool {
-    let Some(step) = &input.skew.control_plane else { return false };
-    step.deployed.as_deref().is_some_and(|deployed| Numbering::Kubernetes.is_known_above(deployed, &step.target))
+/// In which order stages run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// As the design has them.
+    Forwards,
+    /// The same, with worker groups before a control plane that goes to an earlier version.
+    Downwards,
+    /// The other way round: the state of before is put back.
+    Backwards,
 }
 
-fn rank(name: &StageName, downwards: bool) -> u8 {
+impl Order {
+    fn of(input: &PlanInput) -> Self {
+        let step = input.skew.control_plane.as_ref();
+        let is_above = |deployed: &str, target: &str| Numbering::Kubernetes.is_known_above(deployed, target);
+        let goes_down = |step: &VersionStep| step.deployed.as_deref().is_some_and(|it| is_above(it, &step.target));
+        match () {
+            () if input.rollback.is_some() => Self::Backwards,
+            () if step.is_some_and(goes_down) => Self::Downwards,
+            () => Self::Forwards,
+        }
+    }
+}
+
+fn rank(name: &StageName, order: Order) -> u8 {
+    let forwards = forward_rank(name);
+    match (order, name) {
+        (Order::Downwards, StageName::ControlPlane) => 11,
+        (Order::Backwards, StageName::Preflight | StageName::Backup | StageName::Verify) => forwards,
+        (Order::Backwards, _) => 12 - forwards,
+        (Order::Forwards | Order::Downwards, _) => forwards,
+    }
+}
+
+fn forward_rank(name: &StageName) -> u8 {
     match name {
         StageName::Preflight => 0,
         StageName::Backup => 1,
@@ -109,24 +141,24 @@ fn rank(name: &StageName, downwards: bool) -> u8 {
         StageName::CiliumPreflight | StageName::Cilium => 6,
         StageName::Flux => 7,
         StageName::Etcd => 8,
-        StageName::ControlPlane if downwards => 11,
         StageName::ControlPlane => 9,
         StageName::Workers(_) => 10,
         StageName::Verify => 12,
     }
 }
 
-fn check_order(input: &PlanInput, downwards: bool, blocked: &mut Vec<Block>) {
+fn check_order(input: &PlanInput, order: Order, blocked: &mut Vec<Block>) {
     let mut highest: Option<&StageId> = None;
     for stage in &input.stages {
         if let Some(before) = highest
-            && rank(&before.name, downwards) > rank(&stage.stage.name, downwards)
+            && rank(&before.name, order) > rank(&stage.stage.name, order)
         {
             blocked.push(Block {
                 code: "stage-order".to_owned(),
                 stage: Some(stage.stage.clone()),
                 message: format!("{} is planned after {before}", stage.stage),
-                help: "plan stages in the default order; on the way down worker groups come before the control plane"
+                help: "plan stages in the default order; on the way down worker groups come before the control plane, and on \
+                       the way back all stages come the other way round"
                     .to_owned(),
             });
         }
@@ -170,7 +202,7 @@ fn check_change(change: &ComponentChange, input: &PlanInput, block: &mut impl Fn
             let message = format!("{} {new}: other content under the same version", change.component);
             block("digest-drift", message, "find out who changed the published artifact before anything else");
         }
-        ChangeClass::Downgrade if !input.policy.allow_downgrade => {
+        ChangeClass::Downgrade if !input.policy.allow_downgrade && input.rollback.is_none() => {
             let message = format!("{} would go from {old} down to {new}", change.component);
             block("downgrade", message, "set allowDowngrade for the cluster if that is meant");
         }
@@ -202,7 +234,7 @@ fn is_open(state: StageState) -> bool {
     matches!(state, StageState::Pending | StageState::Blocked)
 }
 
-fn stage_plan(stage: &StageInput, continued: Option<&Ledger>, downwards: bool, input: &PlanInput) -> StagePlan {
+fn stage_plan(stage: &StageInput, continued: Option<&Ledger>, order: Order, input: &PlanInput) -> StagePlan {
     let without_commit = stage.stage.is_without_commit();
     let was_committed = continued
         .and_then(|ledger| ledger.last_record(&stage.stage))
@@ -224,10 +256,10 @@ fn stage_plan(stage: &StageInput, continued: Option<&Ledger>, downwards: bool, i
     let mut one_way = stage.one_way.clone();
     if state == StageState::Pending {
         risks.extend(stage.changes.iter().filter_map(risk));
-        if stage.stage.name == StageName::ControlPlane && !downwards {
+        if stage.stage.name == StageName::ControlPlane && order == Order::Forwards {
             one_way.extend(kubernetes_one_way(input));
         }
-        if stage.stage.name == StageName::Etcd && one_way.is_empty() {
+        if stage.stage.name == StageName::Etcd && one_way.is_empty() && order != Order::Backwards {
             one_way.push("etcd: data written by a later schema cannot be read by an earlier one".to_owned());
         }
     }
@@ -330,10 +362,10 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
     };
     let mut add = |plan: StagePlan| {
         if !stages.iter().any(|known| known.stage.name == plan.stage.name) {
-            let downwards = goes_down(input);
+            let order = Order::of(input);
             // The two Cilium stages have one rank, since intermediate versions alternate between them.
             let comes_later = |known: &StagePlan| {
-                rank(&known.stage.name, downwards) > rank(&plan.stage.name, downwards)
+                rank(&known.stage.name, order) > rank(&plan.stage.name, order)
                     || (&plan.stage.name, &known.stage.name) == (&StageName::CiliumPreflight, &StageName::Cilium)
             };
             let place = stages.iter().position(comes_later);

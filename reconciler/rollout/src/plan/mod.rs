@@ -14,6 +14,7 @@ use crate::change::ComponentChange;
 use crate::edit::AcceptedEdit;
 use crate::expectation::Expectation;
 use crate::ledger::Ledger;
+use crate::rollback::Rollback;
 use crate::stage::StageId;
 use domain::{ClusterName, CommitId, PlanDigest, RolloutId, TreeDigest};
 use policy::{PlanPolicy, StagePolicy};
@@ -60,6 +61,8 @@ pub struct PlanInput {
     pub warnings: Vec<String>,
     /// The ledger on the deploy branch.
     pub ledger: Option<Ledger>,
+    /// What it goes back to, where its target is a state of before: then the stages are in reverse order.
+    pub rollback: Option<Rollback>,
 }
 
 /// One stage as the renderers see it.
@@ -210,6 +213,9 @@ pub struct Plan {
     /// Files that people changed and that stay so, as long as they are rendered as they were then. Its digests have them already.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<AcceptedEdit>,
+    /// What it goes back to; none for a plan of what the source branch asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<Rollback>,
 }
 
 impl Plan {

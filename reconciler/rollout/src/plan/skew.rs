@@ -95,6 +95,8 @@ struct Rule<'a> {
     code: &'static str,
     facts: &'a SkewFacts,
     policy: &'a PlanPolicy,
+    /// Whether the plan goes back to a state of before.
+    back: bool,
 }
 
 /// Every rule about versions that stand side by side.
@@ -256,7 +258,8 @@ pub const RULES: &[SkewRule] = &[
         check: |rule, blocks| {
             if let Some(step) = &rule.facts.cluster_api {
                 rule.at_most_up(3, "Cluster API", step, Some(StageName::Capi), blocks);
-                if rule.goes_down(step) && !rule.policy.allow_downgrade {
+                // On the way back its definitions tell whether the door is open.
+                if rule.goes_down(step) && !rule.policy.allow_downgrade && !rule.back {
                     let message = format!("Cluster API would go from {} down to {}", shown(step), step.target);
                     rule.block(
                         Some(StageName::Capi),
@@ -318,10 +321,10 @@ pub const RULES: &[SkewRule] = &[
 const SUPPORT_WARNING_DAYS: i32 = 60;
 
 /// What the rules forbid.
-pub(super) fn violations(facts: &SkewFacts, policy: &PlanPolicy) -> Vec<Block> {
+pub(super) fn violations(facts: &SkewFacts, policy: &PlanPolicy, back: bool) -> Vec<Block> {
     let mut blocks = Vec::new();
     for rule in RULES {
-        (rule.check)(&Rule { code: rule.code, facts, policy }, &mut blocks);
+        (rule.check)(&Rule { code: rule.code, facts, policy, back }, &mut blocks);
     }
     blocks
 }
@@ -407,9 +410,13 @@ impl Rule<'_> {
         };
         let minor_down = (target.major, target.minor) < (deployed.major, deployed.minor);
         let is_down = numbering.is_known_above(shown(step), &step.target);
-        if minor_down || (is_down && !self.policy.allow_downgrade) {
+        if minor_down || (is_down && !self.policy.allow_downgrade && !self.back) {
             let message = format!("{what} would go from {} down to {}", shown(step), step.target);
-            let help = if minor_down {
+            let help = if minor_down && self.back {
+                "a minor is a one-way door: put back what came after it (`--to` with the stage that went through it), \
+                 or repair forward; the last resort is a new control plane on a backup of etcd from before"
+                    .to_owned()
+            } else if minor_down {
                 format!("stay at {}: there is no way back", shown(step))
             } else {
                 "set allowDowngrade for the cluster if that is meant".to_owned()

@@ -48,6 +48,7 @@ fn input(stages: Vec<StageInput>) -> PlanInput {
         blocked: Vec::new(),
         warnings: Vec::new(),
         ledger: None,
+        rollback: None,
     }
 }
 
@@ -87,6 +88,7 @@ fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
         approvals: Vec::new(),
         retries: Vec::new(),
         edits: Vec::new(),
+        rollback: None,
         verified: None,
         components: std::collections::BTreeMap::new(),
     });
@@ -435,4 +437,55 @@ fn every_rule_has_a_name_of_its_own_and_says_what_and_why() {
     codes.sort_unstable();
     codes.dedup();
     assert_eq!(codes.len(), RULES.len());
+}
+
+fn rollback() -> Rollback {
+    Rollback {
+        to: "b".repeat(40).parse().unwrap(),
+        tree: digest("target"),
+        rollout: "e6338d741bec".parse().unwrap(),
+        stage: None,
+        source: "c".repeat(40).parse().unwrap(),
+        held_back: "a".repeat(40).parse().unwrap(),
+        by: "Ann".into(),
+        at: jiff::Timestamp::UNIX_EPOCH,
+        reason: None,
+    }
+}
+
+#[test]
+fn a_plan_that_goes_back_has_its_stages_the_other_way_round() {
+    let names = ["workers/a", "control-plane", "flux", "cilium", "capi", "cert-manager"];
+    let stages: Vec<StageInput> = names.iter().map(|name| stage(name, "2", "1")).collect();
+    let forwards = plan(input(stages.iter().rev().cloned().collect()));
+    let back = plan(PlanInput { rollback: Some(rollback()), ..input(stages) });
+    assert_eq!(codes(&back), [""; 0]);
+    let pending = back.stages.iter().filter(|stage| stage.before != stage.after);
+    assert_eq!(pending.map(|stage| stage.stage.to_string()).collect::<Vec<_>>(), names);
+    assert_eq!(back.stages.first().unwrap().stage.to_string(), "preflight");
+    assert_eq!(back.stages.last().unwrap().stage.to_string(), "verify");
+    assert_ne!(back.digest, forwards.digest, "it is another rollout than one to the same files");
+    let wrong =
+        plan(PlanInput { rollback: Some(rollback()), ..input(vec![stage("capi", "2", "1"), stage("flux", "2", "1")]) });
+    assert_eq!(codes(&wrong), ["stage-order"]);
+}
+
+#[test]
+fn going_back_allows_lower_components_and_patches_and_no_lower_minor() {
+    let skew = |deployed: &str, target: &str| SkewFacts {
+        control_plane: Some(step(deployed, target)),
+        cluster_api: Some(step("v1.12.2", "v1.11.1")),
+        ..SkewFacts::default()
+    };
+    let lower = || {
+        let changes = vec![change("cilium", ChangeClass::Downgrade, "v1.18.4", "v1.17.8")];
+        vec![StageInput { changes, ..stage("cilium", "2", "1") }]
+    };
+    let back = |skew| plan(PlanInput { rollback: Some(rollback()), skew, ..input(lower()) });
+    assert_eq!(codes(&back(skew("v1.33.2", "v1.33.1"))), [""; 0]);
+    let minor = back(skew("v1.34.1", "v1.33.1"));
+    assert_eq!(codes(&minor), ["kubernetes-never-down"]);
+    assert!(minor.blocked[0].help.contains("one-way door"), "{}", minor.blocked[0].help);
+    let forwards = plan(PlanInput { skew: skew("v1.33.2", "v1.33.1"), ..input(lower()) });
+    assert_eq!(codes(&forwards), ["cluster-api-minor-step", "downgrade", "kubernetes-never-down"]);
 }

@@ -146,6 +146,7 @@ fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
         approvals: Vec::new(),
         retries: Vec::new(),
         edits: Vec::new(),
+        rollback: plan.rollback.clone(),
         verified: None,
         components: world.ledger.as_deref().map_or_else(BTreeMap::new, |ledger| ledger.components.clone()),
     }

@@ -195,6 +195,7 @@ impl RolloutHarness {
             blocked: Vec::new(),
             warnings: Vec::new(),
             ledger: self.ledger.clone(),
+            rollback: None,
         })
     }
 

@@ -89,7 +89,8 @@ fn decide(world: &World, now: Timestamp) -> Vec<Effect> {
         return advance::advance(world, &world.plan, &Opening::Continue, now);
     }
     let own_plan = world.running.as_deref().filter(|plan| plan.running && plan.digest == ledger.plan);
-    if control_plane_has_started(ledger) {
+    // Whoever goes back does not go on first.
+    if control_plane_has_started(ledger) && world.plan.rollback.is_none() {
         finish_first(world, ledger, own_plan, now)
     } else {
         replan(world, ledger, own_plan, now)

@@ -218,6 +218,7 @@ impl Model {
             blocked: Vec::new(),
             warnings: Vec::new(),
             ledger: own.ledger.clone(),
+            rollback: None,
         })
     }
 

@@ -100,6 +100,7 @@ impl ModelCluster {
             blocked: Vec::new(),
             warnings: Vec::new(),
             ledger,
+            rollback: None,
         }
     }
 

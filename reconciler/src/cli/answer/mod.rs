@@ -5,3 +5,4 @@ pub(in crate::cli) mod hold;
 pub(in crate::cli) mod reject;
 pub(in crate::cli) mod resume;
 pub(in crate::cli) mod retry;
+pub(in crate::cli) mod rollback;

@@ -63,6 +63,8 @@ pub struct ClusterStatus {
     pub advice: Vec<String>,
     /// When the wait ends by itself, RFC 3339.
     pub until: Option<String>,
+    /// Until when `stepgate rollback` can put it back to where its last rollout began; null where it was at nothing else.
+    pub rollback: Option<String>,
 }
 
 impl ClusterStatus {
@@ -85,6 +87,7 @@ impl ClusterStatus {
             reasons,
             advice: explanation.help.clone(),
             until: explanation.until.as_ref().map(Timestamp::to_string),
+            rollback: None,
         }
     }
 
@@ -99,6 +102,7 @@ impl ClusterStatus {
             message,
             advice: vec!["`stepgate check` lists what to repair".to_owned()],
             until: None,
+            rollback: None,
         }
     }
 }
@@ -118,6 +122,7 @@ impl Report for StatusReport {
                 text(&cluster.next),
                 teller.told(&cluster.message),
             ]);
+            table.notes.extend(cluster.rollback.iter().map(|told| format!("rollback ({}): {told}", cluster.cluster)));
         }
         vec![(None, table)]
     }
@@ -151,5 +156,7 @@ async fn status(opened: &Opened, explainer: &Explainer<'_>, name: &str) -> Resul
     let view = opened.view(name)?;
     let explanation = explainer.explain(&view).await?;
     let aside = overridden(&opened.planner, &opened.reading, &view)?;
-    Ok(ClusterStatus::of(&view, &explanation, aside.as_ref()))
+    let outlook = opened.planner.outlook(&opened.reading, &view, Timestamp::now())?;
+    let rollback = outlook.told(&view.name);
+    Ok(ClusterStatus { rollback, ..ClusterStatus::of(&view, &explanation, aside.as_ref()) })
 }

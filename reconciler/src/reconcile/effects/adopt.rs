@@ -139,6 +139,7 @@ pub fn record(
         approvals: Vec::new(),
         retries: Vec::new(),
         edits: Vec::new(),
+        rollback: None,
         verified: None,
         components: versions(&view.parts),
     };
@@ -190,7 +191,7 @@ pub fn replace_identity(
 }
 
 /// Commits a ledger, and files with it, and pushes that; none where nothing would change.
-fn commit(
+pub(super) fn commit(
     planner: &Planner,
     reading: &FleetReading,
     ledger: Ledger,

@@ -246,6 +246,9 @@ fn trailers(commit: &StageCommit) -> StageTrailers {
 fn subject(commit: &StageCommit, part: &StageTree) -> String {
     match &part.version {
         Some(version) => format!("{} {version}", commit.stage),
+        None if commit.ledger.rollback.as_ref().is_some_and(|back| back.tree == commit.ledger.target) => {
+            format!("roll back {}", commit.stage)
+        }
         None => commit.stage.to_string(),
     }
 }

@@ -4,3 +4,4 @@ pub mod adopt;
 pub mod commit;
 pub mod direct;
 pub mod perform;
+pub mod rollback;

@@ -147,6 +147,9 @@ impl Planner {
         base: Option<&CommitId>,
     ) -> Result<Option<Arc<Fleet>>, PlanError> {
         let Some(source) = self.base_of(reading, cluster, directory, base)? else { return Ok(None) };
+        let back = directory.ledger().and_then(|ledger| ledger.rollback.as_ref());
+        // What was put back is rendered from an older commit than the policy that it was done under.
+        let source = back.filter(|it| it.tree == directory.files.digest()).map_or(source, |it| it.source.clone());
         if &source == reading.source_commit() {
             return Ok(Some(Arc::clone(&reading.fleet)));
         }

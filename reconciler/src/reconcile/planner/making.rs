@@ -26,11 +26,32 @@ impl Planner {
         }
         let source = self.source(self.repository.snapshot_of(&ledger.source)?)?;
         let Some(cluster) = source.fleet.cluster(context.name.as_str()) else { return Ok(None) };
-        let Planned { plan, parts, .. } = self.plan(context, &source, cluster)?;
+        if let Some(rollback) = &ledger.rollback {
+            let Planned { plan, parts, .. } = self.plan_back(context, &source, cluster, rollback)?;
+            if plan.digest == ledger.plan {
+                return Ok(Some((plan, parts)));
+            }
+        }
+        let Planned { plan, parts, .. } = self.plan_forward(context, &source, cluster)?;
         Ok(Some((plan, parts)))
     }
 
+    /// The plan of what a source commit asks for; where that is held back, the one of going back from it.
     pub(super) fn plan(
+        &self,
+        context: &Context<'_>,
+        source: &SourceReading,
+        cluster: &ClusterSpec,
+    ) -> Result<Planned, PlanError> {
+        match context.directory.ledger().and_then(|ledger| ledger.rollback.as_ref()) {
+            Some(rollback) if self.is_held_back(context, source, cluster, rollback)? => {
+                self.plan_back(context, source, cluster, rollback)
+            }
+            _ => self.plan_forward(context, source, cluster),
+        }
+    }
+
+    pub(super) fn plan_forward(
         &self,
         context: &Context<'_>,
         source: &SourceReading,
@@ -90,6 +111,7 @@ impl Planner {
                 .chain(facts::without_namespace(fleet, &parts))
                 .chain(remarks)
                 .collect(),
+            rollback: None,
         };
         let plan = Arc::new(Plan { edits, ..rollout::plan(plan::input(&facts)) });
         let kustomizations = Arc::new(kustomizations);

@@ -7,6 +7,7 @@ mod edited;
 mod making;
 mod missing;
 mod reading;
+mod rollback;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,6 +18,7 @@ use overlays::{Charts, Fleet, Manifests, ReadFiles, Remembered};
 
 use making::Planned;
 pub use reading::{ClusterView, FleetReading, PlanError, PlannedParts, layout};
+pub use rollback::{Outlook, RollbackError};
 
 use crate::reconcile::cache::deploy;
 use crate::reconcile::cache::deploy::Histories;

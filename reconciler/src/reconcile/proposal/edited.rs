@@ -89,6 +89,10 @@ fn on_stack(
     let none = |view| Ok(Considered { view, edited: None });
     let (Some(stage), Some(proposed)) = (view.plan.next_stage(), stack.part(&view.name)) else { return none(view) };
     let is_edited = stack.is_edited_for(&view.name);
+    if view.plan.rollback.is_some() {
+        let refused = "what a cluster goes back to is a state that was verified, and stays as it was";
+        return Ok(Considered { view, edited: is_edited.then(|| Edited::Refused(refused.to_owned())) });
+    }
     let part = view.parts.iter().find(|part| part.stage == stage.stage && part.stage == proposed.trailers.stage);
     let (Some(part), true) = (part, is_edited || stage.policy.accept_edits) else { return none(view) };
     let mut known = Vec::new();

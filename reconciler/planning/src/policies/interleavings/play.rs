@@ -146,6 +146,7 @@ impl Play {
             approvals: Vec::new(),
             retries: Vec::new(),
             edits: Vec::new(),
+            rollback: None,
             verified: None,
             components: BTreeMap::new(),
         };
