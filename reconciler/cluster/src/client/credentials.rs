@@ -85,7 +85,7 @@ impl Credentials {
                 }
                 // They may be in the making. Whoever is refused by the old ones hears so with each request.
                 Err(reason) => {
-                    warn!(server = self.server, reason, "changed credentials cannot be used; the earlier ones stay")
+                    warn!(server = self.server, reason, "changed credentials cannot be used; the earlier ones stay");
                 }
             }
         }
