@@ -85,7 +85,7 @@ impl Etcd {
         let added = until("etcd takes a member", added).await?;
         self.launch(client_port, peer_port)?;
         let promoted =
-            async || self.ask_until("member/promote", &json!({"ID": added["member"]["ID"]}), "learner").await;
+            async || self.ask_until("member/promote", &json!({"ID": added.pointer("/member/ID")}), "learner").await;
         until("the member has caught up", promoted).await?;
         let member = self.members.last_mut().context("no member")?;
         member.process.wait_until(async || answers(client_port, "/health").await).await?;
@@ -98,9 +98,11 @@ impl Etcd {
     /// When there is no such member, or the others refuse.
     pub async fn remove(&mut self, name: &str) -> anyhow::Result<()> {
         let listed = self.listed().await?;
-        let member =
-            listed.iter().find(|member| member["name"] == name).with_context(|| format!("no member {name}"))?;
-        self.ask("member/remove", &json!({"ID": member["ID"]})).await?;
+        let member = listed
+            .iter()
+            .find(|member| member.get("name") == Some(&name.into()))
+            .with_context(|| format!("no member {name}"))?;
+        self.ask("member/remove", &json!({"ID": member.get("ID")})).await?;
         // Dropped with its process.
         self.members.retain(|member| member.name != name);
         Ok(())
@@ -112,7 +114,7 @@ impl Etcd {
     /// When no member answers.
     pub async fn listed(&self) -> anyhow::Result<Vec<Value>> {
         let answer = self.ask("member/list", &json!({})).await?;
-        Ok(answer["members"].as_array().cloned().unwrap_or_default())
+        Ok(answer.get("members").and_then(Value::as_array).cloned().unwrap_or_default())
     }
 
     /// The answer; none while it is refused with this word.
