@@ -63,7 +63,7 @@ impl Move {
             }
         }
         let workers = groups.into_iter().map(SpecStage::Workers);
-        let mut stages = if back { Vec::new() } else { vec![SpecStage::Etcd] };
+        let mut stages = Vec::new();
         let goes_down = match kind {
             ClusterKind::ClusterApi => {
                 is_lower(&control_plane_version(&cluster, new), &control_plane_version(&cluster, old))
@@ -72,14 +72,13 @@ impl Move {
                 is_lower(&new_version, &old_version)
             }
         };
-        if back {
+        // Whatever the direction, the control plane follows etcd, whose endpoints it is made with.
+        let first = [SpecStage::Etcd, SpecStage::ControlPlane];
+        if back || goes_down {
             stages.extend(workers);
-            stages.extend([SpecStage::ControlPlane, SpecStage::Etcd]);
-        } else if goes_down {
-            stages.extend(workers);
-            stages.push(SpecStage::ControlPlane);
+            stages.extend(first);
         } else {
-            stages.push(SpecStage::ControlPlane);
+            stages.extend(first);
             stages.extend(workers);
         }
         let mut movement = Self {

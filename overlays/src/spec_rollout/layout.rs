@@ -6,8 +6,9 @@ use std::ops::Range;
 use yaml::{Node, emit};
 
 use super::composite::Move;
+use super::etcd::{self, EtcdMove};
 use super::side::{PRINTED, Side};
-use super::text;
+use super::{SpecStage, text};
 use crate::RenderedTree;
 use crate::edit;
 use crate::object::ObjectId;
@@ -29,11 +30,19 @@ pub(super) struct Layout<'a> {
     new: &'a Side,
     rank: usize,
     form: Form,
+    etcd: EtcdMove,
 }
 
 impl<'a> Layout<'a> {
-    pub fn new(movement: &'a Move, old: &'a Side, new: &'a Side, rank: usize, form: Form) -> Self {
-        Self { movement, old, new, rank, form }
+    pub fn new(
+        movement: &'a Move,
+        old: &'a Side,
+        new: &'a Side,
+        rank: usize,
+        form: Form,
+        etcd: EtcdMove,
+    ) -> Self {
+        Self { movement, old, new, rank, form, etcd }
     }
 
     /// The form in which every step but the last can be made, also by a process that finds one of them deployed. A mixture could not: what one
@@ -43,7 +52,7 @@ impl<'a> Layout<'a> {
         let (Some(before), Some(after)) = (old.node_of(id), new.node_of(id)) else { return Form::Edited };
         let mut ranks = 0..steps.saturating_sub(1);
         let is_editable = |rank: usize| {
-            let layout = Layout::new(movement, old, new, rank, Form::Edited);
+            let layout = Layout::new(movement, old, new, rank, Form::Edited, EtcdMove::Apart);
             layout.edited(id, &movement.composite(before, after, rank)).is_some()
         };
         if !old.is_printed(id) && ranks.all(is_editable) { Form::Edited } else { Form::Printed }
@@ -57,7 +66,10 @@ impl<'a> Layout<'a> {
             return Some(self.cluster(id, old, new));
         }
         let side = if self.movement.rank(id) <= self.rank { self.new } else { self.old };
-        side.text_of(id).map(str::to_owned)
+        let text = side.text_of(id)?;
+        let is_guarded = self.etcd == EtcdMove::Guarded && self.rank == self.movement.rank_of(&SpecStage::Etcd);
+        let marked = if is_guarded { etcd::marked(id, text) } else { None };
+        Some(marked.unwrap_or_else(|| text.to_owned()))
     }
 
     /// The Cluster of this step.

@@ -3,11 +3,12 @@
 //! Each step is a complete specification: external etcd first, then the control plane with everything that belongs to no
 //! other step, then each worker group by itself. Groups that are not there yet are held back: an EKS Anywhere group by its
 //! own `kubernetesVersion`, a group of a `ClusterClass` by the annotation `topology.cluster.x-k8s.io/defer-upgrade`. For a
-//! lower version the groups go first. The last step has exactly the bytes that people wrote; the steps before are byte-span
+//! lower version the groups go first. How external etcd and the control plane go together is told in `etcd.rs`. The last step has exactly the bytes that people wrote; the steps before are byte-span
 //! edits of theirs, checked against what they should say. Where one of them is not possible, all are printed anew.
 
 mod change;
 mod composite;
+mod etcd;
 mod immutable;
 mod layout;
 mod side;
@@ -24,6 +25,7 @@ use crate::note::{Note, NoteKind, Weight};
 use crate::{ClusterSpec, DeployedTree, Fleet, RenderedTree, SpecFile};
 use composite::Move;
 use domain::RepoPath;
+use etcd::EtcdMove;
 use layout::Layout;
 use side::Side;
 
@@ -48,6 +50,8 @@ pub struct ClusterStage {
     pub tree: RenderedTree,
     /// What it changes.
     pub changes: Vec<SpecChange>,
+    /// Whether it has all of the control plane's step too, which then is none of its own.
+    pub moves_control_plane: bool,
 }
 
 /// The files of a specification below `cluster/`: their paths from the folder that all of them share.
@@ -92,7 +96,7 @@ pub fn cluster_stages(
     stages(deployed, target, spec, &fleet.policy.worker_order(&spec.name, &groups), false)
 }
 
-/// As [`cluster_stages`], the other way round: the last worker group goes back first, external etcd last.
+/// As [`cluster_stages`], the other way round: the last worker group goes back first, the control plane last.
 pub fn cluster_stages_back(
     fleet: &Fleet,
     deployed: &DeployedTree,
@@ -127,12 +131,18 @@ fn stages(
     let mut previous = before;
     let count = movement.stages().len();
     let form = Layout::form(&movement, &old, &new, count);
+    let etcd = EtcdMove::of(spec, &movement, &old, &new);
     for (rank, stage) in movement.stages().iter().enumerate() {
-        let tree =
-            if rank + 1 == count { target.clone() } else { Layout::new(&movement, &old, &new, rank, form).tree() };
+        let moves_control_plane = *stage == SpecStage::Etcd && etcd == EtcdMove::WithControlPlane;
+        let rank = if moves_control_plane { movement.rank_of(&SpecStage::ControlPlane) } else { rank };
+        let tree = if rank + 1 == count {
+            target.clone()
+        } else {
+            Layout::new(&movement, &old, &new, rank, form, etcd).tree()
+        };
         if tree != previous {
             let changes = change::between(&previous, &tree);
-            stages.push(ClusterStage { stage: stage.clone(), tree: tree.clone(), changes });
+            stages.push(ClusterStage { stage: stage.clone(), tree: tree.clone(), changes, moves_control_plane });
             previous = tree;
         }
     }
@@ -141,7 +151,7 @@ fn stages(
 
 fn whole(before: &RenderedTree, target: RenderedTree) -> ClusterStage {
     let changes = change::between(before, &target);
-    ClusterStage { stage: SpecStage::ControlPlane, tree: target, changes }
+    ClusterStage { stage: SpecStage::ControlPlane, tree: target, changes, moves_control_plane: false }
 }
 
 /// Worker groups that share a machine configuration with something that goes earlier: a change of it rolls them then.

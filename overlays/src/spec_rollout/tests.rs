@@ -59,7 +59,7 @@ fn nothing_to_do_gives_no_step_and_a_new_cluster_gives_one() {
 }
 
 #[test]
-fn a_kubernetes_version_moves_etcd_control_plane_and_groups_one_by_one() {
+fn a_kubernetes_version_moves_etcd_and_control_plane_together_then_groups() {
     let before = spec("repositories/eks-anywhere", "management", &[]);
     let after = spec(
         "repositories/eks-anywhere",
@@ -67,13 +67,10 @@ fn a_kubernetes_version_moves_etcd_control_plane_and_groups_one_by_one() {
         &[("kubernetesVersion: \"1.30\"", "kubernetesVersion: \"1.31\""), ("ubuntu-1.30", "ubuntu-1.31")],
     );
     let stages = resumes(&before, &after, &["md-0"]);
-    assert_eq!(names(&stages), ["etcd", "control-plane", "workers/md-0"]);
-    let original = text(&spec_tree(&before.files), FILE);
-    let etcd = text(&stages[0].tree, FILE);
-    // Only the machine configuration of etcd moved; every other byte stays.
-    assert_eq!(etcd.matches("ubuntu-1.31").count(), 1);
-    assert_eq!(etcd.replace("ubuntu-1.31", "ubuntu-1.30"), original);
-    let plane = text(&stages[1].tree, FILE);
+    assert_eq!(names(&stages), ["etcd", "workers/md-0"]);
+    assert_eq!(stages.iter().map(|stage| stage.moves_control_plane).collect::<Vec<_>>(), [true, false]);
+    // The templates of both move with the version, never before it: each rolls once.
+    let plane = text(&stages[0].tree, FILE);
     assert!(
         plane.contains("    - name: md-0   # the first group\n      kubernetesVersion: \"1.30\"\n      count: 2\n"),
         "{plane}"
@@ -82,7 +79,7 @@ fn a_kubernetes_version_moves_etcd_control_plane_and_groups_one_by_one() {
     assert!(plane.starts_with("# The management cluster. Comments and \"quotes\""));
     assert_eq!(plane.matches("ubuntu-1.31").count(), 2);
     let changes: Vec<_> =
-        stages[2].changes.iter().map(|change| (change.object.as_str(), change.field.as_str())).collect();
+        stages[1].changes.iter().map(|change| (change.object.as_str(), change.field.as_str())).collect();
     assert_eq!(
         changes,
         [
@@ -90,6 +87,124 @@ fn a_kubernetes_version_moves_etcd_control_plane_and_groups_one_by_one() {
             ("VSphereMachineConfig default/management-worker", "spec.template"),
         ]
     );
+}
+
+#[test]
+fn what_no_member_of_etcd_is_made_from_moves_without_etcd() {
+    let before = spec("repositories/eks-anywhere", "management", &[]);
+    let of = |from: &str, to: &str| {
+        let after = spec("repositories/eks-anywhere", "management", &[(from, to)]);
+        let stages = resumes(&before, &after, &["md-0"]);
+        (names(&stages), stages[0].moves_control_plane)
+    };
+    let only = |name: &str, together: bool| (vec![name.to_owned()], together);
+    assert_eq!(of("      host: 198.51.100.10\n", "      host: 198.51.100.10\n    labels: {a: b}\n"), only("control-plane", false));
+    let etcd = "  externalEtcdConfiguration:\n    count: ";
+    assert_eq!(of(&format!("{etcd}3"), &format!("{etcd}5")), only("etcd", true));
+    assert_eq!(of("  network: /Berlin/network/nodes", "  network: /Berlin/network/more"), only("etcd", true));
+    assert_eq!(of("    name: bundles-1\n", "    name: bundles-2\n"), only("etcd", true));
+}
+
+const EXTERNAL: &str = "\
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: a, namespace: n}
+spec:
+  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: KubeadmControlPlane, name: a}
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: VSphereCluster, name: a}
+  managedExternalEtcdRef: {apiVersion: etcdcluster.cluster.x-k8s.io/v1beta1, kind: EtcdadmCluster, name: a-etcd}
+---
+apiVersion: etcdcluster.cluster.x-k8s.io/v1beta1
+kind: EtcdadmCluster
+metadata:
+  name: a-etcd # members
+  namespace: n
+spec:
+  replicas: 3
+  etcdadmConfigSpec: {cloudInitConfig: {version: 3.5.15}}
+  infrastructureTemplate: {kind: VSphereMachineTemplate, name: etcd-1}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: VSphereMachineTemplate
+metadata: {name: etcd-1, namespace: n}
+spec: {template: {spec: {template: ubuntu-1.30}}}
+---
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: KubeadmControlPlane
+metadata:
+  name: a
+  namespace: n
+  annotations:
+    team: ours # first
+spec:
+  replicas: 3
+  version: v1.30.2
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineDeployment
+metadata: {name: a-md, namespace: n}
+spec: {clusterName: a, replicas: 2, template: {spec: {version: v1.30.2}}}
+";
+
+fn of_text(text: &str) -> ClusterSpec {
+    let mut files = MemoryFiles::new();
+    files.insert(RepoPath::new("clusters/a/c.yaml").unwrap(), text.as_bytes().to_vec());
+    let fleet = read_fleet(&files);
+    fleet.cluster("a").unwrap_or_else(|| panic!("{:?}", fleet.problems)).clone()
+}
+
+#[test]
+fn members_come_with_their_template_while_the_control_plane_is_paused() {
+    let target = EXTERNAL.replace("1.30", "1.31").replace("etcd-1", "etcd-2").replace("3.5.15", "3.5.21");
+    let flow = |text: &str| {
+        let text = text.replace("metadata:\n  name: a-etcd # members\n  namespace: n\n", "metadata: {name: a-etcd, namespace: n}\n");
+        text.replace(
+            "metadata:\n  name: a\n  namespace: n\n  annotations:\n    team: ours # first\n",
+            "metadata: {name: a, namespace: n, annotations: {team: ours}}\n",
+        )
+    };
+    for (before, after) in [(EXTERNAL.to_owned(), target.clone()), (flow(EXTERNAL), flow(&target))] {
+        let stages = resumes(&of_text(&before), &of_text(&after), &["a-md"]);
+        assert_eq!(names(&stages), ["etcd", "control-plane", "workers/a-md"]);
+        let etcd = text(&stages[0].tree, "cluster/c.yaml");
+        for said in ["name: etcd-2", "ubuntu-1.31", "version: 3.5.21", "etcdcluster.cluster.x-k8s.io/upgrading: \"true\""] {
+            assert!(etcd.contains(said), "{said}: {etcd}");
+        }
+        assert_eq!((etcd.matches("v1.30.2").count(), etcd.matches("v1.31.2").count()), (2, 0), "{etcd}");
+        for said in ["cluster.x-k8s.io/paused: \"stepgate", "skip-pause-cp-managed-etcd: \"true\""] {
+            assert_eq!(etcd.matches(said).count(), 1, "{said}: {etcd}");
+        }
+        assert!(!etcd.contains("Printed by Stepgate"), "{etcd}");
+        // People's bytes come back with the control plane.
+        let plane = text(&stages[1].tree, "cluster/c.yaml");
+        assert!(!plane.contains("paused") && !plane.contains("upgrading"), "{plane}");
+    }
+}
+
+#[test]
+fn a_change_of_etcd_alone_pauses_the_control_plane_until_members_are_new() {
+    let stages = resumes(&of_text(EXTERNAL), &of_text(&EXTERNAL.replace("3.5.15", "3.5.21")), &["a-md"]);
+    assert_eq!(names(&stages), ["etcd", "control-plane"]);
+    // Nothing of etcd changes: nothing is paused.
+    let stages = resumes(&of_text(EXTERNAL), &of_text(&EXTERNAL.replace("v1.30.2", "v1.31.0")), &["a-md"]);
+    assert_eq!(names(&stages), ["control-plane", "workers/a-md"]);
+    assert!(!text(&stages[0].tree, "cluster/c.yaml").contains("paused"));
+    // A change that goes back half-way leaves no mark behind.
+    let there = resumes(&of_text(EXTERNAL), &of_text(&EXTERNAL.replace("3.5.15", "3.5.21")), &["a-md"]);
+    let back = stages_from(&there[0].tree, &of_text(EXTERNAL));
+    assert_eq!(names(&back), ["etcd", "control-plane"]);
+    assert_eq!(back[1].tree, spec_tree(&of_text(EXTERNAL).files));
+}
+
+fn stages_from(deployed: &RenderedTree, after: &ClusterSpec) -> Vec<ClusterStage> {
+    stages(deployed, &spec_tree(&after.files), after, &["a-md"], false)
+}
+
+#[test]
+fn a_lower_version_moves_etcd_right_before_the_control_plane() {
+    let lower = EXTERNAL.replace("v1.30.2", "v1.29.1").replace("3.5.15", "3.5.10");
+    let stages = resumes(&of_text(EXTERNAL), &of_text(&lower), &["a-md"]);
+    assert_eq!(names(&stages), ["workers/a-md", "etcd", "control-plane"]);
 }
 
 #[test]
