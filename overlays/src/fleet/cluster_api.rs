@@ -110,7 +110,7 @@ fn plain<'a>(object: &'a FoundObject, objects: &Objects<'a>, spec: &Node) -> Res
     let name = object.name.clone();
     let reference = |node: &Node, path: &[&str]| objects.referred(object, &Reference::of(node.at(path)?)?);
     let control_plane = reference(spec, &["controlPlaneRef"]);
-    let etcd = reference(spec, &["managedExternalEtcdRef"]);
+    let etcd = external_etcd(object, objects, spec)?;
     let workers = objects.workers(object);
     let version = control_plane.and_then(|plane| {
         let read = |path: &[&str]| Some((field(&plane.node, path)?, plane.place_of(path)));
@@ -147,7 +147,7 @@ fn plain<'a>(object: &'a FoundObject, objects: &Objects<'a>, spec: &Node) -> Res
         kind: ClusterKind::ClusterApi,
         management: management(object),
         provider: Provider::from_kind(&infrastructure),
-        external_etcd: etcd.map(|etcd| count(&etcd.node, &["spec", "replicas"]).unwrap_or(0)),
+        external_etcd: etcd.and_then(|etcd| count(&etcd.node, &["spec", "replicas"])),
         control_plane_count: control_plane.and_then(|plane| count(&plane.node, &["spec", "replicas"])),
         control_plane: control_plane.map(|plane| plane.name.clone()),
         bundle_reference: None,
@@ -166,6 +166,32 @@ fn plain<'a>(object: &'a FoundObject, objects: &Objects<'a>, spec: &Node) -> Res
         name,
     };
     Ok((cluster, members))
+}
+
+/// The external etcd that a cluster refers to: it has to be there, of this cluster, and say how many members it has, since its gate counts them.
+fn external_etcd<'a>(
+    cluster: &FoundObject,
+    objects: &Objects<'a>,
+    spec: &Node,
+) -> Result<Option<&'a FoundObject>, Box<Problem>> {
+    let Some(reference) = spec.get("managedExternalEtcdRef").and_then(Reference::of) else { return Ok(None) };
+    let name = &cluster.name;
+    let Some(etcd) = objects.referred(cluster, &reference) else {
+        let message = format!("external etcd {:?} of cluster {name:?} is not in this repository", reference.name);
+        let problem = cluster.problem(&["spec", "managedExternalEtcdRef"], name, message);
+        return Err(Box::new(problem.hint("add the EtcdadmCluster, in the namespace of the cluster")));
+    };
+    let label = etcd.node.at(&["metadata", "labels"]).and_then(|labels| labels.get("cluster.x-k8s.io/cluster-name"));
+    if let Some(owner) = label.and_then(Node::as_str).filter(|owner| owner != name) {
+        let message = format!("external etcd {:?} of cluster {name:?} is that of cluster {owner:?}", etcd.name);
+        let problem = etcd.problem(&["metadata", "labels"], name, message);
+        return Err(Box::new(problem.hint("give each cluster its own EtcdadmCluster, or take the label away")));
+    }
+    if count(&etcd.node, &["spec", "replicas"]).is_none_or(|replicas| replicas == 0) {
+        let message = format!("external etcd {:?} of cluster {name:?} has no spec.replicas", etcd.name);
+        return Err(Box::new(etcd.problem(&["spec"], name, message).hint("write replicas: 3 under spec")));
+    }
+    Ok(Some(etcd))
 }
 
 fn worker_group(object: &FoundObject, cluster: &str) -> WorkerGroup {

@@ -28,6 +28,12 @@ pub(super) fn read<'a>(
         let problem = object.problem(&["spec", "kubernetesVersion"], &name, message);
         return Err(Box::new(problem.hint("write it as \"1.30\", in quotes")));
     }
+    let external_etcd = spec.get("externalEtcdConfiguration").filter(|etcd| !etcd.is_null());
+    if external_etcd.is_some_and(|etcd| count(etcd, &["count"]).is_none_or(|members| members == 0)) {
+        let message = format!("externalEtcdConfiguration of cluster {name:?} has no count");
+        let problem = object.problem(&["spec", "externalEtcdConfiguration"], &name, message);
+        return Err(Box::new(problem.hint("write count: 3 under it: its gate counts the members")));
+    }
     let management = match field(spec, &["managementCluster", "name"]) {
         Some(manager) if manager != name => Management::ManagedBy(manager),
         _ => Management::SelfManaged,
@@ -53,10 +59,7 @@ pub(super) fn read<'a>(
         kind: ClusterKind::EksAnywhere,
         management,
         provider,
-        external_etcd: spec
-            .get("externalEtcdConfiguration")
-            .filter(|etcd| !etcd.is_null())
-            .map(|etcd| count(etcd, &["count"]).unwrap_or(0)),
+        external_etcd: external_etcd.and_then(|etcd| count(etcd, &["count"])),
         control_plane_count: count(spec, &["controlPlaneConfiguration", "count"]),
         control_plane: Some(name.clone()),
         paused: annotation("anywhere.eks.amazonaws.com/paused"),

@@ -95,7 +95,8 @@ fn without_mark(node: &Node) -> Node {
 
 /// Whether the step of etcd is what is deployed: its mark is nothing that people wrote.
 fn is_left(old: &Side, new: &Side) -> bool {
-    let is_marked = |side: &Side, id: &ObjectId| side.node_of(id).is_some_and(|node| annotation(node, UPGRADING).is_some());
+    let is_marked =
+        |side: &Side, id: &ObjectId| side.node_of(id).is_some_and(|node| annotation(node, UPGRADING).is_some());
     old.ids().filter(|id| is_etcd(id)).any(|id| is_marked(old, id) && !is_marked(new, id))
 }
 
@@ -106,7 +107,9 @@ fn annotation<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
 /// Whether EKS Anywhere may make new members of what changes.
 fn may_roll(movement: &Move, old: &Side, new: &Side) -> bool {
     let rank = movement.rank_of(&SpecStage::Etcd);
-    let is_made_from = |id: &&ObjectId| **id != movement.cluster && (movement.rank(id) == rank || id.kind.ends_with("DatacenterConfig"));
+    let is_made_from = |id: &&ObjectId| {
+        **id != movement.cluster && (movement.rank(id) == rank || id.kind.ends_with("DatacenterConfig"))
+    };
     let specification = |side: &Side, id: &ObjectId| side.node_of(id).and_then(|node| node.get("spec")).cloned();
     if old.ids().chain(new.ids()).filter(is_made_from).any(|id| specification(old, id) != specification(new, id)) {
         return true;

@@ -34,14 +34,7 @@ pub(super) struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    pub fn new(
-        movement: &'a Move,
-        old: &'a Side,
-        new: &'a Side,
-        rank: usize,
-        form: Form,
-        etcd: EtcdMove,
-    ) -> Self {
+    pub fn new(movement: &'a Move, old: &'a Side, new: &'a Side, rank: usize, form: Form, etcd: EtcdMove) -> Self {
         Self { movement, old, new, rank, form, etcd }
     }
 

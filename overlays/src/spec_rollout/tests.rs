@@ -98,7 +98,10 @@ fn what_no_member_of_etcd_is_made_from_moves_without_etcd() {
         (names(&stages), stages[0].moves_control_plane)
     };
     let only = |name: &str, together: bool| (vec![name.to_owned()], together);
-    assert_eq!(of("      host: 198.51.100.10\n", "      host: 198.51.100.10\n    labels: {a: b}\n"), only("control-plane", false));
+    assert_eq!(
+        of("      host: 198.51.100.10\n", "      host: 198.51.100.10\n    labels: {a: b}\n"),
+        only("control-plane", false)
+    );
     let etcd = "  externalEtcdConfiguration:\n    count: ";
     assert_eq!(of(&format!("{etcd}3"), &format!("{etcd}5")), only("etcd", true));
     assert_eq!(of("  network: /Berlin/network/nodes", "  network: /Berlin/network/more"), only("etcd", true));
@@ -157,7 +160,10 @@ fn of_text(text: &str) -> ClusterSpec {
 fn members_come_with_their_template_while_the_control_plane_is_paused() {
     let target = EXTERNAL.replace("1.30", "1.31").replace("etcd-1", "etcd-2").replace("3.5.15", "3.5.21");
     let flow = |text: &str| {
-        let text = text.replace("metadata:\n  name: a-etcd # members\n  namespace: n\n", "metadata: {name: a-etcd, namespace: n}\n");
+        let text = text.replace(
+            "metadata:\n  name: a-etcd # members\n  namespace: n\n",
+            "metadata: {name: a-etcd, namespace: n}\n",
+        );
         text.replace(
             "metadata:\n  name: a\n  namespace: n\n  annotations:\n    team: ours # first\n",
             "metadata: {name: a, namespace: n, annotations: {team: ours}}\n",
@@ -167,7 +173,9 @@ fn members_come_with_their_template_while_the_control_plane_is_paused() {
         let stages = resumes(&of_text(&before), &of_text(&after), &["a-md"]);
         assert_eq!(names(&stages), ["etcd", "control-plane", "workers/a-md"]);
         let etcd = text(&stages[0].tree, "cluster/c.yaml");
-        for said in ["name: etcd-2", "ubuntu-1.31", "version: 3.5.21", "etcdcluster.cluster.x-k8s.io/upgrading: \"true\""] {
+        for said in
+            ["name: etcd-2", "ubuntu-1.31", "version: 3.5.21", "etcdcluster.cluster.x-k8s.io/upgrading: \"true\""]
+        {
             assert!(etcd.contains(said), "{said}: {etcd}");
         }
         assert_eq!((etcd.matches("v1.30.2").count(), etcd.matches("v1.31.2").count()), (2, 0), "{etcd}");

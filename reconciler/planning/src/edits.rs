@@ -172,6 +172,8 @@ mod tests {
             expectations: Vec::new(),
             deployed_expectations: Vec::new(),
             policy,
+            carried_by: None,
+            carries: Vec::new(),
         }
     }
 

@@ -85,7 +85,11 @@ pub fn specification_steps(
     let Some(Ok(target)) = rendered.components.get(&ComponentName::Cluster) else { return Vec::new() };
     overlays::cluster_stages(fleet, deployed, &target.tree, cluster)
         .into_iter()
-        .map(|stage| SpecificationStep { stage: stage.stage, tree: stage.tree })
+        .map(|stage| SpecificationStep {
+            stage: stage.stage,
+            tree: stage.tree,
+            moves_control_plane: stage.moves_control_plane,
+        })
         .collect()
 }
 

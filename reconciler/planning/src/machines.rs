@@ -4,8 +4,8 @@
 use domain::GroupName;
 use overlays::{ClusterKind, ClusterSpec};
 use rollout::{
-    ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, KubeletVersions, ObjectReference,
-    WorkersExpectation,
+    ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, Extent, KubeletVersions,
+    MembersHeard, ObjectReference, OldMembers, WorkersExpectation,
 };
 use yaml::Node;
 
@@ -30,7 +30,7 @@ pub struct Specification<'a> {
 
 impl Specification<'_> {
     /// Every expectation that a change of its machines begins with: none where Flux applies Cluster API's own objects.
-    pub fn carried_out(&self) -> Option<Expectation> {
+    pub fn carried_out(&self, extent: Extent) -> Option<Expectation> {
         if self.cluster.kind != ClusterKind::EksAnywhere {
             return None;
         }
@@ -53,7 +53,8 @@ impl Specification<'_> {
             }
         }
         children.sort();
-        Some(Expectation::EksaCluster(EksaClusterExpectation { namespace, name: self.cluster.name.clone(), children }))
+        let name = self.cluster.name.clone();
+        Some(Expectation::EksaCluster(EksaClusterExpectation { namespace, name, children, extent }))
     }
 
     /// Its control plane.
@@ -106,8 +107,8 @@ impl Specification<'_> {
         })
     }
 
-    /// Its external etcd; none where etcd is stacked.
-    pub fn etcd(&self) -> Option<Expectation> {
+    /// Its external etcd; none where etcd is stacked. `before` is what changes with it, and `objects` what is deployed of it.
+    pub fn etcd(&self, before: Option<&ClusterSpec>, objects: &[Node]) -> Option<Expectation> {
         let cluster = self.cluster;
         let replicas = cluster.external_etcd?;
         let reference = text(&cluster.node, &["spec", "managedExternalEtcdRef", "name"]);
@@ -119,7 +120,27 @@ impl Specification<'_> {
             name,
             replicas,
             infrastructure_template: template.map(str::to_owned),
+            members: MembersHeard::Required,
+            old_members: OldMembers::MayStay,
+            rolls: before.is_some_and(|cluster| self.makes_members_anew(Specification { cluster, objects })),
+            above_generation: None,
         }))
+    }
+
+    /// Whether EKS Anywhere changes its `EtcdadmCluster` for certain: another Kubernetes version has another release of etcd, and machines are
+    /// made from another image. Flux' own objects tell by themselves.
+    fn makes_members_anew(&self, before: Specification<'_>) -> bool {
+        if self.cluster.kind != ClusterKind::EksAnywhere {
+            return false;
+        }
+        let image = |of: &Specification<'_>| -> Option<String> {
+            let reference = of.cluster.node.at(&["spec", "externalEtcdConfiguration", "machineGroupRef"])?;
+            let config = of.object(EKSA, text(reference, &["kind"])?, text(reference, &["name"])?)?;
+            text(config, &["spec", "template"]).map(str::to_owned)
+        };
+        before.cluster.kubernetes_version != self.cluster.kubernetes_version
+            || before.cluster.external_etcd != self.cluster.external_etcd
+            || image(&before) != image(self)
     }
 
     /// The object of this kind and name.
@@ -197,7 +218,7 @@ spec:
     fn eks_anywhere_has_to_carry_out_the_cluster_and_everything_it_refers_to() {
         let (cluster, objects) = specification(EKS_ANYWHERE);
         let specification = Specification { cluster: &cluster, objects: &objects };
-        let Some(Expectation::EksaCluster(expected)) = specification.carried_out() else { panic!("none") };
+        let Some(Expectation::EksaCluster(expected)) = specification.carried_out(Extent::Whole) else { panic!("none") };
         assert_eq!((expected.namespace.as_str(), expected.name.as_str()), ("fleet", "prod"));
         let children: Vec<String> = expected.children.iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -210,7 +231,7 @@ spec:
                 "TinkerbellTemplateConfig default/t",
             ]
         );
-        let Some(Expectation::Etcd(etcd)) = specification.etcd() else { panic!("none") };
+        let Some(Expectation::Etcd(etcd)) = specification.etcd(None, &[]) else { panic!("none") };
         assert_eq!(
             (etcd.namespace.as_str(), etcd.name.as_str(), etcd.infrastructure_template),
             ("eksa-system", "prod-etcd", None)
@@ -248,7 +269,7 @@ spec:
 ",
         );
         let specification = Specification { cluster: &cluster, objects: &objects };
-        assert_eq!(specification.carried_out(), None);
+        assert_eq!(specification.carried_out(Extent::Whole), None);
         let Expectation::ControlPlane(control_plane) = specification.control_plane() else { panic!("another") };
         assert_eq!(control_plane.infrastructure_template.as_deref(), Some("cp-2"));
         assert_eq!((control_plane.namespace.as_str(), control_plane.version.as_str()), ("fleet", "v1.34.1"));
@@ -258,7 +279,7 @@ spec:
         assert_eq!(workers.infrastructure_template.as_deref(), Some("md-3"));
         assert_eq!(workers.bootstrap_template.as_deref(), Some("boot-4"));
         assert_eq!((workers.version.as_str(), workers.replicas), ("v1.34.0", Some(2)));
-        let Some(Expectation::Etcd(etcd)) = specification.etcd() else { panic!("none") };
+        let Some(Expectation::Etcd(etcd)) = specification.etcd(None, &[]) else { panic!("none") };
         assert_eq!((etcd.name.as_str(), etcd.replicas), ("members", 5));
         assert_eq!(etcd.infrastructure_template.as_deref(), Some("etcd-7"));
     }

@@ -60,6 +60,15 @@ pub struct StageRecord {
     /// Why it was reverted, or which failure it repairs; empty for an ordinary commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
+    /// Stages that this commit has moved too, each with a gate of its own after this one's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carries: Vec<StageId>,
+    /// What could not be undone from this commit on, in the plan's words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub one_way: Vec<String>,
+    /// The generation that the external etcd's object had when the commit was made, where it makes every member anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_generation: Option<i64>,
 }
 
 /// The record of one rollout of one cluster.
@@ -132,6 +141,14 @@ impl Ledger {
     #[must_use]
     pub fn last_record(&self, stage: &StageId) -> Option<&StageRecord> {
         self.stages.iter().rev().find(|record| &record.stage == stage)
+    }
+
+    /// The stage whose commit has moved this one, where that was neither undone nor followed by a record of this one's own.
+    #[must_use]
+    pub fn carrier(&self, stage: &StageId) -> Option<&StageId> {
+        let last = self.stages.iter().rev().find(|record| &record.stage == stage || record.carries.contains(stage))?;
+        let is_there = self.last_record(&last.stage).is_some_and(|newest| newest.kind == StageRecordKind::Commit);
+        (&last.stage != stage && is_there).then_some(&last.stage)
     }
 
     /// Whether people approved this, looking at this very plan.

@@ -132,6 +132,8 @@ fn decode(sample: &Value) -> Observation {
             generation: value["gen"].as_i64(),
             control_plane: flag(value, "cp"),
             owner: owners.iter().find(|owner| name.starts_with(owner.as_str())).cloned(),
+            etcd_cluster: None,
+            addresses: Vec::new(),
             pool: None,
             certificates_end: None,
             deleting: flag(value, "del"),

@@ -44,6 +44,12 @@ pub enum Fault {
     ControllerSlow,
     /// `etcd-stuck`: a new member of the external etcd never starts.
     EtcdStuck,
+    /// `etcd-member-broken`: a new member of the external etcd starts and never becomes healthy.
+    EtcdMemberBroken,
+    /// `etcd-quorum-lost`: no member of the external etcd has a majority any more.
+    EtcdQuorumLost,
+    /// `etcd-orphan`: the external etcd lists a member that has no machine.
+    EtcdOrphan,
     /// `webhook-down`: admission webhooks do not answer, though their Deployments look well.
     WebhookDown,
     /// `flux-suspended`: a person has suspended every Kustomization.
@@ -58,7 +64,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault, in the order of this documentation.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 25] = [
         Self::SlowImage,
         Self::FailingPod,
         Self::StaleReads,
@@ -76,6 +82,9 @@ impl Fault {
         Self::NodeNotReady,
         Self::ControllerSlow,
         Self::EtcdStuck,
+        Self::EtcdMemberBroken,
+        Self::EtcdQuorumLost,
+        Self::EtcdOrphan,
         Self::WebhookDown,
         Self::FluxSuspended,
         Self::FluxError,
@@ -111,6 +120,9 @@ impl Fault {
             Self::NodeNotReady => "node-not-ready",
             Self::ControllerSlow => "controller-slow",
             Self::EtcdStuck => "etcd-stuck",
+            Self::EtcdMemberBroken => "etcd-member-broken",
+            Self::EtcdQuorumLost => "etcd-quorum-lost",
+            Self::EtcdOrphan => "etcd-orphan",
             Self::WebhookDown => "webhook-down",
             Self::FluxSuspended => "flux-suspended",
             Self::FluxError => "flux-error",
@@ -140,6 +152,9 @@ impl Fault {
             Self::NodeNotReady => "one node stops reporting",
             Self::ControllerSlow => "EKS Anywhere's controller takes minutes to notice what Flux has applied",
             Self::EtcdStuck => "a new etcd member never starts",
+            Self::EtcdMemberBroken => "a new etcd member starts and never becomes healthy",
+            Self::EtcdQuorumLost => "no member of etcd has a majority",
+            Self::EtcdOrphan => "etcd lists a member that has no machine",
             Self::WebhookDown => "admission webhooks do not answer",
             Self::FluxSuspended => "a person has suspended the Flux Kustomizations",
             Self::FluxError => "the API server refuses what Flux applies",

@@ -143,6 +143,14 @@ mod every_event {
             let lasts = Some(Duration::from_secs(200));
             simulated.inject(&Injection { fault, from: Trigger::Stage(stage.clone()), lasts });
         }
+        // As the ledger records it with the commit.
+        let generation = simulated.observe_afresh(start()).etcd_clusters.first().map(|etcd| etcd.generation);
+        let mut expectations = expectations.clone();
+        for expectation in &mut expectations {
+            if let Expectation::Etcd(etcd) = expectation {
+                etcd.above_generation = generation.filter(|_| stage == &StageName::Etcd);
+            }
+        }
         let committed_at = start() + SignedDuration::from_secs(1);
         simulated.commit(&commit(2, Some(stage), &planned.after), committed_at);
         let stage = StageId::last(stage.clone());
@@ -154,7 +162,7 @@ mod every_event {
             identity: None,
             stage: &stage,
             rollout: &rollout,
-            expectations,
+            expectations: &expectations,
             binding: Some(&binding),
             policy: &cluster.policy,
         };
@@ -209,6 +217,8 @@ mod every_event {
             Some(Fault::NodeNotReady),
             Some(Fault::ControllerSlow),
             Some(Fault::EtcdStuck),
+            Some(Fault::EtcdMemberBroken),
+            Some(Fault::EtcdOrphan),
             Some(Fault::WebhookDown),
             Some(Fault::FluxError),
             Some(Fault::FluxSuspended),

@@ -78,6 +78,14 @@ impl Authority {
         self.serving(vec![SanType::DnsName(Ia5String::try_from(name)?)])
     }
 
+    /// For a server at an address.
+    ///
+    /// # Errors
+    /// When the certificate cannot be made.
+    pub fn server_at(&self, address: IpAddr) -> anyhow::Result<Identity> {
+        self.serving(vec![SanType::IpAddress(address)])
+    }
+
     fn serving(&self, names: Vec<SanType>) -> anyhow::Result<Identity> {
         let mut parameters = CertificateParams::default();
         parameters.distinguished_name = named("server", None);

@@ -12,6 +12,7 @@ mod direct_apply;
 mod direct_rollout;
 mod eksa_layout;
 mod ending;
+mod external_etcd;
 mod faults;
 mod flux_upgrade;
 mod guard;

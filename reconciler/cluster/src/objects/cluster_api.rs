@@ -21,6 +21,7 @@ const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
 const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
 const POOL_NAME: &str = "cluster.x-k8s.io/pool-name";
+const ETCD_CLUSTER: &str = "cluster.x-k8s.io/etcd-cluster";
 const PAUSED: &str = "cluster.x-k8s.io/paused";
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
 const TOPOLOGY_DEPLOYMENT_NAME: &str = "topology.cluster.x-k8s.io/deployment-name";
@@ -226,6 +227,8 @@ pub(crate) fn machine(
             .or_else(|| label(object, DEPLOYMENT_NAME).map(str::to_owned))
             .or_else(|| machine_set.and_then(|set| set.machine_deployment.clone()))
             .or_else(|| owner(object, "EtcdadmCluster")),
+        etcd_cluster: label(object, ETCD_CLUSTER).map(str::to_owned),
+        addresses: if label(object, ETCD_CLUSTER).is_some() { addresses(data) } else { Vec::new() },
         pool: label(object, POOL_NAME).map(str::to_owned).or_else(|| owner(object, "MachinePool")),
         generation: object.metadata.generation,
         deleting: deleting(object),
@@ -285,7 +288,35 @@ pub(crate) fn etcdadm_cluster(object: &DynamicObject) -> EtcdadmCluster {
         creation_complete: flag(data, &["status", "creationComplete"]),
         conditions: conditions(data, &["status", "conditions"]),
         infrastructure_template: text(data, &["spec", "infrastructureTemplate", "name"]),
+        version: etcd_version(data),
+        membership: None,
     }
+}
+
+/// The version of etcd that members are made with: by its own field, or as the tag of the image of Bottlerocket.
+fn etcd_version(data: &Value) -> Option<String> {
+    let config = ["spec", "etcdadmConfigSpec"];
+    let of = |path: [&str; 2]| text(data, &[config.as_slice(), &path].concat());
+    let image = || {
+        let image = of(["bottlerocketConfig", "etcdImage"])?;
+        let tag = image.rsplit_once('/').map_or(image.as_str(), |(_, name)| name).split_once(':')?.1.to_owned();
+        Some(tag.split('@').next().unwrap_or_default().to_owned())
+    };
+    of(["cloudInitConfig", "version"]).or_else(image).filter(|version| !version.is_empty())
+}
+
+/// Where the members of an external etcd listen, as its object says.
+pub(crate) fn etcd_endpoints(object: &DynamicObject) -> Vec<String> {
+    let endpoints = text(&object.data, &["status", "endpoints"]).unwrap_or_default();
+    endpoints.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect()
+}
+
+fn addresses(data: &Value) -> Vec<String> {
+    let known = at(data, &["status", "addresses"]).and_then(Value::as_array).into_iter().flatten();
+    let mut addresses: Vec<String> = known.filter_map(|address| text(address, &["address"])).collect();
+    addresses.sort();
+    addresses.dedup();
+    addresses
 }
 
 /// A Cluster.

@@ -1,6 +1,7 @@
 //! What gates look at, read from a cluster.
 
 pub(crate) mod emergency;
+pub(crate) mod etcd;
 pub(crate) mod inspect;
 pub(crate) mod known;
 pub(crate) mod observe;

@@ -121,6 +121,8 @@ impl RecordedClusters {
             cluster: self.cluster_of(&machine.name, machine.cluster.as_ref()),
             control_plane: machine.control_plane.unwrap_or_else(of_control_plane),
             owner: owner.cloned(),
+            etcd_cluster: None,
+            addresses: Vec::new(),
             pool: None,
             generation: machine.generation,
             deleting: machine.deleting,

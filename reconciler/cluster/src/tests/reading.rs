@@ -6,8 +6,8 @@ use std::time::Duration;
 use domain::CommitId;
 use policy::StagePolicy;
 use rollout::{
-    EksaClusterExpectation, EtcdExpectation, GateHistory, KubeVipExpectation, ObjectReference, control_plane_gate,
-    workers_gate,
+    EksaClusterExpectation, EtcdExpectation, EtcdMembership, Extent, GateHistory, KubeVipExpectation, ObjectReference,
+    control_plane_gate, workers_gate,
 };
 
 use super::*;
@@ -317,6 +317,9 @@ async fn causes_are_read_before_what_they_cause() {
         "annotations": {"cluster.x-k8s.io/cloned-from-name": "etcd-2"}}});
     let cluster = json!({"metadata": {"name": "prod", "namespace": "default", "generation": 4},
         "status": {"observedGeneration": 4, "reconciledGeneration": 3, "childrenReconciledGeneration": 9}});
+    let etcd = json!({"metadata": {"name": "prod-etcd", "namespace": "eksa-system", "generation": 2,
+        "labels": {"cluster.x-k8s.io/cluster-name": "prod"}},
+        "spec": {"etcdadmConfigSpec": {"bottlerocketConfig": {"etcdImage": "registry.example/etcd:v3.5.21-eks-1-34-7"}}}});
     let script = Script::default()
         .serves(&[
             ("anywhere.eks.amazonaws.com/v1alpha1", &[("vspheremachineconfigs", "VSphereMachineConfig", true)]),
@@ -330,7 +333,7 @@ async fn causes_are_read_before_what_they_cause() {
             &format!("{EKSA}/namespaces/default/vspheremachineconfigs/etcd"),
             json!({"metadata": {"name": "etcd", "namespace": "default", "generation": 6}}),
         )
-        .list(&format!("{ETCD}/etcdadmclusters"), &[])
+        .list(&format!("{ETCD}/etcdadmclusters"), &[etcd])
         .list(&format!("{INFRASTRUCTURE}/vspheremachines"), &[machine])
         .list(&format!("{CAPI}/machines"), &[member]);
     let child = ObjectReference {
@@ -348,12 +351,13 @@ async fn causes_are_read_before_what_they_cause() {
             namespace: String::from("default"),
             name: String::from("prod"),
             children: vec![child],
+            extent: Extent::Whole,
         }),
         Expectation::Etcd(EtcdExpectation {
             namespace: String::from("eksa-system"),
             name: String::from("prod-etcd"),
             replicas: 3,
-            infrastructure_template: None,
+            ..EtcdExpectation::default()
         }),
     ];
     let (observation, server) = observe(script, expectations).await;
@@ -363,6 +367,11 @@ async fn causes_are_read_before_what_they_cause() {
     assert_eq!(observation.objects[0].generation, Some(6));
     assert_eq!(observation.machines[0].infrastructure_template.as_deref(), Some("etcd-2"));
     assert_eq!(observation.machines[0].owner.as_deref(), Some("prod-etcd"));
+    let Some(EtcdMembership::Unknown { reason }) = &observation.etcd_clusters[0].membership else {
+        panic!("{:?}", observation.etcd_clusters)
+    };
+    assert!(reason.contains("Secret eksa-system/prod-apiserver-etcd-client is not there"), "{reason}");
+    assert_eq!(observation.etcd_clusters[0].version.as_deref(), Some("v3.5.21-eks-1-34-7"));
     let place =
         |part: &str| server.lines().iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}"));
     let order = ["kustomizations/prod-cluster", "clusters/prod", "/clusters", "/etcdadmclusters", "/vspheremachines"];

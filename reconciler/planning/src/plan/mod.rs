@@ -9,7 +9,7 @@ use jiff::civil::Date;
 use overlays::{ClusterKind, ClusterSpec, Fleet, Note, ObjectSummary, RenderedTree, Weight};
 use policy::Policy;
 use policy::StagePolicy;
-use rollout::{Block, ClusterRole, ComponentChange, Expectation, PlanInput, Rollback, StageInput, StageName};
+use rollout::{Block, ClusterRole, ComponentChange, Expectation, Extent, PlanInput, Rollback, StageInput, StageName};
 use yaml::Node;
 
 use crate::directory::{ClusterDirectory, cluster_folder};
@@ -139,13 +139,36 @@ fn stage_input(facts: &Facts<'_>, part: &StageTree) -> StageInput {
             .chain(control_plane_risks(facts, part))
             .chain(pool_risk(facts, part, &changes))
             .collect(),
-        one_way: texts(Weight::OneWay),
+        one_way: texts(Weight::OneWay).into_iter().chain(etcd_one_way(facts, part)).collect(),
         expectations: expectations(facts, part, Side::Target),
         deployed_expectations: expectations(facts, part, Side::Deployed),
         policy: policy_in_force(facts, &part.stage.to_string()),
         machines: machines(facts, part, &changes),
         changes,
         render_error: part.error.clone(),
+        carried_by: part.carried_by.clone(),
+    }
+}
+
+/// Why EKS Anywhere lets nobody take back a commit that moves etcd: it refuses lower versions.
+fn etcd_one_way(facts: &Facts<'_>, part: &StageTree) -> Option<String> {
+    let deployed = facts.deployed.filter(|_| part.stage.name == StageName::Etcd && part.before != part.after)?;
+    if facts.cluster.kind != ClusterKind::EksAnywhere {
+        return None;
+    }
+    let versions = [
+        ("kubernetesVersion", Some(&deployed.kubernetes_version), Some(&facts.cluster.kubernetes_version)),
+        ("eksaVersion", eksa_version(deployed), eksa_version(facts.cluster)),
+    ];
+    let (field, old, new) = versions.into_iter().find(|(_, old, new)| old != new)?;
+    let text = |version: Option<&String>| version.map_or("none", String::as_str).to_owned();
+    Some(format!("EKS Anywhere does not let {field} go back from {} to {}", text(new), text(old)))
+}
+
+fn eksa_version(cluster: &ClusterSpec) -> Option<&String> {
+    match &cluster.bundle_reference {
+        Some(overlays::BundleReference::EksaVersion(version)) => Some(version),
+        Some(overlays::BundleReference::Bundles(_)) | None => None,
     }
 }
 
@@ -157,7 +180,7 @@ fn rolled_groups<'a>(facts: &'a Facts<'_>, part: &StageTree) -> &'a [NewRelease]
 
 /// What a person should know of a stage of the control plane.
 fn control_plane_risks(facts: &Facts<'_>, part: &StageTree) -> Vec<String> {
-    if part.stage.name != StageName::ControlPlane || part.before == part.after {
+    if part.stage.name != StageName::ControlPlane || !part.is_moved() {
         return Vec::new();
     }
     let mut risks = contract::risks(facts.cluster, &nodes(&part.after));
@@ -261,8 +284,9 @@ fn machine_expectations(facts: &Facts<'_>, part: &StageTree, side: Side) -> Vec<
         Side::Deployed => (facts.deployed.unwrap_or(facts.cluster), &part.before),
     };
     let specification = Specification { cluster, objects: &nodes(tree) };
+    let before = facts.deployed.filter(|_| side == Side::Target && part.before != part.after);
     let own = match &part.stage.name {
-        StageName::Etcd => specification.etcd(),
+        StageName::Etcd => specification.etcd(before, &nodes(&part.before)),
         StageName::ControlPlane => Some(specification.control_plane()),
         StageName::Workers(group) => Some(specification.workers(group)),
         _ => None,
@@ -274,13 +298,15 @@ fn machine_expectations(facts: &Facts<'_>, part: &StageTree, side: Side) -> Vec<
         let groups = rolled_groups(facts, part).iter().filter_map(|known| known.group.parse().ok());
         groups.map(move |group| specification.workers(&group))
     });
+    // What comes first of a specification is there before the rest is carried out.
+    let extent = if part.stage.name == StageName::Etcd { Extent::Begun } else { Extent::Whole };
     // What is wrong with the machines themselves helps more than that the controller is still at it.
-    own.into_iter().chain(rolled).chain(specification.carried_out()).collect()
+    own.into_iter().chain(rolled).chain(specification.carried_out(extent)).collect()
 }
 
 /// How many machines a stage replaces, as far as the specification tells.
 fn machines(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) -> u32 {
-    if part.before == part.after {
+    if !part.is_moved() {
         return 0;
     }
     let is_cluster_api = facts.cluster.kind == ClusterKind::ClusterApi;
@@ -291,7 +317,7 @@ fn machines(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) ->
     };
     match &part.stage.name {
         StageName::Etcd => facts.cluster.external_etcd.unwrap_or(0),
-        StageName::ControlPlane if !changes.is_empty() || rolls_control_plane() => {
+        StageName::ControlPlane if !changes.is_empty() || rolls_control_plane() || part.carried_by.is_some() => {
             let rolled = rolled_groups(facts, part).iter().map(|group| group.machines);
             rolled.fold(facts.cluster.control_plane_count.unwrap_or(0), u32::saturating_add)
         }

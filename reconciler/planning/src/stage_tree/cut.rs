@@ -17,6 +17,8 @@ pub struct SpecificationStep {
     pub stage: SpecStage,
     /// The files, paths relative to `clusters/<name>/`.
     pub tree: RenderedTree,
+    /// Whether it has all of the control plane's step too.
+    pub moves_control_plane: bool,
 }
 
 const COMPONENTS: [(ComponentName, StageName); 6] = [
@@ -71,7 +73,7 @@ pub fn cut_back(
     let added = steps.iter().map(|step| step.stage.clone()).filter(is_added);
     let groups = worker_order.iter().rev().map(|group| SpecStage::Workers((*group).to_owned()));
     let etcd = spec.external_etcd.map(|_| SpecStage::Etcd);
-    let order = added.chain(groups).chain([SpecStage::ControlPlane]).chain(etcd).collect();
+    let order = added.chain(groups).chain(etcd).chain([SpecStage::ControlPlane]).collect();
     let mut parts = specification_parts(&cluster_folder(cluster), deployed, order, steps)?;
     parts.extend(components(cluster, deployed, target)?.into_iter().rev());
     // What applies a component has to be there before it, and goes after it.
@@ -216,11 +218,13 @@ fn specification_parts(
             SpecStage::Workers(group) => StageName::Workers(group_name(group)?),
         };
         let step = steps.iter().find(|step| step.stage == stage);
+        let is_carried = stage == SpecStage::ControlPlane && steps.iter().any(|step| step.moves_control_plane);
         let after = step.map_or_else(|| Ok(before.clone()), |step| absolute(home, &step.tree))?;
         parts.push(StageTree {
             component: None,
             before: std::mem::replace(&mut before, after.clone()),
             after,
+            carried_by: is_carried.then(|| StageName::Etcd.into()),
             ..StageTree::unchanged(name.into(), ComponentName::Cluster, RenderedTree::new())
         });
     }
@@ -231,11 +235,12 @@ fn specification_parts(
 fn specification_order(cluster: &ClusterSpec, worker_order: &[&str], steps: &[SpecificationStep]) -> Vec<SpecStage> {
     let place = |wanted: fn(&SpecStage) -> bool| steps.iter().position(|step| wanted(&step.stage));
     let workers = place(|stage| matches!(stage, SpecStage::Workers(_)));
-    let control_plane = place(|stage| matches!(stage, SpecStage::ControlPlane));
+    // Where one step moves both, it is the one of etcd.
+    let control_plane = place(|stage| matches!(stage, SpecStage::Etcd | SpecStage::ControlPlane));
     let etcd = cluster.external_etcd.map(|_| SpecStage::Etcd);
     let groups = worker_order.iter().map(|group| SpecStage::Workers((*group).to_owned()));
     if matches!((workers, control_plane), (Some(workers), Some(control_plane)) if workers < control_plane) {
-        groups.chain([SpecStage::ControlPlane]).chain(etcd).collect()
+        groups.chain(etcd).chain([SpecStage::ControlPlane]).collect()
     } else {
         etcd.into_iter().chain([SpecStage::ControlPlane]).chain(groups).collect()
     }

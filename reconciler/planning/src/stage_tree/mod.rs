@@ -42,6 +42,8 @@ pub struct StageTree {
     pub skipped: Option<String>,
     /// Whether the cluster's Flux objects are committed with it.
     pub carries_flux_objects: bool,
+    /// The stage whose commit moves this one too; its files are then the same before and after.
+    pub carried_by: Option<StageId>,
 }
 
 impl StageTree {
@@ -61,7 +63,13 @@ impl StageTree {
             error: None,
             skipped: None,
             carries_flux_objects: false,
+            carried_by: None,
         }
+    }
+
+    /// Whether anything changes with it, by its own commit or by the one that moves it too.
+    pub fn is_moved(&self) -> bool {
+        self.before != self.after || self.carried_by.is_some()
     }
 }
 

@@ -3,7 +3,7 @@
 //! Between the two, Cluster API's objects are as they were: current, ready, and of the specification before. Every clause about them
 //! holds then, so only the `Cluster` of EKS Anywhere can tell whether they say anything about the stage.
 
-use crate::expectation::EksaClusterExpectation;
+use crate::expectation::{EksaClusterExpectation, Extent};
 use crate::observation::{EKSA_CLUSTERS, EksaCluster, Observation};
 use crate::verdict::Reason;
 
@@ -33,10 +33,16 @@ pub(super) fn check(expectation: &EksaClusterExpectation, observation: &Observat
         findings.wait(Reason::on(&subject, failure.clone()).field("status.failureMessage").help(&help));
     }
     findings.observed(&subject, cluster.generation, cluster.observed_generation, &help);
-    check_carried_out(&subject, cluster, &help, findings);
-    check_children(&subject, cluster, expectation, observation, &help, findings);
+    let done = match expectation.extent {
+        Extent::Whole => {
+            check_carried_out(&subject, cluster, &help, findings);
+            check_children(&subject, cluster, expectation, observation, &help, findings);
+            "carried out"
+        }
+        Extent::Begun => "taken up",
+    };
     findings.settle(format!("{subject} generation {}", cluster.generation));
-    findings.fact(subject, format!("generation {} carried out", cluster.generation));
+    findings.fact(subject, format!("generation {} {done}", cluster.generation));
 }
 
 fn check_carried_out(subject: &str, cluster: &EksaCluster, help: &str, findings: &mut Findings) {

@@ -11,7 +11,8 @@ use jiff::SignedDuration;
 
 use crate::before::Before;
 use crate::expectation::{
-    ControlPlaneExpectation, EtcdExpectation, KubeletVersions, VerifiedExpectation, WorkersExpectation,
+    ControlPlaneExpectation, EtcdExpectation, KubeletVersions, MembersHeard, OldMembers, VerifiedExpectation,
+    WorkersExpectation,
 };
 use crate::observation::{BackupFailure, BackupReport, ConditionStatus, ControlPlane, Observation};
 use crate::verdict::Reason;
@@ -64,7 +65,9 @@ fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Fi
             namespace: known.namespace.clone(),
             name: known.name.clone(),
             replicas: known.spec_replicas.unwrap_or(0),
-            infrastructure_template: None,
+            members: MembersHeard::WhenReported,
+            old_members: OldMembers::Gone,
+            ..EtcdExpectation::default()
         };
         etcd::check(&expectation, observation, findings);
     }

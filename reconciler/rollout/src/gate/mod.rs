@@ -31,6 +31,7 @@ use crate::verdict::{Binding, Evidence, GateVerdict, Reason};
 use domain::RolloutId;
 use policy::StagePolicy;
 
+pub(crate) use etcd::no_way_back;
 use findings::Findings;
 pub use replay::{control_plane_gate, workers_gate};
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, ControlPlaneReference};
+use super::{Condition, ControlPlaneReference, EtcdMembership};
 use domain::GroupName;
 
 /// A MachineDeployment.
@@ -110,6 +110,12 @@ pub struct Machine {
     /// Name of the KubeadmControlPlane, the MachineDeployment (through its `MachineSet`) or the `EtcdadmCluster` that owns it.
     #[serde(default)]
     pub owner: Option<String>,
+    /// The `EtcdadmCluster` that it is or was a member of, in label `cluster.x-k8s.io/etcd-cluster`: one that is replaced has no owner any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_cluster: Option<String>,
+    /// `status.addresses` of a member of an external etcd.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
     /// The `MachinePool` that it belongs to, in label `cluster.x-k8s.io/pool-name`.
     #[serde(default)]
     pub pool: Option<String>,
@@ -179,6 +185,12 @@ pub struct EtcdadmCluster {
     /// Name of the infrastructure template that its members are made from.
     #[serde(default)]
     pub infrastructure_template: Option<String>,
+    /// The version of etcd that its members are made with, as its specification has it; none where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What its members say of themselves; none where they were not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub membership: Option<EtcdMembership>,
 }
 
 /// A Cluster API `Cluster`.

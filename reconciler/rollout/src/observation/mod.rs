@@ -5,6 +5,7 @@
 mod cluster_api;
 mod control_plane;
 mod eks_anywhere;
+mod etcd;
 mod extension;
 mod flux;
 mod inspection;
@@ -23,6 +24,7 @@ use crate::identity::Identification;
 pub use cluster_api::{EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
 pub use control_plane::{ControlPlane, ControlPlaneKind, ControlPlaneReference};
 pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
+pub use etcd::{EtcdHealth, EtcdMember, EtcdMembership};
 pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, WebhookOutcome, WebhookProbe};
 pub use flux::{
     Artifacts, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, SourceKind,

@@ -11,7 +11,7 @@ use policy::{OnFailure, StagePolicy};
 
 use super::hops::ONE_MINOR_AT_A_TIME;
 use super::version::{Numbering, Version, product};
-use super::{Block, ClusterRole, Estimate, Plan, PlanInput, StageInput, StagePlan, StageState, VersionStep, skew};
+use super::{Block, ClusterRole, Estimate, Plan, PlanInput, StageInput, StagePlan, StageState, VersionStep, etcd, skew};
 
 /// Stages of a management cluster that have a part in git apart from worker groups, and whether a workload cluster has them too.
 const DEFAULT_STAGES: &[(StageName, bool)] = &[
@@ -47,6 +47,7 @@ pub fn plan(input: PlanInput) -> Plan {
         stages.push(stage_plan(stage, continued, order, &input));
     }
     add_default_stages(&input, &mut stages);
+    etcd::join(&mut stages, order == Order::Backwards);
     let has_differences = stages.iter().any(|stage| is_open(stage.state) && !stage.stage.is_without_commit());
     settle_stages_without_commit(&mut stages, has_differences, continued.is_some());
     let estimate = estimate(&stages);
@@ -81,7 +82,8 @@ fn digest(input: &PlanInput, ledger: Option<&Ledger>) -> PlanDigest {
     for record in records.iter().filter(|record| record.kind == StageRecordKind::Commit) {
         stages.insert(record.stage.to_string(), &record.after);
     }
-    for stage in input.stages.iter().filter(|stage| stage.deployed != stage.target) {
+    let moves = |stage: &&StageInput| stage.deployed != stage.target || etcd::carrier(stage, ledger).is_some();
+    for stage in input.stages.iter().filter(moves) {
         stages.insert(stage.stage.to_string(), &stage.target);
     }
     let base = ledger.map_or(&input.deployed, |ledger| &ledger.base);
@@ -123,7 +125,11 @@ impl Order {
 fn rank(name: &StageName, order: Order) -> u8 {
     let forwards = forward_rank(name);
     match (order, name) {
-        (Order::Downwards, StageName::ControlPlane) => 11,
+        // Whatever the direction, the control plane follows etcd.
+        (Order::Downwards, StageName::Etcd) => 11,
+        (Order::Downwards, StageName::ControlPlane) => 12,
+        (Order::Backwards, StageName::Etcd) => 3,
+        (Order::Backwards, StageName::ControlPlane) => 4,
         (Order::Backwards, StageName::Preflight | StageName::Backup | StageName::Verify) => forwards,
         (Order::Backwards, _) => 12 - forwards,
         (Order::Forwards | Order::Downwards, _) => forwards,
@@ -143,7 +149,7 @@ fn forward_rank(name: &StageName) -> u8 {
         StageName::Etcd => 8,
         StageName::ControlPlane => 9,
         StageName::Workers(_) => 10,
-        StageName::Verify => 12,
+        StageName::Verify => 13,
     }
 }
 
@@ -236,14 +242,14 @@ fn is_open(state: StageState) -> bool {
 
 fn stage_plan(stage: &StageInput, continued: Option<&Ledger>, order: Order, input: &PlanInput) -> StagePlan {
     let without_commit = stage.stage.is_without_commit();
-    let was_committed = continued
-        .and_then(|ledger| ledger.last_record(&stage.stage))
-        .is_some_and(|record| record.kind == StageRecordKind::Commit);
+    let record = continued.and_then(|ledger| ledger.last_record(&stage.stage));
+    let committed = record.filter(|record| record.kind == StageRecordKind::Commit);
+    let carried_by = etcd::carrier(stage, continued);
     let state = if stage.render_error.is_some() {
         StageState::Blocked
-    } else if without_commit || stage.deployed != stage.target {
+    } else if without_commit || stage.deployed != stage.target || carried_by.is_some() {
         StageState::Pending
-    } else if was_committed {
+    } else if committed.is_some() {
         StageState::Committed
     } else {
         StageState::Skipped
@@ -259,9 +265,12 @@ fn stage_plan(stage: &StageInput, continued: Option<&Ledger>, order: Order, inpu
         if stage.stage.name == StageName::ControlPlane && order == Order::Forwards {
             one_way.extend(kubernetes_one_way(input));
         }
-        if stage.stage.name == StageName::Etcd && one_way.is_empty() && order != Order::Backwards {
-            one_way.push("etcd: data written by a later schema cannot be read by an earlier one".to_owned());
-        }
+    }
+    if let Some(record) = committed {
+        one_way.extend(record.one_way.iter().filter(|text| !one_way.contains(text)).cloned().collect::<Vec<_>>());
+    }
+    if let Some(carrier) = &carried_by {
+        reasons.push(format!("moves with the commit of {carrier}; its gate begins when that one's holds"));
     }
     StagePlan {
         stage: stage.stage.clone(),
@@ -276,6 +285,8 @@ fn stage_plan(stage: &StageInput, continued: Option<&Ledger>, order: Order, inpu
         expectations: stage.expectations.clone(),
         deployed_expectations: stage.deployed_expectations.clone(),
         policy: stage.policy.clone(),
+        carried_by,
+        carries: Vec::new(),
     }
 }
 
@@ -340,6 +351,8 @@ fn add_committed_hops(stage: &StageInput, all: &[StageInput], continued: Option<
             expectations: if record.after == stage.deployed { stage.deployed_expectations.clone() } else { Vec::new() },
             deployed_expectations: Vec::new(),
             policy: stage.policy.clone(),
+            carried_by: None,
+            carries: Vec::new(),
         });
     }
 }
@@ -359,6 +372,8 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
         expectations: Vec::new(),
         deployed_expectations: Vec::new(),
         policy: StagePolicy::default(),
+        carried_by: None,
+        carries: Vec::new(),
     };
     let mut add = |plan: StagePlan| {
         if !stages.iter().any(|known| known.stage.name == plan.stage.name) {
@@ -446,7 +461,7 @@ fn settle_stages_without_commit(stages: &mut [StagePlan], has_differences: bool,
 fn estimate(stages: &[StagePlan]) -> Estimate {
     let mut estimate = Estimate::default();
     for stage in stages.iter().filter(|stage| is_open(stage.state) && !stage.stage.is_without_commit()) {
-        estimate.commits = estimate.commits.saturating_add(1);
+        estimate.commits = estimate.commits.saturating_add(u32::from(stage.carried_by.is_none()));
         estimate.machines = estimate.machines.saturating_add(stage.machines);
     }
     estimate

@@ -1,6 +1,7 @@
 //! What a rollout is going to do, stage by stage.
 
 mod build;
+mod etcd;
 mod hops;
 mod skew;
 mod version;
@@ -93,6 +94,8 @@ pub struct StageInput {
     pub machines: u32,
     /// Why it could not be rendered.
     pub render_error: Option<RenderFailure>,
+    /// The stage whose commit moves this one too, since one field moves both: it has no difference of its own, and a gate of its own.
+    pub carried_by: Option<StageId>,
 }
 
 /// Why the files of a stage could not be made.
@@ -165,6 +168,12 @@ pub struct StagePlan {
     pub deployed_expectations: Vec<Expectation>,
     /// The policy in force for it.
     pub policy: StagePolicy,
+    /// The stage whose commit moves this one too. Its own commit records what that stage's gate saw, and changes nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried_by: Option<StageId>,
+    /// The stages that its commit moves too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carries: Vec<StageId>,
 }
 
 /// How much work a plan is.

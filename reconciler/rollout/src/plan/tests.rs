@@ -22,6 +22,7 @@ fn stage(name: &str, deployed: &str, target: &str) -> StageInput {
         policy: StagePolicy::default(),
         machines: 0,
         render_error: None,
+        carried_by: None,
     }
 }
 
@@ -101,6 +102,9 @@ fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
         after: next.after.clone().unwrap(),
         opened_by: None,
         reasons: Vec::new(),
+        carries: next.carries.clone(),
+        one_way: next.one_way.clone(),
+        etcd_generation: None,
     });
     ledger
 }
@@ -323,7 +327,8 @@ fn one_way_doors_are_named_before_the_start() {
     let plan = plan(input);
     let one_way = |name: &str| plan.stage(&name.parse().unwrap()).unwrap().one_way.join(" ");
     assert!(one_way("control-plane").contains("1.30 to 1.31"));
-    assert!(one_way("etcd").contains("schema"));
+    assert!(one_way("control-plane").contains("old members go"));
+    assert_eq!(one_way("etcd"), "");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::effect::Effect;
+use crate::gate::no_way_back;
 use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 use crate::observation::{Observation, Reachability};
 use crate::plan::{Plan, StagePlan};
@@ -43,7 +44,9 @@ pub(super) fn behind(
     let mut commit = commit::stage(world, plan, next, opening, key, now)?;
     approval::ask(world, plan, next, &commit, now)?;
     commit::identify_first(&mut commit, world);
-    if let Some(opens) = closed_windows(next, now) {
+    if next.carried_by.is_none()
+        && let Some(opens) = closed_windows(next, now)
+    {
         return Err(vec![wait(next.stage.clone(), Reason::new("outside of the maintenance windows"), opens)]);
     }
     Ok(vec![Effect::Commit(commit)])
@@ -115,9 +118,11 @@ fn fail(
 ) -> Vec<Effect> {
     let stage = plan.stage(&gate.stage);
     let last = ledger.stages.last();
+    let closed = closed(world, gate);
     let revertible = stage.filter(|stage| {
         gate.policy.on_failure == OnFailure::Revert
             && stage.one_way.is_empty()
+            && closed.is_none()
             && crate::plan::has_flux(&stage.deployed_expectations)
             && last.is_some_and(|record| record.kind == StageRecordKind::Commit)
     });
@@ -127,11 +132,18 @@ fn fail(
         }
         // A failure may pass by itself: the gate goes on being watched.
         _ => {
+            let reasons = reasons.into_iter().chain(closed).collect();
             let mut effects = vec![hold(gate.stage.clone(), reasons)];
             effects.extend(observe(world, gate, None, now));
             effects
         }
     }
+}
+
+/// Why external etcd cannot go back any more, where it is what the gate is about.
+fn closed(world: &World, gate: &OwnedGate) -> Option<Reason> {
+    let observation = world.observation.as_deref().filter(|_| gate.stage.name == StageName::Etcd)?;
+    no_way_back(&gate.expectations, observation)
 }
 
 /// Preflight with its soak, and the backup: before the first commit.

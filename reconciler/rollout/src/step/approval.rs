@@ -20,6 +20,10 @@ use super::opening::{Stop, outside_windows, wait};
 /// What the policy wants to be asked before this stage; none where nobody is.
 #[must_use]
 pub fn scope(next: &StagePlan) -> Option<ApprovalScope> {
+    // What a commit before it has moved already, nobody can hold back any more.
+    if next.carried_by.is_some() {
+        return None;
+    }
     match next.policy.approval {
         Approval::None => None,
         Approval::Rollout if is_apart(next) => Some(ApprovalScope::Stage(next.stage.clone())),
@@ -30,7 +34,12 @@ pub fn scope(next: &StagePlan) -> Option<ApprovalScope> {
 
 /// Whether a stage is approved apart from its rollout, since there is no way back from it.
 fn is_apart(stage: &StagePlan) -> bool {
-    stage.policy.approvers.separate && !stage.one_way.is_empty()
+    stage.policy.approvers.separate && has_no_way_back(stage)
+}
+
+/// Whether there is no way back from a stage, or from one that its commit moves too.
+fn has_no_way_back(stage: &StagePlan) -> bool {
+    !stage.one_way.is_empty() || !stage.carries.is_empty()
 }
 
 /// Whose approval is enough for a scope: of a whole plan, what is enough for each of the stages that it lets through.
@@ -60,7 +69,7 @@ pub fn verdict(
     let others = others.filter(|approved| &approved.scope != scope).flat_map(|approved| &approved.approvers);
     let earlier: Vec<Person> = others.map(|approval| approval.who.clone()).collect();
     let one_way = match scope {
-        ApprovalScope::Stage(stage) => plan.stage(stage).is_some_and(|stage| !stage.one_way.is_empty()),
+        ApprovalScope::Stage(stage) => plan.stage(stage).is_some_and(has_no_way_back),
         ApprovalScope::Rollout => false,
     };
     let question = Question {

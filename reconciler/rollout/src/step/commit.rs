@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
 use crate::effect::{Effect, StageCommit};
+use crate::expectation::Expectation;
 use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
+use crate::observation::EtcdadmCluster;
 use crate::plan::{Plan, StagePlan};
 use crate::verdict::{Evidence, Fact, Reason};
 use crate::world::World;
@@ -56,6 +58,9 @@ pub(super) fn stage(
         after: after.clone(),
         opened_by,
         reasons,
+        carries: next.carries.clone(),
+        one_way: next.one_way.clone(),
+        etcd_generation: etcd_generation(world, next),
     };
     approval::name(&mut ledger, world);
     ledger.source = plan.source.clone();
@@ -80,7 +85,8 @@ pub(super) fn stage(
             overridden: None,
         });
     }
-    for change in &next.changes {
+    let carried = plan.stages.iter().filter(|stage| next.carries.contains(&stage.stage));
+    for change in carried.flat_map(|stage| &stage.changes).chain(&next.changes) {
         match &change.new_version {
             Some(version) => ledger.components.insert(change.component.clone(), version.clone()),
             None => ledger.components.remove(&change.component),
@@ -120,6 +126,17 @@ pub(super) fn identify(ledger: &mut Ledger, evidence: Option<&mut Evidence>, wor
         evidence.facts.push(Fact { object: format!("cluster {}", ledger.cluster), seen });
     }
     ledger.identity = Some(identity.clone());
+}
+
+/// The generation of the external etcd's object now, where the stage makes every member anew.
+fn etcd_generation(world: &World, next: &StagePlan) -> Option<i64> {
+    let expected = next.expectations.iter().find_map(|expectation| match expectation {
+        Expectation::Etcd(etcd) if etcd.rolls => Some(etcd),
+        _ => None,
+    })?;
+    let is_it = |known: &&EtcdadmCluster| known.namespace == expected.namespace && known.name == expected.name;
+    let read = world.rest.as_deref().or(world.observation.as_deref())?;
+    read.etcd_clusters.iter().find(is_it).map(|known| known.generation)
 }
 
 /// Whether somebody wants this attempt at this stage.
@@ -183,8 +200,12 @@ pub(super) fn revert(
         after: failed.before.clone(),
         opened_by: None,
         reasons,
+        carries: Vec::new(),
+        one_way: Vec::new(),
+        etcd_generation: None,
     });
-    for change in &stage.changes {
+    let carried = plan.stages.iter().filter(|known| failed.carries.contains(&known.stage));
+    for change in carried.flat_map(|stage| &stage.changes).chain(&stage.changes) {
         match &change.old_version {
             Some(version) => ledger.components.insert(change.component.clone(), version.clone()),
             None => ledger.components.remove(&change.component),

@@ -88,7 +88,8 @@ pub(crate) fn running(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Res
         let message = format!("the commit of {stage} is not in the known part of the deploy branch");
         return Some(Err((stage.clone(), Reason::new(message).help("fetch the deploy branch with its whole history"))));
     };
-    let (expectations, mut policy) = expectations(plan, record);
+    let (mut expectations, mut policy) = expectations(plan, record);
+    above(record, &mut expectations);
     // A timeout that was lowered meanwhile counts: whoever pushes a repair need not wait for the longer one.
     if let Some(newest) = world.plan.stages.iter().find(|known| known.stage.name == record.stage.name) {
         policy.timeout = policy.timeout.min(newest.policy.timeout);
@@ -118,6 +119,15 @@ fn expectations(plan: &Plan, record: &StageRecord) -> (Vec<Expectation>, StagePo
         Vec::new()
     };
     (expectations, stage.policy.clone())
+}
+
+/// Lets a gate of external etcd know what it was at when its stage was committed.
+fn above(record: &StageRecord, expectations: &mut [Expectation]) {
+    for expectation in expectations {
+        if let Expectation::Etcd(etcd) = expectation {
+            etcd.above_generation = record.etcd_generation;
+        }
+    }
 }
 
 fn binding(deploy: &DeployHead, cluster: &ClusterName, rollout: &RolloutId, stage: &StageId) -> Option<Binding> {

@@ -37,6 +37,8 @@ pub(crate) struct RolloutHarness {
     pub(crate) sources: Vec<Vec<(&'static str, u8)>>,
     pub(crate) policy: StagePolicy,
     pub(crate) one_way: bool,
+    /// Whether one field moves `etcd` and `control-plane`.
+    pub(crate) one_field: bool,
     pub(crate) deploy: DeployHead,
     pub(crate) ledger: Option<Ledger>,
     pub(crate) history: GateHistory,
@@ -85,6 +87,7 @@ impl RolloutHarness {
             sources: vec![stages.iter().map(|(stage, _, target)| (*stage, *target)).collect()],
             policy,
             one_way: false,
+            one_field: false,
             deploy: DeployHead::default(),
             ledger: None,
             history: GateHistory::default(),
@@ -130,11 +133,17 @@ impl RolloutHarness {
 
     pub(crate) fn plan_at(&self, source: u8) -> Plan {
         let targets = &self.sources[usize::from(source)];
+        let differs = |name: &str| {
+            let place = self.stages.iter().position(|(stage, _, _)| *stage == name);
+            place.is_some_and(|place| self.stages[place].1 != targets[place].1)
+        };
+        let carried = |name: &str| self.one_field && name == "control-plane" && differs("etcd");
         let stages = self.stages.iter().zip(targets).map(|((name, deployed, _), (_, target))| {
             let stage: StageId = name.parse().unwrap();
             StageInput {
-                deployed: digest_of(name, *deployed),
+                deployed: digest_of(name, if carried(name) { *target } else { *deployed }),
                 target: digest_of(name, *target),
+                carried_by: carried(name).then(|| StageName::Etcd.into()),
                 changes: vec![ComponentChange {
                     component: (*name).to_owned(),
                     class: ChangeClass::Patch,
@@ -167,6 +176,7 @@ impl RolloutHarness {
             policy: self.policy.clone(),
             machines: 0,
             render_error: None,
+            carried_by: None,
         };
         stages.insert(
             0,
@@ -313,6 +323,11 @@ impl RolloutHarness {
                 let stage = self.stages.iter_mut().find(|(stage, _, _)| *stage == name).unwrap();
                 assert_eq!(commit.before, digest_of(stage.0, stage.1));
                 stage.1 = (0..=9).find(|version| digest_of(stage.0, *version) == commit.after).unwrap();
+                let (moved, moves_both) = (stage.1, self.one_field && stage.0 == "etcd");
+                for known in self.stages.iter_mut().filter(|(name, ..)| moves_both && *name == "control-plane") {
+                    known.1 = moved;
+                }
+                let stage = self.stages.iter().find(|(stage, _, _)| *stage == name).unwrap();
                 let (word, version) = (if commit.undoes.is_some() { "revert" } else { "commit" }, stage.1);
                 self.log.push(format!("{word} {name} {version}"));
                 let trailer = StageTrailer {

@@ -6,6 +6,8 @@
 mod advance;
 mod approval;
 mod commit;
+#[cfg(test)]
+mod etcd_tests;
 mod foresight;
 pub(crate) mod gates;
 mod landed;
@@ -158,7 +160,9 @@ fn control_plane_has_started(ledger: &Ledger) -> bool {
     ledger
         .stages
         .iter()
-        .filter(|record| concerns_machines(&record.stage.name))
+        .filter(|record| {
+            concerns_machines(&record.stage.name) || record.carries.iter().any(|stage| concerns_machines(&stage.name))
+        })
         .any(|record| ledger.last_record(&record.stage).is_some_and(|last| last.kind == StageRecordKind::Commit))
 }
 

@@ -175,6 +175,7 @@ impl Model {
             policy: policy.clone(),
             machines: 0,
             render_error: None,
+            carried_by: None,
         });
         let without_commit = |name: &str, expectations: Vec<Expectation>| StageInput {
             stage: name.parse().unwrap(),
@@ -189,6 +190,7 @@ impl Model {
             policy: policy.clone(),
             machines: 0,
             render_error: None,
+            carried_by: None,
         };
         let mut all = vec![
             without_commit("preflight", vec![Expectation::ClusterHealthy { cluster: None }]),

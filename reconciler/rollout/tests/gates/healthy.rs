@@ -5,12 +5,7 @@ use std::collections::BTreeMap;
 use domain::{CommitId, PlanDigest, RolloutId};
 use jiff::{SignedDuration, Timestamp};
 use rollout::{
-    BackupReport, Before, ChecksExpectation, Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation,
-    CustomResourceDefinition, DaemonSet, Deployment, EksaCluster, EksaClusterExpectation, EtcdExpectation,
-    EtcdadmCluster, Expectation, FluxKustomization, FluxSource, Identification, Inspection, KubeVipExpectation,
-    KubeletVersions, Machine, MachineDeployment, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference,
-    Observation, Pod, RunningImage, Survey, VerifiedExpectation, VirtualAddress, WebhookOutcome, WebhookProbe,
-    WorkersExpectation, conditions,
+    BackupReport, Before, ChecksExpectation, Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation, CustomResourceDefinition, DaemonSet, Deployment, EksaCluster, EksaClusterExpectation, EtcdExpectation, EtcdHealth, EtcdMember, EtcdMembership, EtcdadmCluster, Expectation, Extent, FluxKustomization, FluxSource, Identification, Inspection, KubeVipExpectation, KubeletVersions, Machine, MachineDeployment, MachineSet, MachineTopology, MembersHeard, Node, ObjectPresence, ObjectReference, Observation, OldMembers, Pod, RunningImage, Survey, VerifiedExpectation, VirtualAddress, WebhookOutcome, WebhookProbe, WorkersExpectation, conditions,
 };
 
 pub const VERSION: &str = "v1.35.0-eks-1-35-4";
@@ -65,6 +60,8 @@ pub fn machine(name: &str, owner: &str, control_plane: bool) -> Machine {
         generation: Some(2),
         control_plane,
         owner: Some(owner.into()),
+        etcd_cluster: None,
+        addresses: Vec::new(),
         pool: None,
         deleting: false,
         spec_version: Some(VERSION.into()),
@@ -99,7 +96,26 @@ pub fn member(name: &str) -> Machine {
         infrastructure_template: Some("etcd-template-2".into()),
         node: None,
         kubelet_version: None,
+        etcd_cluster: Some("prod-etcd".into()),
+        addresses: vec![address(name)],
         ..machine(name, "prod-etcd", false)
+    }
+}
+
+/// Where a member listens.
+pub fn address(name: &str) -> String {
+    name.replace("etcd-", "192.0.2.")
+}
+
+/// What a healthy member says of itself.
+pub fn word(name: &str) -> EtcdMember {
+    EtcdMember {
+        id: name.into(),
+        name: name.into(),
+        hosts: vec![address(name)],
+        learner: false,
+        health: EtcdHealth::Healthy,
+        version: Some("3.5.21".into()),
     }
 }
 
@@ -318,6 +334,8 @@ pub fn healthy() -> Observation {
         creation_complete: Some(true),
         conditions: BTreeMap::new(),
         infrastructure_template: Some("etcd-template-2".into()),
+        version: Some("v3.5.21-eks-1-35-4".into()),
+        membership: Some(EtcdMembership::Known { members: ["etcd-0", "etcd-1", "etcd-2"].map(word).into() }),
     });
     healthy.clusters.push(MachineTopology {
         namespace: "eksa-system".into(),
@@ -389,12 +407,17 @@ pub fn expectations() -> Vec<Expectation> {
             namespace: "default".into(),
             name: "prod".into(),
             children: vec![machine_config()],
+            extent: Extent::Whole,
         }),
         Expectation::Etcd(EtcdExpectation {
             namespace: "eksa-system".into(),
             name: "prod-etcd".into(),
             replicas: 3,
             infrastructure_template: Some("etcd-template-2".into()),
+            members: MembersHeard::Required,
+            old_members: OldMembers::MayStay,
+            rolls: true,
+            above_generation: Some(1),
         }),
         Expectation::ControlPlane(ControlPlaneExpectation {
             namespace: "eksa-system".into(),

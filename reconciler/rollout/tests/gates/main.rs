@@ -14,8 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use policy::StagePolicy;
 use proptest::prelude::*;
 use rollout::{
-    Binding, Expectation, Gate, GateHistory, GateVerdict, KubeVipExpectation, Landing, Machine, Observation,
-    Reachability, StageId, StageName, WebhookOutcome, WebhookProbe,
+    Binding, EtcdMembership, EtcdadmCluster, Expectation, Gate, GateHistory, GateVerdict, KubeVipExpectation, Landing,
+    Machine, Observation, Reachability, StageId, StageName, WebhookOutcome, WebhookProbe,
 };
 
 use healthy::*;
@@ -160,12 +160,17 @@ fn only_deletions_dropped_versions_deadlines_and_checks_fail_at_once() {
         "disk full",
         "certificates about to end",
         "etcd deleted",
+        "quorum lost",
         "EKS Anywhere's cluster deleted",
         "cluster deleted",
         "control plane deleted",
         "group deleted",
     ];
     assert_eq!(failing, expected);
+}
+
+fn is_heard(etcd: &EtcdadmCluster) -> bool {
+    matches!(etcd.membership, Some(EtcdMembership::Known { .. }))
 }
 
 #[test]
@@ -179,7 +184,9 @@ fn every_wait_becomes_a_failure_at_the_deadline_unless_the_state_is_unknown() {
         if broken.read_at != read_at {
             continue;
         }
-        let unknown = broken.reachable != Reachability::Reachable || !broken.confirmed || !broken.unread.is_empty();
+        let unheard = broken.etcd_clusters.first().is_some_and(|etcd| !is_heard(etcd));
+        let unknown =
+            broken.reachable != Reachability::Reachable || !broken.confirmed || !broken.unread.is_empty() || unheard;
         let failed = matches!(verdict(&soaked(&broken), &expectations(), late), GateVerdict::Fail { .. });
         assert_eq!(failed, !unknown, "{name}");
     }

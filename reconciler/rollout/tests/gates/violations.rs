@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use domain::PlanDigest;
 use jiff::SignedDuration;
 use rollout::{
-    Artifacts, BackupFailure, Condition, ConditionStatus, Machine, ObjectReference, Observation, Reachability,
-    RunningImage, SourceKind, TakenField, WebhookOutcome,
+    Artifacts, BackupFailure, Condition, ConditionStatus, EtcdHealth, EtcdMember, EtcdMembership, Machine,
+    ObjectReference, Observation, Reachability, RunningImage, SourceKind, TakenField, WebhookOutcome, conditions,
 };
 
 use super::healthy::*;
@@ -16,6 +16,14 @@ pub type Violation = (&'static str, fn(&mut Observation), &'static str);
 
 pub fn set(conditions: &mut BTreeMap<String, Condition>, name: &str, status: ConditionStatus) {
     conditions.get_mut(name).unwrap().status = status;
+}
+
+/// What the members of etcd say of themselves.
+fn words(observation: &mut Observation) -> &mut Vec<EtcdMember> {
+    match observation.etcd_clusters[0].membership.as_mut().unwrap() {
+        EtcdMembership::Known { members } => members,
+        EtcdMembership::Unknown { reason } => panic!("{reason}"),
+    }
 }
 
 /// One violation of every clause.
@@ -258,6 +266,64 @@ pub const VIOLATIONS: &[Violation] = &[
     ("a member being deleted", |o| o.machines[6].deleting = true, "Machine eksa-system/etcd-1"),
     ("a member gone", |o| drop(o.machines.pop()), "EtcdadmCluster eksa-system/prod-etcd: machines: 2, 3 expected"),
     ("a member without owner", |o| o.machines[7].owner = None, "EtcdadmCluster eksa-system/prod-etcd: machines: 2"),
+    (
+        "members that could not be asked",
+        |o| {
+            let reason = String::from("Secret eksa-system/prod-etcd is not there");
+            o.etcd_clusters[0].membership = Some(EtcdMembership::Unknown { reason });
+        },
+        "its members could not be asked: Secret eksa-system/prod-etcd is not there",
+    ),
+    ("members that were not asked", |o| o.etcd_clusters[0].membership = None, "its members were not asked yet"),
+    ("etcd as before the commit", |o| o.etcd_clusters[0].generation = 1, "as before the commit"),
+    (
+        "members of the old specification",
+        |o| o.etcd_clusters[0].conditions = conditions([("EtcdMachinesSpecUpToDate", ConditionStatus::False)]),
+        "EtcdMachinesSpecUpToDate",
+    ),
+    (
+        "a member that is not healthy",
+        |o| words(o)[1].health = EtcdHealth::Unhealthy { reason: "alarm NOSPACE".into() },
+        "Machine eksa-system/etcd-1: /health: not healthy: alarm NOSPACE",
+    ),
+    (
+        "a member that does not answer",
+        |o| words(o)[1].health = EtcdHealth::Down { reason: "connection refused".into() },
+        "Machine eksa-system/etcd-1: /health: does not answer",
+    ),
+    (
+        "a member that could not be asked",
+        |o| words(o)[1].health = EtcdHealth::Unknown { reason: "no answer within 5 s".into() },
+        "Machine eksa-system/etcd-1: /health: not known",
+    ),
+    ("a member that learns", |o| words(o)[2].learner = true, "still learns"),
+    ("a member of the old version", |o| words(o)[0].version = Some("3.5.15".into()), "/version: 3.5.15"),
+    ("a member of no known version", |o| words(o)[0].version = None, "/version: not reported"),
+    ("a machine that is no member", |o| drop(words(o).pop()), "Machine eksa-system/etcd-2: members: is not among"),
+    (
+        "a member without a machine",
+        |o| words(o).push(EtcdMember { hosts: vec!["192.0.2.9".into()], ..word("etcd-9") }),
+        "EtcdadmCluster eksa-system/prod-etcd: members: etcd-9 (etcd-9) at 192.0.2.9 is among the members",
+    ),
+    (
+        "old machines without end",
+        |o| {
+            for name in ["etcd-3", "etcd-4", "etcd-5", "etcd-6"] {
+                o.machines.push(Machine { owner: None, ..member(name) });
+                words(o).push(word(name));
+            }
+        },
+        "4 machines without an owner, at most 3",
+    ),
+    (
+        "quorum lost",
+        |o| {
+            for word in words(o).iter_mut() {
+                word.health = EtcdHealth::Unhealthy { reason: "RAFT NO LEADER".into() };
+            }
+        },
+        "has lost its quorum: 0 of 3 members can vote, 2 are needed",
+    ),
     (
         "etcd of another template",
         |o| {

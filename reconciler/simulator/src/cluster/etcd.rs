@@ -2,17 +2,22 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use rollout::{Condition, ConditionStatus};
+use rollout::{Condition, ConditionStatus, EtcdHealth, EtcdMember, EtcdMembership};
 
 use super::{
     Event, State, condition,
     deployment::number,
     machine::{Machine, MachineSpec, Owner, Phase},
 };
-use crate::desired::DesiredMachines;
+use crate::{desired::DesiredMachines, fault::Fault};
 
 /// How long old members stay when no control plane moves after them.
 const OLD_MEMBERS_STAY: Duration = Duration::from_secs(600);
+
+/// Where a member listens.
+fn address(machine: &Machine) -> String {
+    format!("192.0.2.{}", machine.id)
+}
 
 #[derive(Debug, Clone)]
 pub(super) struct EtcdadmCluster {
@@ -31,6 +36,7 @@ impl EtcdadmCluster {
             generation: 1,
             spec_replicas: Some(spec.replicas),
             infrastructure_template: Some(spec.template.clone()),
+            version: Some(spec.version.clone()),
             ..rollout::EtcdadmCluster::default()
         };
         Self { spec, published }
@@ -57,13 +63,70 @@ impl State {
         etcd.published.generation += 1;
         etcd.published.spec_replicas = Some(spec.replicas);
         etcd.published.infrastructure_template = Some(spec.template.clone());
+        etcd.published.version = Some(spec.version.clone());
         etcd.spec = spec;
         let notices_in = self.random.between(Duration::from_millis(200), Duration::from_millis(1000));
         self.plan_in(notices_in, Event::Etcd);
     }
 
+    /// The object as the API server shows it, with what its members say when they are asked.
+    pub(super) fn observed_etcd(&self) -> Option<rollout::EtcdadmCluster> {
+        let mut observed = self.etcd.as_ref()?.observed();
+        let members = self.machines.iter().filter(|machine| machine.owner == Owner::Etcd).filter_map(|machine| {
+            let member = EtcdMember {
+                id: format!("{:x}", machine.id),
+                name: machine.name.clone(),
+                hosts: vec![address(machine)],
+                learner: false,
+                health: self.health(machine),
+                version: Some(machine.version.clone()).filter(|_| machine.phase >= Phase::Running),
+            };
+            (machine.phase >= Phase::Provisioned && machine.phase < Phase::Leaving).then_some(member)
+        });
+        let mut members: Vec<EtcdMember> = members.collect();
+        if self.is_active(Fault::EtcdOrphan) {
+            members.push(EtcdMember {
+                id: "dead".to_owned(),
+                name: "left".to_owned(),
+                hosts: vec!["198.51.100.99".to_owned()],
+                learner: false,
+                health: EtcdHealth::Unknown { reason: "no machine has its address, so it is not asked".to_owned() },
+                version: None,
+            });
+        }
+        observed.membership = Some(EtcdMembership::Known { members });
+        Some(observed)
+    }
+
+    fn health(&self, machine: &Machine) -> EtcdHealth {
+        if self.is_active(Fault::EtcdQuorumLost) || machine.broken {
+            return EtcdHealth::Unhealthy { reason: "RAFT NO LEADER".to_owned() };
+        }
+        match machine.phase {
+            Phase::Running => EtcdHealth::Healthy,
+            _ => EtcdHealth::Down { reason: "connection refused".to_owned() },
+        }
+    }
+
+    /// A machine as the API server shows it: one of etcd names the object that it is or was a member of.
+    pub(super) fn observed_member(&self, machine: &Machine, observed: rollout::Machine) -> rollout::Machine {
+        let etcd = self.etcd.as_ref().filter(|_| machine.owner == Owner::Etcd);
+        rollout::Machine {
+            etcd_cluster: etcd.map(|etcd| etcd.spec.name.clone()),
+            addresses: etcd
+                .filter(|_| machine.phase >= Phase::Provisioned)
+                .map(|_| address(machine))
+                .into_iter()
+                .collect(),
+            ..observed
+        }
+    }
+
     /// One turn of the EtcdadmCluster's controller.
     pub(super) fn reconcile_etcd(&mut self) {
+        let is_healthy = |machine: &Machine| machine.is_ready() && self.health(machine) == EtcdHealth::Healthy;
+        let healthy: Vec<u64> =
+            self.machines.iter().filter(|machine| is_healthy(machine)).map(|machine| machine.id).collect();
         let Some(etcd) = &mut self.etcd else { return };
         let spec = etcd.spec.clone();
         // What stays behind in a turn: the counts of the turn before, under the new generation already.
@@ -77,7 +140,7 @@ impl State {
             self.machines.iter().filter(|machine| machine.owner == Owner::Etcd && !machine.orphaned).collect();
         let current: Vec<&Machine> =
             members.iter().copied().filter(|machine| machine.is(&spec.version, &spec.template)).collect();
-        let (all, ready) = (current.len(), current.iter().filter(|machine| machine.is_ready()).count());
+        let (all, ready) = (current.len(), current.iter().filter(|machine| healthy.contains(&machine.id)).count());
         let wanted = usize::try_from(spec.replicas).unwrap_or(usize::MAX);
         let well = ready == wanted && all == wanted;
         let leftover =

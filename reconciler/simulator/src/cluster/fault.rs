@@ -34,6 +34,7 @@ impl State {
             Fault::NodeNotReady => self.lose_node(),
             Fault::FluxSuspended => self.suspend_kustomizations(true),
             Fault::ClusterPaused => self.look_at_machines(),
+            Fault::EtcdQuorumLost => self.plan_in(Duration::from_millis(500), Event::Etcd),
             Fault::ControlPlaneMachineDeleted => self.lose_machine(|owner| owner == Owner::ControlPlane),
             Fault::MachineDeleted => self.lose_machine(|owner| matches!(owner, Owner::Workers(_))),
             // These are asked for where they matter.
@@ -48,6 +49,8 @@ impl State {
             | Fault::DrainBlocked
             | Fault::ControllerSlow
             | Fault::EtcdStuck
+            | Fault::EtcdMemberBroken
+            | Fault::EtcdOrphan
             | Fault::WebhookDown
             | Fault::FluxError
             | Fault::SourceError
@@ -66,6 +69,13 @@ impl State {
             Fault::ControlPlaneStuck | Fault::MachineStuck | Fault::EtcdStuck | Fault::DrainBlocked => {
                 self.resume_machines();
             }
+            Fault::EtcdMemberBroken => {
+                for machine in &mut self.machines {
+                    machine.broken = false;
+                }
+                self.plan_in(Duration::from_secs(1), Event::Etcd);
+            }
+            Fault::EtcdQuorumLost => self.plan_in(Duration::from_secs(1), Event::Etcd),
             Fault::ClusterPaused => {
                 self.resume_machines();
                 self.look_at_machines();
@@ -80,6 +90,7 @@ impl State {
             | Fault::ApiOutage
             | Fault::ClockSkew
             | Fault::ControllerSlow
+            | Fault::EtcdOrphan
             | Fault::WebhookDown
             | Fault::FluxError
             | Fault::SourceError

@@ -57,6 +57,8 @@ pub(super) struct Machine {
     pub(super) up_to_date: bool,
     /// Its node has stopped reporting.
     pub(super) lost: bool,
+    /// Its etcd member runs and never becomes healthy.
+    pub(super) broken: bool,
     /// Left behind by etcd's rollout, with no owner any more.
     pub(super) orphaned: bool,
     pub(super) born: Moment,
@@ -108,6 +110,8 @@ impl Machine {
             control_plane: self.owner == Owner::ControlPlane,
             generation: GENERATION,
             owner: owner.filter(|_| !self.orphaned),
+            etcd_cluster: None,
+            addresses: Vec::new(),
             pool: None,
             deleting: self.deleting,
             spec_version: (self.owner != Owner::Etcd).then(|| self.version.clone()),
@@ -248,6 +252,7 @@ impl State {
         let id = self.last_id;
         let name = format!("{}-{}", spec.prefix, self.random.suffix(5));
         let kubelet = kubelet_version(&spec.version);
+        let broken = spec.owner == Owner::Etcd && phase != Phase::Running && self.is_active(Fault::EtcdMemberBroken);
         self.machines.push(Machine {
             id,
             name,
@@ -259,6 +264,7 @@ impl State {
             deleting: false,
             up_to_date: true,
             lost: false,
+            broken,
             orphaned: false,
             born: self.now,
             due: None,

@@ -182,9 +182,12 @@ impl State {
             machines: self
                 .machines
                 .iter()
-                .map(|machine| machine.observed(&self.namespace, &self.cluster, owner_name(machine.owner)))
+                .map(|machine| {
+                    let observed = machine.observed(&self.namespace, &self.cluster, owner_name(machine.owner));
+                    self.observed_member(machine, observed)
+                })
                 .collect(),
-            etcd_clusters: self.etcd.iter().map(|etcd| etcd.observed()).collect(),
+            etcd_clusters: self.observed_etcd().into_iter().collect(),
             clusters: self.control_plane.iter().map(|_| self.observed_cluster()).collect(),
             eksa_clusters: self.observed_eksa_cluster().into_iter().collect(),
             nodes: self.machines.iter().filter_map(|machine| machine.observed_node()).collect(),

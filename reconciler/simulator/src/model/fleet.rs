@@ -8,9 +8,9 @@ use std::{
 use domain::{ClusterName, CommitId, GroupName};
 use policy::{PlanPolicy, StagePolicy};
 use rollout::{
-    ClusterRole, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, GroupVersions,
-    KubeVipExpectation, KubeletVersions, Ledger, ObjectReference, Pause, PlanInput, SkewFacts, StageId, StageInput,
-    StageName, VersionStep, WorkersExpectation,
+    ClusterRole, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, Extent, GroupVersions,
+    KubeVipExpectation, KubeletVersions, Ledger, MembersHeard, ObjectReference, OldMembers, Pause, PlanInput,
+    SkewFacts, StageId, StageInput, StageName, VersionStep, WorkersExpectation,
 };
 
 use super::branch::{Parts, is_of_the_specification, part_digest, tree_digest};
@@ -124,6 +124,7 @@ impl ModelCluster {
                 policy: self.policy.clone(),
                 machines: 0,
                 render_error: None,
+                carried_by: None,
             });
         }
         inputs
@@ -159,6 +160,7 @@ impl ModelCluster {
                 namespace: EKSA_NAMESPACE.to_owned(),
                 name: self.name().to_string(),
                 children: self.machine_config(parts).into_iter().map(reference).collect(),
+                extent: if *stage == StageName::Etcd { Extent::Begun } else { Extent::Whole },
             }));
         }
         for object in self.objects(stage, parts) {
@@ -191,6 +193,10 @@ impl ModelCluster {
                     name: machines.name,
                     replicas: machines.replicas,
                     infrastructure_template: None,
+                    members: MembersHeard::Required,
+                    old_members: OldMembers::MayStay,
+                    rolls: true,
+                    above_generation: None,
                 }),
                 DesiredObject::ControlPlane { machines, kube_vip } => {
                     Expectation::ControlPlane(ControlPlaneExpectation {

@@ -17,6 +17,7 @@ use crate::client::kind::{
 };
 use crate::client::request::{Selection, ServedVersions};
 use crate::objects::{self, Contract};
+use crate::read::etcd;
 use rollout::FluxReference;
 
 /// The source of a Kustomization and its kind.
@@ -179,7 +180,7 @@ impl Reading<'_> {
         let clusters = connection.list_selected(&CLUSTER, served.version_of(&CLUSTER), by_name).await;
         // Who owns what is asked of those kinds only that the deploy branch may hold.
         let owned = Selection { labels, managers: true, ..Selection::default() };
-        let (control_planes, deployments, pools, sets, machines, etcd) = futures::join!(
+        let (control_planes, deployments, pools, sets, machines, etcd_clusters) = futures::join!(
             connection.list_selected(&KUBEADM_CONTROL_PLANE, served.version_of(&KUBEADM_CONTROL_PLANE), owned),
             connection.list_selected(&MACHINE_DEPLOYMENT, served.version_of(&MACHINE_DEPLOYMENT), owned),
             connection.list_selected(&MACHINE_POOL, served.version_of(&MACHINE_POOL), owned),
@@ -230,8 +231,29 @@ impl Reading<'_> {
             &observation.control_planes,
             &observation.machine_deployments,
         );
-        self.observation.etcd_clusters =
-            self.took(ETCDADM_CLUSTER.kind, etcd).iter().map(objects::etcdadm_cluster).collect();
+        let etcd_clusters = self.took(ETCDADM_CLUSTER.kind, etcd_clusters);
+        for object in etcd_clusters.iter().filter(|object| is_wanted(&objects::cluster_name(object))) {
+            let mut known = objects::etcdadm_cluster(object);
+            known.membership = Some(self.membership(connection, object, &known).await);
+            self.observation.etcd_clusters.push(known);
+        }
+    }
+
+    /// What the members of an external etcd say of themselves. Each machine is asked for the list until one has it.
+    async fn membership(
+        &self,
+        connection: &Connection,
+        object: &DynamicObject,
+        known: &rollout::EtcdadmCluster,
+    ) -> rollout::EtcdMembership {
+        let mut addresses = objects::etcd_endpoints(object);
+        let is_its = |machine: &&rollout::Machine| {
+            machine.namespace == known.namespace && machine.etcd_cluster.as_ref() == Some(&known.name)
+        };
+        let machines = self.observation.machines.iter().filter(is_its);
+        addresses.extend(machines.flat_map(|machine| machine.addresses.iter().cloned()));
+        let asked = etcd::Asked { namespace: &known.namespace, cluster: &known.cluster, addresses };
+        etcd::membership(connection, &asked).await
     }
 
     /// The control planes of other providers, which the Clusters refer to.

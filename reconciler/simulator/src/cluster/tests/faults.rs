@@ -71,7 +71,12 @@ fn every_fault_shows_and_heals() {
                 broken.nodes.iter().filter(|node| node.ready == ConditionStatus::Unknown).count() == 1
             }
             // Nothing here has an external etcd, nothing takes a backup, and the slowest controller has come round by now.
-            Fault::EtcdStuck | Fault::BackupFailed | Fault::ControllerSlow => is_complete(&broken),
+            Fault::EtcdStuck
+            | Fault::EtcdMemberBroken
+            | Fault::EtcdQuorumLost
+            | Fault::EtcdOrphan
+            | Fault::BackupFailed
+            | Fault::ControllerSlow => is_complete(&broken),
             // Another machine has taken its place by now.
             Fault::ControlPlaneMachineDeleted | Fault::MachineDeleted => is_complete(&broken),
             Fault::WebhookDown => matches!(broken.webhooks[0].outcome, WebhookOutcome::Unreachable { .. }),

@@ -1,0 +1,310 @@
+//! An external etcd of real members behind real objects: what its controller does (`aws/etcdadm-controller`), step by step at a test's word.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
+use cluster::{Cluster as _, Freshness, ObserveRequest};
+use jiff::Timestamp;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client, Config};
+use rollout::{EtcdExpectation, Expectation, MembersHeard, Observation, OldMembers};
+use serde_json::{Value, json};
+use tests::servers::manifests::{apply, objects};
+use tests::servers::{ApiServer, ApiServerOptions, Authority, Folder, Identity, Process, Programs};
+use tests::waiting::until;
+
+pub const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
+pub const NAMESPACE: &str = "fleet";
+pub const ETCD: &str = "shop-etcd";
+const CLUSTER: &str = "shop";
+const ETCDADM: (&str, &str) = ("etcdcluster.cluster.x-k8s.io/v1beta1", "EtcdadmCluster");
+const MACHINE: (&str, &str) = ("cluster.x-k8s.io/v1beta2", "Machine");
+const INFRASTRUCTURE: (&str, &str) = ("infrastructure.cluster.x-k8s.io/v1beta1", "TestMachine");
+
+/// One machine with its member.
+pub struct Member {
+    address: Ipv4Addr,
+    owned: bool,
+    template: String,
+    pub process: Option<Process>,
+}
+
+pub struct Bench {
+    folder: Folder,
+    programs: Programs,
+    _server: ApiServer,
+    client: Client,
+    cluster: KubernetesCluster,
+    authority: Authority,
+    identity: Identity,
+    /// By the names of their machines.
+    pub members: BTreeMap<String, Member>,
+    /// How many machines there have been.
+    made: u8,
+    template: String,
+    generation: i64,
+}
+
+impl Bench {
+    /// Three members that are well.
+    pub async fn start(programs: Programs) -> anyhow::Result<Self> {
+        let folder = Folder::new()?;
+        let server =
+            ApiServer::start(&programs, &folder.path().join("management"), ApiServerOptions::default()).await?;
+        let client = server.client().await?;
+        let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/etcdadm/definitions.yaml");
+        apply(&client, &objects(&std::fs::read_to_string(definitions)?)?).await?;
+        apply(&client, &[json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})]).await?;
+        let authority = Authority::new()?;
+        let identity = authority.client("shop-kube-apiserver-etcd-client", "system:masters")?;
+        let source = ConnectionSource::Kubeconfig { path: Some(server.kubeconfig()), context: None };
+        let connection = Connection::open(&source).await?;
+        let cluster = KubernetesCluster::management(connection, folder.path().join("backups"));
+        let mut bench = Self {
+            folder,
+            programs,
+            _server: server,
+            client,
+            cluster,
+            authority,
+            identity,
+            members: BTreeMap::new(),
+            made: 0,
+            template: "etcd-1".to_owned(),
+            generation: 1,
+        };
+        bench.keep_secrets().await?;
+        let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": CLUSTER, "namespace": NAMESPACE}, "spec": {}});
+        apply(&bench.client, &[cluster]).await?;
+        bench.specify("etcd-1", "3.7.1").await?;
+        let first: Vec<String> = (0..3).map(|_| bench.machine()).collect::<anyhow::Result<_>>()?;
+        let initial = bench.peers(&first);
+        for name in &first {
+            bench.run(name, &initial, "new")?;
+        }
+        for name in first {
+            bench.publish(&name).await?;
+            bench.healthy(&name).await?;
+        }
+        bench.status(true).await?;
+        Ok(bench)
+    }
+
+    /// What Stepgate asks members with.
+    pub async fn keep_secrets(&self) -> anyhow::Result<()> {
+        let secret = |purpose: &str, data: Value| {
+            json!({"apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
+                "metadata": {"name": format!("{CLUSTER}-{purpose}"), "namespace": NAMESPACE}, "data": data})
+        };
+        let encoded = |text: &str| STANDARD.encode(text);
+        let client = json!({"tls.crt": encoded(&self.identity.certificate), "tls.key": encoded(&self.identity.key)});
+        let authority = json!({"tls.crt": encoded(&self.authority.certificate())});
+        apply(&self.client, &[secret("apiserver-etcd-client", client), secret("etcd", authority)]).await
+    }
+
+    pub async fn lose_secrets(&self) -> anyhow::Result<()> {
+        self.api(("v1", "Secret")).delete("shop-apiserver-etcd-client", &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// Somebody wants members of this template and version.
+    pub async fn specify(&mut self, template: &str, version: &str) -> anyhow::Result<()> {
+        self.template = template.to_owned();
+        let etcd = json!({"apiVersion": ETCDADM.0, "kind": ETCDADM.1,
+            "metadata": {"name": ETCD, "namespace": NAMESPACE, "labels": {"cluster.x-k8s.io/cluster-name": CLUSTER}},
+            "spec": {"replicas": 3, "infrastructureTemplate": {"kind": "TestMachineTemplate", "name": template},
+                "etcdadmConfigSpec": {"cloudInitConfig": {"version": version}}}});
+        apply(&self.client, &[etcd]).await?;
+        let seen = self.api(ETCDADM).get(ETCD).await?;
+        self.generation = seen.metadata.generation.context("no generation")?;
+        Ok(())
+    }
+
+    /// The controller's word: whether all its members are well.
+    pub async fn status(&self, ready: bool) -> anyhow::Result<()> {
+        let owned = self.members.values().filter(|member| member.owned && member.template == self.template);
+        let owned: Vec<String> = owned.map(|member| format!("https://{}:2379", member.address)).collect();
+        let condition = |status: bool| if status { "True" } else { "False" };
+        let status = json!({"status": {"observedGeneration": self.generation, "ready": ready, "creationComplete": true,
+            "replicas": owned.len(), "endpoints": owned.join(","),
+            "conditions": [{"type": "EtcdMachinesSpecUpToDate", "status": condition(ready)}]}});
+        self.api(ETCDADM).patch_status(ETCD, &PatchParams::default(), &Patch::Merge(&status)).await?;
+        Ok(())
+    }
+
+    /// A machine more, with the next address.
+    pub fn machine(&mut self) -> anyhow::Result<String> {
+        self.made += 1;
+        let name = format!("{ETCD}-{}", self.made);
+        let address = Ipv4Addr::new(127, 0, 1, self.made);
+        let certificates = self.folder.path().join("certificates");
+        self.authority.server_at(IpAddr::V4(address))?.write(&certificates, &name)?;
+        std::fs::write(certificates.join("authority.crt"), self.authority.certificate())?;
+        let member = Member { address, owned: true, template: self.template.clone(), process: None };
+        self.members.insert(name.clone(), member);
+        Ok(name)
+    }
+
+    /// The Machine as the API server has it: made from its template, and with an address once it has one.
+    pub async fn publish(&self, name: &str) -> anyhow::Result<()> {
+        let member = self.members.get(name).context("no such machine")?;
+        let labels = json!({"cluster.x-k8s.io/cluster-name": CLUSTER, "cluster.x-k8s.io/etcd-cluster": ETCD});
+        let owner = json!([{"apiVersion": ETCDADM.0, "kind": ETCDADM.1, "name": ETCD, "uid": "u", "controller": true}]);
+        let infrastructure = json!({"apiVersion": INFRASTRUCTURE.0, "kind": INFRASTRUCTURE.1,
+            "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels,
+                "annotations": {"cluster.x-k8s.io/cloned-from-name": member.template}}, "spec": {}});
+        let machine = json!({"apiVersion": MACHINE.0, "kind": MACHINE.1,
+            "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels, "ownerReferences": owner},
+            "spec": {"clusterName": CLUSTER, "infrastructureRef":
+                {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": INFRASTRUCTURE.1, "name": name}}});
+        apply(&self.client, &[infrastructure, machine]).await?;
+        let address = json!({"type": "ExternalIP", "address": member.address.to_string()});
+        let status = json!({"status": {"addresses": [address]}});
+        self.api(MACHINE).patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await?;
+        Ok(())
+    }
+
+    /// An old machine is no longer owned; its member stays one.
+    pub async fn disown(&mut self, name: &str) -> anyhow::Result<()> {
+        self.members.get_mut(name).context("no such machine")?.owned = false;
+        let nobody = json!({"metadata": {"ownerReferences": null}});
+        self.api(MACHINE).patch(name, &PatchParams::default(), &Patch::Merge(&nobody)).await?;
+        Ok(())
+    }
+
+    /// A new machine joins: it is a member from then on, and runs where it is to.
+    pub async fn join(&mut self, runs: bool) -> anyhow::Result<String> {
+        let before: Vec<String> = self.members.keys().cloned().collect();
+        let name = self.machine()?;
+        let peer = format!("http://{}:2380", self.members.get(&name).context("no such machine")?.address);
+        self.ask("/v3/cluster/member/add", &json!({"peerURLs": [peer]})).await?;
+        self.publish(&name).await?;
+        if runs {
+            let all: Vec<String> = before.into_iter().chain([name.clone()]).collect();
+            let initial = self.peers(&all);
+            self.run(&name, &initial, "existing")?;
+            self.healthy(&name).await?;
+        }
+        Ok(name)
+    }
+
+    /// A machine goes, its member first where that is asked for.
+    pub async fn remove(&mut self, name: &str, member_too: bool) -> anyhow::Result<()> {
+        if member_too {
+            let listed = self.ask("/v3/cluster/member/list", &json!({})).await?;
+            let address = self.members.get(name).context("no such machine")?.address.to_string();
+            let members = listed.get("members").and_then(Value::as_array).cloned().unwrap_or_default();
+            let is_it =
+                |member: &&Value| member.get("peerURLs").is_some_and(|urls| urls.to_string().contains(&address));
+            let id = members.iter().find(is_it).and_then(|member| member.get("ID")).context("no such member")?;
+            self.ask("/v3/cluster/member/remove", &json!({"ID": id})).await?;
+        }
+        self.api(MACHINE).delete(name, &DeleteParams::default()).await?;
+        self.members.remove(name);
+        Ok(())
+    }
+
+    pub fn kill(&mut self, name: &str) -> anyhow::Result<()> {
+        self.members.get_mut(name).and_then(|member| member.process.as_mut()).context("it does not run")?.kill()
+    }
+
+    fn peers(&self, names: &[String]) -> String {
+        let peer = |name: &String| Some(format!("{name}=http://{}:2380", self.members.get(name)?.address));
+        names.iter().filter_map(peer).collect::<Vec<_>>().join(",")
+    }
+
+    fn run(&mut self, name: &str, initial: &str, state: &str) -> anyhow::Result<()> {
+        let folder = self.folder.path();
+        let certificates = folder.join("certificates");
+        let member = self.members.get_mut(name).context("no such machine")?;
+        let (client, peer) = (format!("https://{}:2379", member.address), format!("http://{}:2380", member.address));
+        let mut command = Command::new(self.programs.path("etcd"));
+        command
+            .arg(format!("--name={name}"))
+            .arg(format!("--data-dir={}", folder.join(name).display()))
+            .arg(format!("--listen-client-urls={client}"))
+            .arg(format!("--advertise-client-urls={client}"))
+            .arg(format!("--listen-peer-urls={peer}"))
+            .arg(format!("--initial-advertise-peer-urls={peer}"))
+            .arg(format!("--initial-cluster={initial}"))
+            .arg(format!("--initial-cluster-state={state}"))
+            .arg(format!("--cert-file={}", certificates.join(format!("{name}.crt")).display()))
+            .arg(format!("--key-file={}", certificates.join(format!("{name}.key")).display()))
+            .arg(format!("--trusted-ca-file={}", certificates.join("authority.crt").display()))
+            .args(["--client-cert-auth", "--unsafe-no-fsync"]);
+        member.process = Some(Process::start(folder, name, command)?);
+        Ok(())
+    }
+
+    /// Waits until a member has caught up: it serves what a majority has agreed on.
+    pub async fn healthy(&self, name: &str) -> anyhow::Result<()> {
+        let address = self.members.get(name).context("no such machine")?.address;
+        until(&format!("member {name} is healthy"), async || {
+            let client = self.client_of(address)?;
+            let request = axum::http::Request::get("/health").body(Vec::new())?;
+            let answer = client.request_text(request).await.unwrap_or_default();
+            Ok(answer.contains("\"health\":\"true\"").then_some(()))
+        })
+        .await
+    }
+
+    /// One of the members that run, asked for something.
+    async fn ask(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        let mut last = anyhow::anyhow!("no member runs");
+        for member in self.members.values().filter(|member| member.process.is_some()) {
+            let request = axum::http::Request::post(path).body(body.to_string().into_bytes())?;
+            match self.client_of(member.address)?.request_text(request).await {
+                Ok(answer) => return Ok(serde_json::from_str(&answer)?),
+                Err(error) => last = error.into(),
+            }
+        }
+        Err(last)
+    }
+
+    fn client_of(&self, address: Ipv4Addr) -> anyhow::Result<Client> {
+        let mut config = Config::new(format!("https://{address}:2379").parse()?);
+        let pem = self.authority.certificate();
+        let der = STANDARD.decode(pem.lines().filter(|line| !line.starts_with("-----")).collect::<String>())?;
+        config.root_cert = Some(vec![der]);
+        config.auth_info.client_certificate_data = Some(STANDARD.encode(&self.identity.certificate));
+        config.auth_info.client_key_data = Some(STANDARD.encode(&self.identity.key).into());
+        Ok(Client::try_from(config)?)
+    }
+
+    fn api(&self, (api_version, kind): (&str, &str)) -> Api<DynamicObject> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
+    }
+
+    /// What Stepgate reads.
+    pub async fn read(&self) -> Observation {
+        let request = ObserveRequest {
+            expectations: vec![expected(OldMembers::MayStay)],
+            kustomizations: Vec::new(),
+            deployed: Arc::default(),
+            freshness: Freshness::Fresh,
+            at: Timestamp::now(),
+        };
+        self.cluster.observe(&request).await
+    }
+}
+
+pub fn expected(old_members: OldMembers) -> Expectation {
+    Expectation::Etcd(EtcdExpectation {
+        namespace: NAMESPACE.to_owned(),
+        name: ETCD.to_owned(),
+        replicas: 3,
+        members: MembersHeard::Required,
+        old_members,
+        ..EtcdExpectation::default()
+    })
+}

@@ -1,0 +1,128 @@
+//! The gate of external etcd on real members: replaced one by one, broken, and without a quorum.
+
+mod bench;
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use jiff::{SignedDuration, Timestamp};
+use policy::StagePolicy;
+use rollout::{Gate, GateHistory, GateVerdict, Observation, OldMembers, StageName};
+use tests::servers::isolated;
+
+use bench::{Bench, NEEDED, expected};
+
+/// What the gate says of one reading: `pass`, or why not.
+fn verdict(observation: &Observation, old_members: OldMembers) -> String {
+    let (stage, rollout) = (StageName::Etcd.into(), "0123456789ab".parse().unwrap());
+    let policy = StagePolicy { maximum_age: Duration::from_secs(600), ..StagePolicy::default() };
+    let expectations = [expected(old_members)];
+    let gate = Gate {
+        cluster: "shop",
+        identity: None,
+        stage: &stage,
+        rollout: &rollout,
+        expectations: &expectations,
+        binding: None,
+        policy: &policy,
+    };
+    let now = observation.read_at + SignedDuration::from_secs(1);
+    if gate.held(observation, now).is_some() {
+        return "pass".to_owned();
+    }
+    match gate.evaluate(Some(observation), &GateHistory::default(), now) {
+        GateVerdict::Pass { .. } => "pass".to_owned(),
+        GateVerdict::Wait { reason, .. } => format!("wait: {reason}"),
+        GateVerdict::Fail { reasons } => {
+            format!("fail: {}", reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        }
+    }
+}
+
+async fn says(bench: &Bench, old_members: OldMembers, expected: &str) -> anyhow::Result<()> {
+    let begun = Timestamp::now();
+    let seen = bench.read().await;
+    let said = verdict(&seen, old_members);
+    ensure!(said.contains(expected), "{expected} is expected after {begun}: {said}\n{:?}", seen.etcd_clusters);
+    Ok(())
+}
+
+#[test]
+fn members_are_replaced_one_by_one_and_old_ones_stay_until_they_may_go() {
+    isolated(
+        "external_etcd::members_are_replaced_one_by_one_and_old_ones_stay_until_they_may_go",
+        NEEDED,
+        |programs| async {
+            let mut bench = Bench::start(programs).await?;
+            says(&bench, OldMembers::Gone, "pass").await?;
+            let old: Vec<String> = bench.members.keys().cloned().collect();
+            bench.specify("etcd-2", "3.7.1").await?;
+            says(&bench, OldMembers::MayStay, "its status is stale").await?;
+            for (number, name) in old.iter().enumerate() {
+                bench.disown(name).await?;
+                bench.status(false).await?;
+                says(&bench, OldMembers::MayStay, "machines: 2, 3 expected").await?;
+                let new = bench.join(true).await?;
+                bench.status(number == 2).await?;
+                let expected = if number == 2 { "pass" } else { "status.ready" };
+                says(&bench, OldMembers::MayStay, expected).await?;
+                ensure!(new.ends_with(&(number + 4).to_string()), "{new}");
+            }
+            let facts = format!("{:?}", bench.read().await.etcd_clusters);
+            ensure!(facts.matches("Healthy").count() == 6 && facts.matches("3.7.1").count() >= 6, "{facts}");
+            says(&bench, OldMembers::Gone, "belongs to nobody").await?;
+            for name in &old {
+                bench.remove(name, true).await?;
+            }
+            says(&bench, OldMembers::Gone, "pass").await?;
+            // A version that no member runs is not taken for theirs.
+            bench.specify("etcd-2", "3.7.2").await?;
+            bench.status(true).await?;
+            says(&bench, OldMembers::MayStay, "/version: 3.7.1, 3.7.2 expected").await
+        },
+    );
+}
+
+#[test]
+fn a_broken_member_an_orphan_and_silence_open_no_gate() {
+    isolated("external_etcd::a_broken_member_an_orphan_and_silence_open_no_gate", NEEDED, |programs| async {
+        let mut bench = Bench::start(programs).await?;
+        let old: Vec<String> = bench.members.keys().cloned().collect();
+        let [first, second, _] = old.as_slice() else { anyhow::bail!("{old:?}") };
+        bench.specify("etcd-2", "3.7.1").await?;
+        bench.disown(first).await?;
+        // It was made a member, and never starts. Its controller believes that it is well.
+        let broken = bench.join(false).await?;
+        bench.status(true).await?;
+        says(&bench, OldMembers::MayStay, &format!("Machine fleet/{broken}: /health: does not answer")).await?;
+        // It is deleted, and its member is left behind.
+        bench.remove(&broken, false).await?;
+        says(&bench, OldMembers::MayStay, "is among the members, and no machine has its address").await?;
+        // One that stands still is not known to be well.
+        bench.members[second].process.as_ref().unwrap().stall()?;
+        says(&bench, OldMembers::MayStay, &format!("Machine fleet/{second}: /health: not known")).await?;
+        bench.members[second].process.as_ref().unwrap().resume()?;
+        bench.lose_secrets().await?;
+        says(&bench, OldMembers::MayStay, "Secret fleet/shop-apiserver-etcd-client is not there").await?;
+        bench.keep_secrets().await?;
+        says(&bench, OldMembers::MayStay, "is among the members, and no machine").await
+    });
+}
+
+#[test]
+fn a_lost_quorum_fails_and_a_leader_elected_anew_does_not() {
+    isolated("external_etcd::a_lost_quorum_fails_and_a_leader_elected_anew_does_not", NEEDED, |programs| async {
+        let mut bench = Bench::start(programs).await?;
+        let names: Vec<String> = bench.members.keys().cloned().collect();
+        bench.kill(&names[0])?;
+        let said = verdict(&bench.read().await, OldMembers::MayStay);
+        ensure!(said.starts_with("wait: ") && said.contains("connection refused"), "{said}");
+        bench.kill(&names[1])?;
+        says(&bench, OldMembers::MayStay, "fail: EtcdadmCluster fleet/shop-etcd: members: has lost its quorum").await?;
+        for name in &names[..2] {
+            bench.members.get_mut(name).unwrap().process.as_mut().unwrap().restart()?;
+            bench.healthy(name).await?;
+        }
+        says(&bench, OldMembers::MayStay, "pass").await
+    });
+}
