@@ -8,7 +8,7 @@ use domain::CommitId;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rollout::{
-    BackupFailure, BackupReport, Expectation, FluxObservation, FluxReference, Identification, Observation,
+    BackupFailure, BackupReport, EtcdAct, Expectation, FluxObservation, FluxReference, Identification, Observation,
     WorkloadObservation,
 };
 use serde_json::json;
@@ -36,6 +36,7 @@ use crate::read::workload::Own;
 use crate::watch::watched::Watched;
 use crate::write::apply;
 use crate::write::backup;
+use crate::write::etcd;
 use crate::write::pause;
 use crate::write::rollout_resource;
 use crate::{
@@ -282,6 +283,13 @@ impl Cluster for KubernetesCluster {
                 }
             }
             Ok(backed_up?)
+        })
+    }
+
+    fn act_on_etcd<'a>(&'a self, act: &'a EtcdAct, _: Timestamp) -> BoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(async move {
+            self.may_be_paused("act on an external etcd").await?;
+            Ok(etcd::act(&self.management, act).await?)
         })
     }
 

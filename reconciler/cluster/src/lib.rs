@@ -284,6 +284,16 @@ pub trait Cluster: Send + Sync {
     /// Saves the Cluster API objects of the cluster and reads them back. Later observations report it, or why it failed.
     fn back_up<'a>(&'a self, request: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>>;
 
+    /// Does this to the objects of an external etcd, where the cluster that they are in is proven to be the one that is meant. Done twice, it is as if
+    /// done once.
+    fn act_on_etcd<'a>(
+        &'a self,
+        _act: &'a rollout::EtcdAct,
+        _at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(std::future::ready(Err(ClusterError::Simulated("act on an external etcd"))))
+    }
+
     /// Commits that objects in the management cluster name of this cluster, whatever they are called: Flux' Kustomizations of its folder, and the
     /// note that Stepgate keeps for people. What cannot be read is an error: that nothing is there is not known then.
     fn noted_commits<'a>(&'a self, _cluster: &'a str) -> BoxFuture<'a, Result<Vec<NotedCommit>, ClusterError>> {

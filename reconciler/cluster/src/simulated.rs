@@ -57,6 +57,11 @@ impl Cluster for Simulated {
         Box::pin(future::ready(report))
     }
 
+    fn act_on_etcd<'a>(&'a self, act: &'a rollout::EtcdAct, at: Timestamp) -> BoxFuture<'a, Result<(), ClusterError>> {
+        self.cluster().act_on_etcd(act, at);
+        Box::pin(future::ready(Ok(())))
+    }
+
     /// The simulated Flux fetches at its own pace: a nudge only lets time pass.
     fn nudge<'a>(&'a self, _: &'a [FluxReference], at: Timestamp) -> BoxFuture<'a, Result<(), ClusterError>> {
         self.cluster().advance(at);

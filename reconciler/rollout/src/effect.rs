@@ -68,6 +68,36 @@ pub struct ApprovalRequest {
     pub approvers: Vec<GivenApproval>,
 }
 
+/// What is done to the objects of an external etcd.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "act")]
+pub enum EtcdAct {
+    /// Its controller is paused, machines that it owned before are its own again, and those that were made since go, their members first.
+    #[serde(rename_all = "camelCase")]
+    TakeBack {
+        /// The cluster.
+        cluster: ClusterName,
+        /// Namespace of the `EtcdadmCluster`.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Machines that it owned before.
+        give_back: Vec<String>,
+        /// Machines that were made since.
+        delete: Vec<String>,
+    },
+    /// Its controller goes on.
+    #[serde(rename_all = "camelCase")]
+    Resume {
+        /// The cluster.
+        cluster: ClusterName,
+        /// Namespace of the `EtcdadmCluster`.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
 /// What is to be done next. A list of effects is carried out in order; each may be lost to a crash, and is then decided again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "effect")]
@@ -86,6 +116,8 @@ pub enum Effect {
         /// The rollout that the report has to name.
         rollout: RolloutId,
     },
+    /// Take the first step of an external etcd's rollout back, or let its controller go on after that.
+    Etcd(EtcdAct),
     /// Propose a commit to people. Proposing the same again changes nothing.
     RequestApproval(Box<ApprovalRequest>),
     /// Commit a stage.

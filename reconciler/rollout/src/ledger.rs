@@ -66,9 +66,20 @@ pub struct StageRecord {
     /// What could not be undone from this commit on, in the plan's words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub one_way: Vec<String>,
-    /// The generation that the external etcd's object had when the commit was made, where it makes every member anew.
+    /// What the external etcd was when the commit was made; none where the stage is of something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub etcd_generation: Option<i64>,
+    pub etcd: Option<EtcdBefore>,
+}
+
+/// An external etcd before a stage: what is compared with it afterwards.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdBefore {
+    /// The generation of its object, where the stage makes every member anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// Its machines.
+    pub machines: Vec<String>,
 }
 
 /// The record of one rollout of one cluster.

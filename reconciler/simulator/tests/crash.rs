@@ -70,6 +70,7 @@ mod harness {
             Effect::Observe { .. } => "observe".to_owned(),
             Effect::Hold { stage, .. } => format!("hold {stage}"),
             Effect::Backup { .. }
+            | Effect::Etcd(_)
             | Effect::RequestApproval(_)
             | Effect::Commit(_)
             | Effect::Revert(_)

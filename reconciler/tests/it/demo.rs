@@ -11,7 +11,7 @@ use crate::support::{DEMO, Fleet, stepgate};
 const MGMT: &[&str] =
     &["cert-manager", "capi", "eks-a", "bundle", "cilium", "flux", "control-plane", "workers/md-0", "verify"];
 const TEAM_A: &[&str] = &["cilium", "control-plane", "workers/general", "workers/gpu", "verify"];
-const TEAM_B: &[&str] = &["cilium", "etcd", "control-plane", "workers/general", "verify"];
+const TEAM_B: &[&str] = &["cilium", "control-plane", "workers/general", "verify"];
 
 fn strings(value: &Value) -> Vec<&str> {
     value.as_array().unwrap().iter().map(|item| item.as_str().unwrap()).collect()

@@ -78,12 +78,16 @@ impl Authority {
         self.serving(vec![SanType::DnsName(Ia5String::try_from(name)?)])
     }
 
-    /// For a server at an address.
+    /// For a member of etcd at an address, which is a client of itself where it is asked in JSON.
     ///
     /// # Errors
     /// When the certificate cannot be made.
-    pub fn server_at(&self, address: IpAddr) -> anyhow::Result<Identity> {
-        self.serving(vec![SanType::IpAddress(address)])
+    pub fn member_at(&self, address: IpAddr) -> anyhow::Result<Identity> {
+        let mut parameters = CertificateParams::default();
+        parameters.distinguished_name = named("member", None);
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        parameters.subject_alt_names = vec![SanType::IpAddress(address)];
+        self.sign(&parameters)
     }
 
     fn serving(&self, names: Vec<SanType>) -> anyhow::Result<Identity> {

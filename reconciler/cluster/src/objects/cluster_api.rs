@@ -289,8 +289,22 @@ pub(crate) fn etcdadm_cluster(object: &DynamicObject) -> EtcdadmCluster {
         conditions: conditions(data, &["status", "conditions"]),
         infrastructure_template: text(data, &["spec", "infrastructureTemplate", "name"]),
         version: etcd_version(data),
+        paused_by_us: annotation(object, PAUSED).is_some_and(|words| words.starts_with(OUR_WORDS)),
         membership: None,
     }
+}
+
+/// How a pause of ours begins.
+const OUR_WORDS: &str = "stepgate";
+
+/// Whether somebody else has paused it, who ends that too.
+pub(crate) fn is_paused_by_others(object: &DynamicObject) -> bool {
+    annotation(object, PAUSED).is_some_and(|words| !words.starts_with(OUR_WORDS))
+}
+
+/// Addresses of a machine.
+pub(crate) fn machine_addresses(object: &DynamicObject) -> Vec<String> {
+    addresses(&object.data)
 }
 
 /// The version of etcd that members are made with: by its own field, or as the tag of the image of Bottlerocket.

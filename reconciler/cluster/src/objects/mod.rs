@@ -19,7 +19,7 @@ mod workload;
 
 pub(crate) use cluster_api::{
     Contract, cluster, cluster_name, control_plane, etcd_endpoints, etcdadm_cluster, fill_in_legacy_machines,
-    infrastructure_of_owner, machine, machine_deployment, machine_set,
+    infrastructure_of_owner, is_paused_by_others, machine, machine_addresses, machine_deployment, machine_set,
 };
 pub(crate) use contract::contract_control_plane;
 pub(crate) use eks_anywhere::eksa_cluster;

@@ -74,6 +74,21 @@ async fn members(connection: &Connection, asked: &Asked<'_>) -> Result<Vec<EtcdM
     Err(last)
 }
 
+/// Takes the member at one of these addresses off the list, where it is on it and etcd lets that happen.
+pub(crate) async fn remove(connection: &Connection, asked: &Asked<'_>, addresses: &[String]) {
+    let Ok(credentials) = Credentials::read(connection, asked).await else { return };
+    for address in &asked.addresses {
+        let Ok(listed) = credentials.list(address).await else { continue };
+        let is_it = |member: &&Listed| member.hosts().iter().any(|host| addresses.contains(host));
+        let Some(member) = listed.iter().find(is_it) else { return };
+        let body = serde_json::json!({"ID": member.id}).to_string().into_bytes();
+        let request = Request::post(url(address, "/v3/cluster/member/remove")).body(body);
+        if credentials.send(request).await.is_ok_and(|answer| answer.get("members").is_some()) {
+            return;
+        }
+    }
+}
+
 /// What etcd lets Stepgate in with.
 struct Credentials {
     authorities: Vec<Vec<u8>>,
@@ -199,6 +214,10 @@ impl Credentials {
     async fn list(&self, address: &str) -> Result<Vec<Listed>, Problem> {
         let request = Request::post(url(address, "/v3/cluster/member/list")).body(b"{}".to_vec());
         let answer = self.send(request).await?;
+        let told = ["message", "error"].iter().find_map(|key| answer.get(*key)?.as_str());
+        if let Some(told) = told {
+            return Err(Problem::Other(format!("it does not list members: {told}")));
+        }
         let members = answer.get("members").cloned().unwrap_or(Value::Null);
         let listed: Vec<Listed> = serde_json::from_value(members)
             .map_err(|_| Problem::Other(String::from("its answer is not a valid list of members")))?;

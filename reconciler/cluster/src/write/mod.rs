@@ -2,6 +2,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod backup;
+pub(crate) mod etcd;
 pub(crate) mod leadership;
 pub(crate) mod lease;
 pub(crate) mod pause;

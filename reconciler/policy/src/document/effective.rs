@@ -11,7 +11,7 @@ use super::pattern::matches_pattern;
 use super::settings::StageSettings;
 use super::types::{BundleSelection, EnvironmentPolicy, Policy};
 use super::waivers::Waiver;
-use crate::{MaintenanceWindow, PlanPolicy, StagePolicy};
+use crate::{MaintenanceWindow, OnFailure, PlanPolicy, StagePolicy};
 
 impl Policy {
     /// The defaults of Stepgate for one stage, before anything the team says.
@@ -25,7 +25,9 @@ impl Policy {
             "verify" => (2 * MINUTE, 30 * MINUTE),
             _ => (MINUTE, 30 * MINUTE),
         };
-        StagePolicy { soak: Duration::from_secs(soak), timeout: Duration::from_secs(timeout), ..StagePolicy::default() }
+        let on_failure = if stage == "etcd" { OnFailure::Revert } else { OnFailure::Hold };
+        let (soak, timeout) = (Duration::from_secs(soak), Duration::from_secs(timeout));
+        StagePolicy { soak, timeout, on_failure, ..StagePolicy::default() }
     }
 
     /// The policy in force for `stage` (as in `control-plane`, `workers/md-0` or `cilium@v1.18.2-0`) on `cluster`.

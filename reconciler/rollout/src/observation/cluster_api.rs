@@ -188,6 +188,9 @@ pub struct EtcdadmCluster {
     /// The version of etcd that its members are made with, as its specification has it; none where it does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// Whether that annotation has Stepgate's own words.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused_by_us: bool,
     /// What its members say of themselves; none where they were not asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub membership: Option<EtcdMembership>,

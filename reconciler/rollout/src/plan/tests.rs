@@ -104,7 +104,7 @@ fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
         reasons: Vec::new(),
         carries: next.carries.clone(),
         one_way: next.one_way.clone(),
-        etcd_generation: None,
+        etcd: None,
     });
     ledger
 }

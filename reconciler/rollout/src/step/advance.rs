@@ -14,6 +14,7 @@ use policy::{OnFailure, StagePolicy};
 
 use super::approval;
 use super::commit;
+use super::etcd;
 use super::gates::{self, OwnedGate};
 use super::opening::{Key, Opening, Stop, closed_windows, hold, wait};
 
@@ -103,9 +104,22 @@ fn pass_running(world: &World, plan: &Plan, ledger: &Ledger, now: Timestamp) -> 
     };
     match gate.as_gate().evaluate(world.observation.as_deref(), &world.history, now) {
         GateVerdict::Pass { evidence } => Ok(evidence),
-        GateVerdict::Wait { reason, until } => Err(observe_and_wait(world, &gate, reason, until, now)),
-        GateVerdict::Fail { reasons } => Err(fail(world, plan, ledger, &gate, reasons, now)),
+        GateVerdict::Wait { reason, until } => {
+            let mut effects: Vec<Effect> = goes_on(world, plan, ledger, &gate, now).into_iter().collect();
+            effects.extend(observe_and_wait(world, &gate, reason, until, now));
+            Err(effects)
+        }
+        GateVerdict::Fail { reasons } => {
+            let mut effects: Vec<Effect> = goes_on(world, plan, ledger, &gate, now).into_iter().collect();
+            effects.extend(fail(world, plan, ledger, &gate, reasons, now));
+            Err(effects)
+        }
     }
+}
+
+/// Whatever a revert has left standing still and may go on now.
+fn goes_on(world: &World, plan: &Plan, ledger: &Ledger, gate: &OwnedGate, now: Timestamp) -> Option<Effect> {
+    etcd::goes_on(world, plan, ledger.stages.last()?, gate, now)
 }
 
 fn fail(
@@ -118,7 +132,7 @@ fn fail(
 ) -> Vec<Effect> {
     let stage = plan.stage(&gate.stage);
     let last = ledger.stages.last();
-    let closed = closed(world, gate);
+    let closed = closed(world, last, gate);
     let revertible = stage.filter(|stage| {
         gate.policy.on_failure == OnFailure::Revert
             && stage.one_way.is_empty()
@@ -126,6 +140,15 @@ fn fail(
             && crate::plan::has_flux(&stage.deployed_expectations)
             && last.is_some_and(|record| record.kind == StageRecordKind::Commit)
     });
+    let first = revertible.zip(last).zip(world.observation.as_deref());
+    if let Some((effect, reason)) =
+        first.and_then(|((_, record), read)| etcd::taken_back_first(plan, record, gate, read))
+    {
+        let mut effects: Vec<Effect> = effect.into_iter().collect();
+        effects.extend(observe(world, gate, None, now));
+        effects.push(hold(gate.stage.clone(), [vec![reason], reasons].concat()));
+        return effects;
+    }
     match (revertible, last, &gate.binding) {
         (Some(stage), Some(record), Some(binding)) => {
             vec![commit::revert(world, plan, ledger, stage, record, &binding.commit, reasons, now)]
@@ -141,9 +164,9 @@ fn fail(
 }
 
 /// Why external etcd cannot go back any more, where it is what the gate is about.
-fn closed(world: &World, gate: &OwnedGate) -> Option<Reason> {
+fn closed(world: &World, record: Option<&StageRecord>, gate: &OwnedGate) -> Option<Reason> {
     let observation = world.observation.as_deref().filter(|_| gate.stage.name == StageName::Etcd)?;
-    no_way_back(&gate.expectations, observation)
+    no_way_back(&gate.expectations, record.and_then(|record| record.etcd.as_ref()), observation)
 }
 
 /// Preflight with its soak, and the backup: before the first commit.

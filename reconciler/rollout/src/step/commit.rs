@@ -7,16 +7,14 @@ use jiff::Timestamp;
 use crate::approval::{ApprovalScope, Approved, Retry};
 use crate::before::Before;
 use crate::effect::{Effect, StageCommit};
-use crate::expectation::Expectation;
 use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
-use crate::observation::EtcdadmCluster;
 use crate::plan::{Plan, StagePlan};
 use crate::verdict::{Evidence, Fact, Reason};
 use crate::world::World;
 use domain::CommitId;
 
 use super::opening::{Key, Opening, Stop, hold};
-use super::{approval, landed};
+use super::{approval, etcd, landed};
 
 /// The commit of a stage. Its ledger records the approval that the policy asks for: what is proposed is what lands.
 ///
@@ -60,7 +58,7 @@ pub(super) fn stage(
         reasons,
         carries: next.carries.clone(),
         one_way: next.one_way.clone(),
-        etcd_generation: etcd_generation(world, next),
+        etcd: etcd::before(world, next),
     };
     approval::name(&mut ledger, world);
     ledger.source = plan.source.clone();
@@ -128,17 +126,6 @@ pub(super) fn identify(ledger: &mut Ledger, evidence: Option<&mut Evidence>, wor
     ledger.identity = Some(identity.clone());
 }
 
-/// The generation of the external etcd's object now, where the stage makes every member anew.
-fn etcd_generation(world: &World, next: &StagePlan) -> Option<i64> {
-    let expected = next.expectations.iter().find_map(|expectation| match expectation {
-        Expectation::Etcd(etcd) if etcd.rolls => Some(etcd),
-        _ => None,
-    })?;
-    let is_it = |known: &&EtcdadmCluster| known.namespace == expected.namespace && known.name == expected.name;
-    let read = world.rest.as_deref().or(world.observation.as_deref())?;
-    read.etcd_clusters.iter().find(is_it).map(|known| known.generation)
-}
-
 /// Whether somebody wants this attempt at this stage.
 pub(super) fn is_for(retry: &Retry, plan: &Plan, stage: &StagePlan, attempt: u32) -> bool {
     retry.plan == plan.digest && retry.stage == stage.stage && retry.attempt == attempt
@@ -202,7 +189,7 @@ pub(super) fn revert(
         reasons,
         carries: Vec::new(),
         one_way: Vec::new(),
-        etcd_generation: None,
+        etcd: None,
     });
     let carried = plan.stages.iter().filter(|known| failed.carries.contains(&known.stage));
     for change in carried.flat_map(|stage| &stage.changes).chain(&stage.changes) {

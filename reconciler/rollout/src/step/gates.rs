@@ -125,7 +125,7 @@ fn expectations(plan: &Plan, record: &StageRecord) -> (Vec<Expectation>, StagePo
 fn above(record: &StageRecord, expectations: &mut [Expectation]) {
     for expectation in expectations {
         if let Expectation::Etcd(etcd) = expectation {
-            etcd.above_generation = record.etcd_generation;
+            etcd.above_generation = record.etcd.as_ref().and_then(|before| before.generation);
         }
     }
 }

@@ -370,6 +370,7 @@ impl RolloutHarness {
                 self.proposed = Some(request.commit.clone());
             }
             Effect::Observe { .. }
+            | Effect::Etcd(_)
             | Effect::Wait { .. }
             | Effect::Hold { .. }
             | Effect::Blocked { .. }

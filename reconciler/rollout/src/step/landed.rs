@@ -36,7 +36,7 @@ pub(super) fn restrain(world: &World, effects: Vec<Effect>, now: Timestamp) -> V
                 known.extend(reasons.iter().cloned());
                 restrained.push(Effect::Hold { stage, reasons: known, help });
             }
-            Effect::Observe { .. } | Effect::Backup { .. } => restrained.push(effect),
+            Effect::Observe { .. } | Effect::Backup { .. } | Effect::Etcd(_) => restrained.push(effect),
             Effect::RequestApproval(_)
             | Effect::Commit(_)
             | Effect::Revert(_)

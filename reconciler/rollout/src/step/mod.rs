@@ -6,6 +6,7 @@
 mod advance;
 mod approval;
 mod commit;
+mod etcd;
 #[cfg(test)]
 mod etcd_tests;
 mod foresight;

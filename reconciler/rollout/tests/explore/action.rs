@@ -294,6 +294,7 @@ impl Model {
                     changed = true;
                 }
                 Effect::Observe { .. }
+                | Effect::Etcd(_)
                 | Effect::RequestApproval(_)
                 | Effect::Wait { .. }
                 | Effect::Hold { .. }

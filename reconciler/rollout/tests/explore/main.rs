@@ -37,7 +37,11 @@ fn check_decision(effects: &[Effect]) {
             }
             Effect::Blocked { reasons } => panic!("nothing forbids this plan: {reasons:?}"),
             Effect::Commit(_) | Effect::Revert(_) | Effect::Close(_) => commits += 1,
-            Effect::Observe { .. } | Effect::Backup { .. } | Effect::RequestApproval(_) | Effect::Done => {}
+            Effect::Observe { .. }
+            | Effect::Backup { .. }
+            | Effect::Etcd(_)
+            | Effect::RequestApproval(_)
+            | Effect::Done => {}
         }
     }
     assert!(commits <= 1);

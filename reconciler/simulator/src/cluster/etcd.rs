@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use rollout::{Condition, ConditionStatus, EtcdHealth, EtcdMember, EtcdMembership};
+use rollout::{Condition, ConditionStatus, EtcdAct, EtcdHealth, EtcdMember, EtcdMembership};
 
 use super::{
     Event, State, condition,
@@ -122,8 +122,33 @@ impl State {
         }
     }
 
+    /// What Stepgate does by hand: its controller stands still, machines are its own again, others go; or it goes on.
+    pub(super) fn act_on_etcd(&mut self, act: &EtcdAct) {
+        let Some(etcd) = &mut self.etcd else { return };
+        match act {
+            EtcdAct::Resume { .. } => {
+                (etcd.published.paused, etcd.published.paused_by_us) = (false, false);
+                self.plan_in(Duration::from_secs(1), Event::Etcd);
+            }
+            EtcdAct::TakeBack { give_back, delete, .. } => {
+                (etcd.published.paused, etcd.published.paused_by_us) = (true, true);
+                for machine in self.machines.iter_mut().filter(|machine| give_back.contains(&machine.name)) {
+                    machine.orphaned = false;
+                }
+                let gone: Vec<u64> =
+                    self.machines.iter().filter(|known| delete.contains(&known.name)).map(|known| known.id).collect();
+                for id in gone {
+                    self.delete_machine(id);
+                }
+            }
+        }
+    }
+
     /// One turn of the EtcdadmCluster's controller.
     pub(super) fn reconcile_etcd(&mut self) {
+        if self.etcd.as_ref().is_some_and(|etcd| etcd.published.paused) {
+            return;
+        }
         let is_healthy = |machine: &Machine| machine.is_ready() && self.health(machine) == EtcdHealth::Healthy;
         let healthy: Vec<u64> =
             self.machines.iter().filter(|machine| is_healthy(machine)).map(|machine| machine.id).collect();

@@ -27,7 +27,8 @@ use std::{
 use domain::RolloutId;
 use jiff::Timestamp;
 use rollout::{
-    BackupReport, Condition, ConditionStatus, CustomResourceDefinition, ObjectReference, Observation, StageName,
+    BackupReport, Condition, ConditionStatus, CustomResourceDefinition, EtcdAct, ObjectReference, Observation,
+    StageName,
 };
 
 use crate::{
@@ -125,6 +126,14 @@ impl SimulatedCluster {
         self.advance(at);
         for state in [Some(&mut self.state), self.view.shadow()].into_iter().flatten() {
             state.back_up(rollout.clone(), at);
+        }
+    }
+
+    /// What Stepgate does to the objects of an external etcd.
+    pub fn act_on_etcd(&mut self, act: &EtcdAct, at: Timestamp) {
+        self.advance(at);
+        for state in [Some(&mut self.state), self.view.shadow()].into_iter().flatten() {
+            state.act_on_etcd(act);
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use domain::{ClusterName, CommitId};
 use jiff::{SignedDuration, Timestamp};
-use rollout::{Effect, GateHistory, LedgerState, Prerequisite, World, plan, record, step};
+use rollout::{Effect, EtcdAct, GateHistory, LedgerState, Prerequisite, World, plan, record, step};
 
 use super::{defect::Defect, invariant, simulation::Simulation};
 
@@ -173,6 +173,13 @@ impl Controller {
                     let now = simulation.now();
                     if let Some(simulated) = simulation.simulated(cluster) {
                         simulated.back_up(rollout, now);
+                    }
+                }
+                Effect::Etcd(act) => {
+                    let (now, EtcdAct::TakeBack { cluster, .. } | EtcdAct::Resume { cluster, .. }) =
+                        (simulation.now(), act);
+                    if let Some(simulated) = simulation.simulated(cluster) {
+                        simulated.act_on_etcd(act, now);
                     }
                 }
                 Effect::RequestApproval(request) => simulation.request_approval(request),

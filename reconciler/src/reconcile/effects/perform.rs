@@ -66,6 +66,16 @@ impl Controller {
                 self.remember(&view.name, |memory| memory.fast_path.forget());
                 Ok(Performed::Again)
             }
+            Effect::Etcd(act) => {
+                let cluster = self.handle(reading, view);
+                if let Err(error) = answering.wait(self.clock.as_ref(), cluster.act_on_etcd(&act, now)).await {
+                    tracing::warn!(cluster.name = %view.name, %error, "external etcd of `{}` is left to people", view.name);
+                    // What people can do is said by what follows.
+                    return Ok(Performed::Nothing);
+                }
+                self.remember(&view.name, |memory| memory.fast_path.forget());
+                Ok(Performed::Again)
+            }
             Effect::Commit(commit) => self.commit_stage(reading, view, &commit, false, pass),
             Effect::Revert(commit) => self.commit_stage(reading, view, &commit, true, pass),
             Effect::Close(close) => {

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Config};
-use rollout::{EtcdExpectation, Expectation, MembersHeard, Observation, OldMembers};
+use rollout::{EtcdAct, EtcdExpectation, Expectation, MembersHeard, Observation, OldMembers};
 use serde_json::{Value, json};
 use tests::servers::manifests::{apply, objects};
 use tests::servers::{ApiServer, ApiServerOptions, Authority, Folder, Identity, Process, Programs};
@@ -146,7 +146,7 @@ impl Bench {
         let name = format!("{ETCD}-{}", self.made);
         let address = Ipv4Addr::new(127, 0, 1, self.made);
         let certificates = self.folder.path().join("certificates");
-        self.authority.server_at(IpAddr::V4(address))?.write(&certificates, &name)?;
+        self.authority.member_at(IpAddr::V4(address))?.write(&certificates, &name)?;
         std::fs::write(certificates.join("authority.crt"), self.authority.certificate())?;
         let member = Member { address, owned: true, template: self.template.clone(), process: None };
         self.members.insert(name.clone(), member);
@@ -177,6 +177,12 @@ impl Bench {
         self.members.get_mut(name).context("no such machine")?.owned = false;
         let nobody = json!({"metadata": {"ownerReferences": null}});
         self.api(MACHINE).patch(name, &PatchParams::default(), &Patch::Merge(&nobody)).await?;
+        Ok(())
+    }
+
+    /// The controller knows an old machine as its own again.
+    pub fn own(&mut self, name: &str) -> anyhow::Result<()> {
+        self.members.get_mut(name).context("no such machine")?.owned = true;
         Ok(())
     }
 
@@ -283,6 +289,11 @@ impl Bench {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
+    }
+
+    /// What Stepgate does.
+    pub async fn act(&self, act: &EtcdAct) -> anyhow::Result<()> {
+        Ok(self.cluster.act_on_etcd(act, Timestamp::now()).await?)
     }
 
     /// What Stepgate reads.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::ensure;
 use jiff::{SignedDuration, Timestamp};
 use policy::StagePolicy;
-use rollout::{Gate, GateHistory, GateVerdict, Observation, OldMembers, StageName};
+use rollout::{EtcdAct, Gate, GateHistory, GateVerdict, Observation, OldMembers, StageName};
 use tests::servers::isolated;
 
-use bench::{Bench, NEEDED, expected};
+use bench::{Bench, ETCD, NAMESPACE, NEEDED, expected};
 
 /// What the gate says of one reading: `pass`, or why not.
 fn verdict(observation: &Observation, old_members: OldMembers) -> String {
@@ -124,5 +124,40 @@ fn a_lost_quorum_fails_and_a_leader_elected_anew_does_not() {
             bench.healthy(name).await?;
         }
         says(&bench, OldMembers::MayStay, "pass").await
+    });
+}
+
+#[test]
+fn a_first_member_is_taken_back_and_the_cluster_is_as_before() {
+    isolated("external_etcd::a_first_member_is_taken_back_and_the_cluster_is_as_before", NEEDED, |programs| async {
+        let mut bench = Bench::start(programs).await?;
+        let old: Vec<String> = bench.members.keys().cloned().collect();
+        bench.specify("etcd-2", "3.7.1").await?;
+        bench.disown(&old[0]).await?;
+        let broken = bench.join(false).await?;
+        bench.status(false).await?;
+        let (cluster, namespace, name) = ("shop".parse()?, NAMESPACE.to_owned(), ETCD.to_owned());
+        let (give_back, delete) = (vec![old[0].clone()], vec![broken.clone()]);
+        let act = EtcdAct::TakeBack { cluster, namespace, name, give_back, delete };
+        bench.act(&act).await?;
+        // Cut off and done again, it is as if done once.
+        bench.act(&act).await?;
+        let seen = bench.read().await;
+        let machines: Vec<_> = seen.machines.iter().map(|known| (known.name.clone(), known.owner.clone())).collect();
+        let owned: Vec<_> = old.iter().map(|name| (name.clone(), Some(ETCD.to_owned()))).collect();
+        ensure!(machines == owned, "{machines:?}");
+        let etcd = &seen.etcd_clusters[0];
+        let listed = format!("{:?}", etcd.membership);
+        ensure!(etcd.paused_by_us && listed.matches("Healthy").count() == 3, "{etcd:?}");
+        ensure!(listed.matches("EtcdMember ").count() == 3, "its member is off the list: {listed}");
+        // The specification of before is applied again, and its controller goes on.
+        bench.members.remove(&broken);
+        bench.own(&old[0])?;
+        bench.specify("etcd-1", "3.7.1").await?;
+        says(&bench, OldMembers::Gone, "paused").await?;
+        let (cluster, namespace, name) = ("shop".parse()?, NAMESPACE.to_owned(), ETCD.to_owned());
+        bench.act(&EtcdAct::Resume { cluster, namespace, name }).await?;
+        bench.status(true).await?;
+        says(&bench, OldMembers::Gone, "pass").await
     });
 }

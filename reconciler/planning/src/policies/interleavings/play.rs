@@ -322,6 +322,7 @@ impl Play {
                 }
                 Effect::Blocked { .. } => self.told.push(format!("process {which} is blocked")),
                 Effect::Commit(_)
+                | Effect::Etcd(_)
                 | Effect::Revert(_)
                 | Effect::Close(_)
                 | Effect::Observe { .. }

@@ -1,22 +1,27 @@
 //! Until when a rollout of external etcd can be undone: while no machine of the control plane was touched and no old member is gone.
 
 use crate::expectation::{EtcdExpectation, Expectation};
-use crate::observation::{ConditionStatus, EtcdMembership, EtcdadmCluster, Machine, Observation};
+use crate::ledger::EtcdBefore;
+use crate::observation::{ConditionStatus, EtcdadmCluster, Machine, Observation};
 use crate::verdict::Reason;
 
 use super::{Members, found, object};
 
 /// Why etcd cannot go back any more; none as long as it can. What is not known counts as no way back.
-pub(crate) fn no_way_back(expectations: &[Expectation], observation: &Observation) -> Option<Reason> {
+pub(crate) fn no_way_back(
+    expectations: &[Expectation],
+    before: Option<&EtcdBefore>,
+    observation: &Observation,
+) -> Option<Reason> {
     let etcd = |expectation: &Expectation| match expectation {
         Expectation::Etcd(etcd) => Some(etcd.clone()),
         _ => None,
     };
-    expectations.iter().filter_map(etcd).find_map(|expectation| closed(&expectation, observation))
+    expectations.iter().filter_map(etcd).find_map(|expectation| closed(&expectation, before, observation))
 }
 
-fn closed(expectation: &EtcdExpectation, observation: &Observation) -> Option<Reason> {
-    let EtcdExpectation { namespace, name, replicas, .. } = expectation;
+fn closed(expectation: &EtcdExpectation, before: Option<&EtcdBefore>, observation: &Observation) -> Option<Reason> {
+    let EtcdExpectation { namespace, name, .. } = expectation;
     let subject = object("EtcdadmCluster", namespace, name);
     for kind in ["EtcdadmCluster", "Machine", "KubeadmControlPlane"] {
         if let Some(reason) = observation.unread.get(kind) {
@@ -29,12 +34,17 @@ fn closed(expectation: &EtcdExpectation, observation: &Observation) -> Option<Re
     if let Some(touched) = control_plane(etcd, observation) {
         return Some(Reason::on(subject, format!("no way back: {touched}")));
     }
+    let Some(before) = before else {
+        return Some(Reason::on(subject, "no way back: nobody has noted down which members there were before"));
+    };
     let members = Members::of(etcd, observation);
-    let is_new = |machine: &&&Machine| is_new(machine, etcd);
-    let old = members.old.len() + members.owned.iter().filter(|machine| !is_new(machine)).count();
-    let old = u32::try_from(old).unwrap_or(u32::MAX);
-    (old < *replicas).then(|| {
-        let message = format!("no way back: {old} of the {replicas} members from before are left");
+    let is_there = |name: &&String| {
+        let mut known = members.owned.iter().chain(&members.old);
+        known.any(|machine| machine.name == **name && !machine.deleting)
+    };
+    let (left, all) = (before.machines.iter().filter(is_there).count(), before.machines.len());
+    (left < all).then(|| {
+        let message = format!("no way back: {left} of the {all} members from before are left");
         Reason::on(subject, message).help("the way goes on: make the new members healthy, or push a target that does")
     })
 }
@@ -50,25 +60,6 @@ fn control_plane(etcd: &EtcdadmCluster, observation: &Observation) -> Option<Str
     let is_larger = known.spec_replicas.is_some_and(|wanted| known.replicas.is_some_and(|seen| seen > wanted));
     let is_mixed = known.replicas.is_some() && known.up_to_date_replicas < known.replicas;
     (is_rolling || is_larger || is_mixed).then(|| format!("control plane {} replaces machines", known.name))
-}
-
-/// Whether a machine was made by the rollout that is under way, as far as anything tells.
-fn is_new(machine: &Machine, etcd: &EtcdadmCluster) -> bool {
-    if let (Some(wanted), Some(seen)) = (&etcd.infrastructure_template, &machine.infrastructure_template)
-        && wanted != seen
-    {
-        return false;
-    }
-    let member = match &etcd.membership {
-        Some(EtcdMembership::Known { members }) => {
-            members.iter().find(|member| machine.addresses.iter().any(|address| member.hosts.contains(address)))
-        }
-        Some(EtcdMembership::Unknown { .. }) | None => None,
-    };
-    match (&etcd.version, member.and_then(|member| member.version.as_ref())) {
-        (Some(wanted), Some(seen)) => super::members::is_of(seen, wanted),
-        _ => true,
-    }
 }
 
 #[cfg(test)]
@@ -124,7 +115,8 @@ mod tests {
             replicas: 3,
             ..EtcdExpectation::default()
         };
-        no_way_back(&[Expectation::Etcd(etcd)], seen).map(|reason| reason.to_string())
+        let before = EtcdBefore { generation: None, machines: ["a", "b", "c"].map(String::from).into() };
+        no_way_back(&[Expectation::Etcd(etcd)], Some(&before), seen).map(|reason| reason.to_string())
     }
 
     #[test]

@@ -87,7 +87,7 @@ fn check_one(machine: &Machine, member: Option<&EtcdMember>, version: Option<&st
 }
 
 /// Whether a member of version `seen`, such as `3.5.21`, was made with `expected`, which may name a distribution: `v3.5.21-eks-1-34-7`.
-pub(super) fn is_of(seen: &str, expected: &str) -> bool {
+fn is_of(seen: &str, expected: &str) -> bool {
     let core = |text: &str| text.trim_start_matches('v').split(['-', '+']).next().unwrap_or_default().to_owned();
     core(seen) == core(expected)
 }

@@ -136,6 +136,7 @@ impl Scene {
                 return self.propose(seen, request, calls);
             }
             Effect::Observe { .. }
+            | Effect::Etcd(_)
             | Effect::Wait { .. }
             | Effect::Hold { .. }
             | Effect::Blocked { .. }
