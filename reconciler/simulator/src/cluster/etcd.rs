@@ -122,6 +122,23 @@ impl State {
         }
     }
 
+    /// Machines that were made for one target of etcd, or of the control plane behind it.
+    pub(super) fn made_anew(&self) -> Vec<(String, u32, u32)> {
+        let Some(etcd) = &self.etcd else { return Vec::new() };
+        let wanted = |owner: Owner| match owner {
+            Owner::Etcd => Some(etcd.spec.replicas),
+            Owner::ControlPlane => self.control_plane.as_ref().map(|known| known.spec.replicas),
+            Owner::Workers(_) => None,
+        };
+        let mut counted: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+        for (owner, version, template) in &self.made {
+            let Some(wanted) = wanted(*owner) else { continue };
+            let known = counted.entry(format!("{owner:?} {version} {template}")).or_insert((0, wanted));
+            known.0 = known.0.saturating_add(1);
+        }
+        counted.into_iter().map(|(object, (made, wanted))| (object, made, wanted)).collect()
+    }
+
     /// What Stepgate does by hand: its controller stands still, machines are its own again, others go; or it goes on.
     pub(super) fn act_on_etcd(&mut self, act: &EtcdAct) {
         let Some(etcd) = &mut self.etcd else { return };

@@ -252,6 +252,9 @@ impl State {
         let id = self.last_id;
         let name = format!("{}-{}", spec.prefix, self.random.suffix(5));
         let kubelet = kubelet_version(&spec.version);
+        if phase != Phase::Running {
+            self.made.push((spec.owner, spec.version.clone(), spec.template.clone()));
+        }
         let broken = spec.owner == Owner::Etcd && phase != Phase::Running && self.is_active(Fault::EtcdMemberBroken);
         self.machines.push(Machine {
             id,

@@ -129,6 +129,13 @@ impl SimulatedCluster {
         }
     }
 
+    /// Machines of external etcd and of a control plane behind it that were made since the beginning: of which object and target, how many, and how
+    /// many it wants.
+    #[must_use]
+    pub fn made_anew(&self) -> Vec<(String, u32, u32)> {
+        self.state.made_anew()
+    }
+
     /// What Stepgate does to the objects of an external etcd.
     pub fn act_on_etcd(&mut self, act: &EtcdAct, at: Timestamp) {
         self.advance(at);
@@ -218,6 +225,8 @@ struct State {
     control_plane: Option<control_plane::ControlPlane>,
     workers: Vec<workers::Workers>,
     etcd: Option<etcd::EtcdadmCluster>,
+    /// Machines made since the beginning, by owner, version and template.
+    made: Vec<(Owner, String, String)>,
     machines: Vec<machine::Machine>,
     address_holder: Option<String>,
     backup: Option<BackupReport>,
@@ -250,6 +259,7 @@ impl State {
             control_plane: None,
             workers: Vec::new(),
             etcd: None,
+            made: Vec::new(),
             machines: Vec::new(),
             address_holder: None,
             backup: None,

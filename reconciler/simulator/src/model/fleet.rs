@@ -108,9 +108,21 @@ impl ModelCluster {
         // What a stage of the specification finds when the ones before it are committed.
         let mut staged = deployed.clone();
         let mut inputs = Vec::new();
+        let moves_both = self.one_field_differs(deployed, wanted);
         for stage in self.stages() {
             let before = staged.clone();
-            staged.extend(wanted.get(&stage).map(|version| (stage.clone(), *version)));
+            for moved in self.moved_by(&stage) {
+                staged.extend(wanted.get(&moved).map(|version| (moved.clone(), *version)));
+            }
+            let expected = |parts: &Parts| {
+                let mut expectations = self.expectations(&stage, parts);
+                for expectation in &mut expectations {
+                    if let Expectation::Etcd(etcd) = expectation {
+                        etcd.rolls = before.get(&StageName::Etcd) != staged.get(&StageName::Etcd);
+                    }
+                }
+                expectations
+            };
             inputs.push(StageInput {
                 stage: StageId::last(stage.clone()),
                 deployed: part_digest(&before, &stage),
@@ -119,15 +131,29 @@ impl ModelCluster {
                 reasons: Vec::new(),
                 risks: Vec::new(),
                 one_way: Vec::new(),
-                expectations: self.expectations(&stage, &staged),
-                deployed_expectations: self.expectations(&stage, &before),
+                expectations: expected(&staged),
+                deployed_expectations: expected(&before),
                 policy: self.policy.clone(),
                 machines: 0,
                 render_error: None,
-                carried_by: None,
+                carried_by: (moves_both && stage == StageName::ControlPlane).then(|| StageName::Etcd.into()),
             });
         }
         inputs
+    }
+
+    /// The parts that a stage's commit moves: one field of EKS Anywhere moves external etcd and the control plane.
+    #[must_use]
+    pub fn moved_by(&self, stage: &StageName) -> Vec<StageName> {
+        match (stage, &self.shape.etcd) {
+            (StageName::Etcd, Etcd::External { .. }) => vec![StageName::Etcd, StageName::ControlPlane],
+            _ => vec![stage.clone()],
+        }
+    }
+
+    fn one_field_differs(&self, deployed: &Parts, wanted: &Parts) -> bool {
+        let differs = |part: &StageName| wanted.get(part).is_some_and(|version| deployed.get(part) != Some(version));
+        matches!(self.shape.etcd, Etcd::External { .. }) && self.moved_by(&StageName::Etcd).iter().any(differs)
     }
 
     fn skew(&self, deployed: &Parts, wanted: &Parts) -> SkewFacts {

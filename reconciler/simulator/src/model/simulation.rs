@@ -226,8 +226,11 @@ impl Simulation {
             }
             None => self.source_commit(&commit.source).and_then(|source| source.wanted.get(&commit.cluster)).cloned(),
         };
-        let version = content.as_ref().and_then(|content| content.get(&commit.stage.name)).copied();
-        parts.extend(version.map(|version| (commit.stage.name.clone(), version)));
+        let moved = self.cluster(&commit.cluster).map(|cluster| cluster.moved_by(&commit.stage.name));
+        for part in moved.unwrap_or_default() {
+            let version = content.as_ref().and_then(|content| content.get(&part)).copied();
+            parts.extend(version.map(|version| (part, version)));
+        }
         // What a push that loses its race would have written is nobody's concern.
         if self.branch.head().map(|head| &head.id) == commit.parent.as_ref() {
             self.check_stage(commit, &before.parts, &parts);
