@@ -168,7 +168,8 @@ fn plain<'a>(object: &'a FoundObject, objects: &Objects<'a>, spec: &Node) -> Res
     Ok((cluster, members))
 }
 
-/// The external etcd that a cluster refers to: it has to be there, of this cluster, and say how many members it has, since its gate counts them.
+/// The external etcd that a cluster refers to: it has to be there, of this cluster, and say how
+/// many members it has, since its gate counts them.
 fn external_etcd<'a>(
     cluster: &FoundObject,
     objects: &Objects<'a>,

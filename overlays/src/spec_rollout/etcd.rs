@@ -1,9 +1,12 @@
-//! External etcd: what moves together with the control plane, and what keeps the control plane from rolling twice.
+//! External etcd: what moves together with the control plane, and what keeps the control plane from
+//! rolling twice.
 //!
-//! A new member changes the endpoints that the control plane is made with, so that whatever rolls etcd rolls the control plane too. EKS
-//! Anywhere sees to the order itself (`pkg/controller/clusters/controlplane.go`), and one field moves both: they move in one step. Of
-//! Cluster API's own objects the EtcdadmCluster moves first; until its step is done a KubeadmControlPlane that went on would roll once for
-//! the endpoints and once for its own change. So it is paused in the step of etcd, in the way of EKS Anywhere's controller, and the step of
+//! A new member changes the endpoints that the control plane is made with, so that whatever rolls
+//! etcd rolls the control plane too. EKS Anywhere sees to the order itself
+//! (`pkg/controller/clusters/controlplane.go`), and one field moves both: they move in one step. Of
+//! Cluster API's own objects the EtcdadmCluster moves first; until its step is done a
+//! KubeadmControlPlane that went on would roll once for the endpoints and once for its own change.
+//! So it is paused in the step of etcd, in the way of EKS Anywhere's controller, and the step of
 //! the control plane brings people's text.
 
 use yaml::{Mapping, Node, Value, emit};
@@ -17,15 +20,18 @@ use crate::{ClusterKind, ClusterSpec};
 
 /// The group of `EtcdadmCluster`.
 const ETCD_GROUP: &str = "etcdcluster.cluster.x-k8s.io";
-/// etcdadm-controller takes it away when every member is new; until then a KubeadmControlPlane takes no endpoints over.
+/// etcdadm-controller takes it away when every member is new; until then a KubeadmControlPlane
+/// takes no endpoints over.
 const UPGRADING: &str = "etcdcluster.cluster.x-k8s.io/upgrading";
 const PAUSED: &str = "cluster.x-k8s.io/paused";
-/// Keeps Cluster API from ending the pause by itself when etcd is ready, before the control plane's own change is there.
+/// Keeps Cluster API from ending the pause by itself when etcd is ready, before the control plane's
+/// own change is there.
 const SKIP_PAUSE: &str = "cluster.x-k8s.io/skip-pause-cp-managed-etcd";
 /// Who has paused the control plane, and why.
 const REASON: &str = "stepgate: external etcd is replaced first";
 
-/// Fields of EKS Anywhere's `Cluster` that no member of etcd is made from. Of any other a change counts.
+/// Fields of EKS Anywhere's `Cluster` that no member of etcd is made from. Of any other a change
+/// counts.
 const APART_FROM_ETCD: [&str; 11] = [
     "clusterNetwork",
     "controlPlaneConfiguration",
@@ -125,7 +131,8 @@ fn may_roll(movement: &Move, old: &Side, new: &Side) -> bool {
     fields(old) != fields(new)
 }
 
-/// What an object is in the step of etcd, where that has marks: its text, from the one that it would have without.
+/// What an object is in the step of etcd, where that has marks: its text, from the one that it
+/// would have without.
 pub(super) fn marked(id: &ObjectId, text: &str) -> Option<String> {
     let marks: &[(&str, &str)] = if is_etcd(id) {
         &[(UPGRADING, "true")]
@@ -162,8 +169,8 @@ fn with_annotations(node: &Node, marks: &[(&str, &str)]) -> Node {
     wanted
 }
 
-/// The marks behind the last annotation, or behind the object's name, on lines of their own or behind commas; `None` where neither says
-/// what it should.
+/// The marks behind the last annotation, or behind the object's name, on lines of their own or
+/// behind commas; `None` where neither says what it should.
 fn edited(text: &str, node: &Node, marks: &[(&str, &str)], wanted: &Node) -> Option<String> {
     let pairs: Vec<String> = marks.iter().map(|(name, value)| format!("{name}: \"{value}\"")).collect();
     let annotations = node.at(&["metadata", "annotations"]);

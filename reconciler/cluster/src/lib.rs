@@ -284,8 +284,8 @@ pub trait Cluster: Send + Sync {
     /// Saves the Cluster API objects of the cluster and reads them back. Later observations report it, or why it failed.
     fn back_up<'a>(&'a self, request: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>>;
 
-    /// Does this to the objects of an external etcd, where the cluster that they are in is proven to be the one that is meant. Done twice, it is as if
-    /// done once.
+    /// Does this to the objects of an external etcd, where the cluster that they are in is proven
+    /// to be the one that is meant. Done twice, it is as if done once.
     fn act_on_etcd<'a>(
         &'a self,
         _act: &'a rollout::EtcdAct,

@@ -107,7 +107,8 @@ impl Specification<'_> {
         })
     }
 
-    /// Its external etcd; none where etcd is stacked. `before` is what changes with it, and `objects` what is deployed of it.
+    /// Its external etcd; none where etcd is stacked. `before` is what changes with it, and
+    /// `objects` what is deployed of it.
     pub fn etcd(&self, before: Option<&ClusterSpec>, objects: &[Node]) -> Option<Expectation> {
         let cluster = self.cluster;
         let replicas = cluster.external_etcd?;
@@ -127,8 +128,9 @@ impl Specification<'_> {
         }))
     }
 
-    /// Whether EKS Anywhere changes its `EtcdadmCluster` for certain: another Kubernetes version has another release of etcd, and machines are
-    /// made from another image. Flux' own objects tell by themselves.
+    /// Whether EKS Anywhere changes its `EtcdadmCluster` for certain: another Kubernetes version
+    /// has another release of etcd, and machines are made from another image. Flux' own objects
+    /// tell by themselves.
     fn makes_members_anew(&self, before: Specification<'_>) -> bool {
         if self.cluster.kind != ClusterKind::EksAnywhere {
             return false;

@@ -72,7 +72,8 @@ pub struct ApprovalRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "act")]
 pub enum EtcdAct {
-    /// Its controller is paused, machines that it owned before are its own again, and those that were made since go, their members first.
+    /// Its controller is paused, machines that it owned before are its own again, and those that
+    /// were made since go, their members first.
     #[serde(rename_all = "camelCase")]
     TakeBack {
         /// The cluster.
@@ -116,7 +117,8 @@ pub enum Effect {
         /// The rollout that the report has to name.
         rollout: RolloutId,
     },
-    /// Take the first step of an external etcd's rollout back, or let its controller go on after that.
+    /// Take the first step of an external etcd's rollout back, or let its controller go on after
+    /// that.
     Etcd(EtcdAct),
     /// Propose a commit to people. Proposing the same again changes nothing.
     RequestApproval(Box<ApprovalRequest>),

@@ -191,7 +191,8 @@ pub struct EtcdExpectation {
     /// What becomes of the members that it had before.
     #[serde(default, skip_serializing_if = "OldMembers::are_gone")]
     pub old_members: OldMembers,
-    /// Whether the stage makes every member anew for certain: then the object has to be of a later generation than it was when the stage was committed.
+    /// Whether the stage makes every member anew for certain: then the object has to be of a later
+    /// generation than it was when the stage was committed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rolls: bool,
     /// That generation, as the ledger records it.

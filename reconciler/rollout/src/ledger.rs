@@ -66,7 +66,8 @@ pub struct StageRecord {
     /// What could not be undone from this commit on, in the plan's words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub one_way: Vec<String>,
-    /// What the external etcd was when the commit was made; none where the stage is of something else.
+    /// What the external etcd was when the commit was made; none where the stage is of something
+    /// else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd: Option<EtcdBefore>,
 }
@@ -154,7 +155,8 @@ impl Ledger {
         self.stages.iter().rev().find(|record| &record.stage == stage)
     }
 
-    /// The stage whose commit has moved this one, where that was neither undone nor followed by a record of this one's own.
+    /// The stage whose commit has moved this one, where that was neither undone nor followed by a
+    /// record of this one's own.
     #[must_use]
     pub fn carrier(&self, stage: &StageId) -> Option<&StageId> {
         let last = self.stages.iter().rev().find(|record| &record.stage == stage || record.carries.contains(stage))?;

@@ -36,7 +36,8 @@ pub use deploy::{DeployCommit, DeployHead, KnownCommit, Landed, Landing, StageTr
 pub use edit::AcceptedEdit;
 pub use effect::{ApprovalRequest, Effect, EtcdAct, LedgerCommit, StageCommit};
 pub use expectation::{
-    ChecksExpectation, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, Extent, KubeVipExpectation, KubeletVersions, MembersHeard, OldMembers, VerifiedExpectation, WorkersExpectation,
+    ChecksExpectation, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, Extent,
+    KubeVipExpectation, KubeletVersions, MembersHeard, OldMembers, VerifiedExpectation, WorkersExpectation,
 };
 pub use fast_path::{FastPath, Precheck, Reading, Waiting, WatchEvidence};
 pub use gate::{Gate, control_plane_gate, flux_health, workers_gate};
@@ -45,7 +46,12 @@ pub use identity::{ClusterIdentity, Identification};
 pub use ledger::{EtcdBefore, Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use lineage::Lineage;
 pub use observation::{
-    AdmissionWebhook, Artifacts, BackupFailure, BackupReport, Certificate, Condition, ConditionStatus, ControlPlane, ControlPlaneKind, ControlPlaneReference, CustomResourceDefinition, DaemonSet, Deployment, EKSA_CLUSTERS, EksaCluster, EtcdHealth, EtcdMember, EtcdMembership, EtcdadmCluster, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, Inspection, Machine, MachineDeployment, MachinePool, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod, Reachability, RunningImage, SourceKind, Survey, SystemRequest, TakenField, VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation, conditions,
+    AdmissionWebhook, Artifacts, BackupFailure, BackupReport, Certificate, Condition, ConditionStatus, ControlPlane,
+    ControlPlaneKind, ControlPlaneReference, CustomResourceDefinition, DaemonSet, Deployment, EKSA_CLUSTERS,
+    EksaCluster, EtcdHealth, EtcdMember, EtcdMembership, EtcdadmCluster, FluxKustomization, FluxObservation,
+    FluxReference, FluxSource, HelmRelease, Hold, Inspection, Machine, MachineDeployment, MachinePool, MachineSet,
+    MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod, Reachability, RunningImage, SourceKind,
+    Survey, SystemRequest, TakenField, VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation, conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,

@@ -260,8 +260,8 @@ mod every_event {
         }
     }
 
-    /// The evidence that the test above rests on is needed: without it a reading holds while nothing has begun. Of etcd it is the generation that
-    /// its object had before.
+    /// The evidence that the test above rests on is needed: without it a reading holds while
+    /// nothing has begun. Of etcd it is the generation that its object had before.
     #[test]
     fn without_the_word_of_the_controller_a_gate_holds_early() {
         for stage in [StageName::Etcd, StageName::ControlPlane] {

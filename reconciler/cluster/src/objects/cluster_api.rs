@@ -307,7 +307,8 @@ pub(crate) fn machine_addresses(object: &DynamicObject) -> Vec<String> {
     addresses(&object.data)
 }
 
-/// The version of etcd that members are made with: by its own field, or as the tag of the image of Bottlerocket.
+/// The version of etcd that members are made with: by its own field, or as the tag of the image of
+/// Bottlerocket.
 fn etcd_version(data: &Value) -> Option<String> {
     let config = ["spec", "etcdadmConfigSpec"];
     let of = |path: [&str; 2]| text(data, &[config.as_slice(), &path].concat());

@@ -1,7 +1,8 @@
-//! The members of an external etcd, asked one by one over its own API: which there are, whether each is healthy, and what it runs.
+//! The members of an external etcd, asked one by one over its own API: which there are, whether
+//! each is healthy, and what it runs.
 //!
-//! They are asked with the client certificate of the cluster's API server, which etcd's controller keeps in a Secret. Whatever stands in the
-//! way makes the answer unknown, never good.
+//! They are asked with the client certificate of the cluster's API server, which etcd's controller
+//! keeps in a Secret. Whatever stands in the way makes the answer unknown, never good.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -43,7 +44,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) namespace: &'a str,
     /// The cluster.
     pub(crate) cluster: &'a str,
-    /// Addresses of its members, as far as the management cluster knows them: with a port or without.
+    /// Addresses of its members, as far as the management cluster knows them: with a port or
+    /// without.
     pub(crate) addresses: Vec<String>,
 }
 
@@ -74,7 +76,8 @@ async fn members(connection: &Connection, asked: &Asked<'_>) -> Result<Vec<EtcdM
     Err(last)
 }
 
-/// Takes the member at one of these addresses off the list, where it is on it and etcd lets that happen.
+/// Takes the member at one of these addresses off the list, where it is on it and etcd lets that
+/// happen.
 pub(crate) async fn remove(connection: &Connection, asked: &Asked<'_>, addresses: &[String]) {
     let Ok(credentials) = Credentials::read(connection, asked).await else { return };
     for address in &asked.addresses {
@@ -228,7 +231,8 @@ impl Credentials {
         }
     }
 
-    /// What each of them says. While none has a majority, another look is taken: it may be an election.
+    /// What each of them says. While none has a majority, another look is taken: it may be an
+    /// election.
     async fn ask(&self, listed: &[Listed], known: &BTreeSet<String>) -> Vec<EtcdMember> {
         let mut look = 1;
         loop {
@@ -243,7 +247,8 @@ impl Credentials {
         }
     }
 
-    /// What one says. The list is the cluster's own word: nobody is asked but at the address of a machine.
+    /// What one says. The list is the cluster's own word: nobody is asked but at the address of a
+    /// machine.
     async fn ask_one(&self, listed: &Listed, known: &BTreeSet<String>) -> EtcdMember {
         let id = listed.id.parse::<u64>().map_or_else(|_| listed.id.clone(), |id| format!("{id:x}"));
         let mut member = EtcdMember {

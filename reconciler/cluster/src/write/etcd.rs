@@ -1,4 +1,5 @@
-//! The first member of an external etcd is taken back: what `kubectl` and `etcdctl` would do, in an order that its controller does not undo.
+//! The first member of an external etcd is taken back: what `kubectl` and `etcdctl` would do, in an
+//! order that its controller does not undo.
 //!
 //! Each act may be cut off anywhere and done again: whatever is done already is found so.
 
@@ -34,7 +35,8 @@ pub(crate) async fn act(connection: &Connection, act: &EtcdAct) -> Result<(), Re
                 let addresses = objects::machine_addresses(&object);
                 let asked =
                     etcd::Asked { namespace, cluster: cluster.as_str(), addresses: objects::etcd_endpoints(&etcd) };
-                // What cannot be taken off the list is told by the gate: its machine goes all the same.
+                // What cannot be taken off the list is told by the gate: its machine goes all the
+                // same.
                 etcd::remove(connection, &asked, &addresses).await;
                 let Some(resource) = resource(connection, &MACHINE).await? else { continue };
                 connection.delete(&resource, Some(namespace), &object).await?;

@@ -110,7 +110,8 @@ pub struct Machine {
     /// Name of the KubeadmControlPlane, the MachineDeployment (through its `MachineSet`) or the `EtcdadmCluster` that owns it.
     #[serde(default)]
     pub owner: Option<String>,
-    /// The `EtcdadmCluster` that it is or was a member of, in label `cluster.x-k8s.io/etcd-cluster`: one that is replaced has no owner any more.
+    /// The `EtcdadmCluster` that it is or was a member of, in label
+    /// `cluster.x-k8s.io/etcd-cluster`: one that is replaced has no owner any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_cluster: Option<String>,
     /// `status.addresses` of a member of an external etcd.
@@ -185,7 +186,8 @@ pub struct EtcdadmCluster {
     /// Name of the infrastructure template that its members are made from.
     #[serde(default)]
     pub infrastructure_template: Option<String>,
-    /// The version of etcd that its members are made with, as its specification has it; none where it does not say.
+    /// The version of etcd that its members are made with, as its specification has it; none where
+    /// it does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Whether that annotation has Stepgate's own words.

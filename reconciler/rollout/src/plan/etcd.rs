@@ -1,4 +1,5 @@
-//! External etcd and the control plane: one commit that moves both, and until when there is a way back.
+//! External etcd and the control plane: one commit that moves both, and until when there is a way
+//! back.
 
 use crate::ledger::Ledger;
 use crate::stage::{StageId, StageName};
@@ -6,7 +7,8 @@ use policy::StagePolicy;
 
 use super::{StageInput, StagePlan, StageState};
 
-/// The stage whose commit moves this one too: as the specification has it, or as the ledger records it.
+/// The stage whose commit moves this one too: as the specification has it, or as the ledger records
+/// it.
 pub(super) fn carrier(stage: &StageInput, ledger: Option<&Ledger>) -> Option<StageId> {
     stage.carried_by.clone().or_else(|| ledger?.carrier(&stage.stage).cloned())
 }

@@ -94,7 +94,8 @@ pub struct StageInput {
     pub machines: u32,
     /// Why it could not be rendered.
     pub render_error: Option<RenderFailure>,
-    /// The stage whose commit moves this one too, since one field moves both: it has no difference of its own, and a gate of its own.
+    /// The stage whose commit moves this one too, since one field moves both: it has no difference
+    /// of its own, and a gate of its own.
     pub carried_by: Option<StageId>,
 }
 
@@ -168,7 +169,8 @@ pub struct StagePlan {
     pub deployed_expectations: Vec<Expectation>,
     /// The policy in force for it.
     pub policy: StagePolicy,
-    /// The stage whose commit moves this one too. Its own commit records what that stage's gate saw, and changes nothing else.
+    /// The stage whose commit moves this one too. Its own commit records what that stage's gate
+    /// saw, and changes nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried_by: Option<StageId>,
     /// The stages that its commit moves too.

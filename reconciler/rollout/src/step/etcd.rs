@@ -1,8 +1,9 @@
 //! The first member of an external etcd is taken back before its commit is reverted.
 //!
-//! etcd's controller would go on otherwise: it makes yet another machine for the specification of before, and the endpoints that change
-//! with it roll the control plane. So it is paused first; the machines that it owned before are its own again, those made since go, and
-//! only then the commit is reverted. When that is applied, the controller goes on and finds everything as it was.
+//! etcd's controller would go on otherwise: it makes yet another machine for the specification of
+//! before, and the endpoints that change with it roll the control plane. So it is paused first; the
+//! machines that it owned before are its own again, those made since go, and only then the commit
+//! is reverted. When that is applied, the controller goes on and finds everything as it was.
 
 use crate::effect::{Effect, EtcdAct};
 use crate::expectation::{EtcdExpectation, Expectation};
@@ -48,7 +49,8 @@ pub(super) fn before(world: &World, next: &StagePlan) -> Option<EtcdBefore> {
     Some(EtcdBefore { generation, machines })
 }
 
-/// What has to be done, and what a person can do, before the commit is reverted; none where the cluster is as it was.
+/// What has to be done, and what a person can do, before the commit is reverted; none where the
+/// cluster is as it was.
 pub(super) fn taken_back_first(
     plan: &Plan,
     record: &StageRecord,
@@ -242,7 +244,8 @@ mod tests {
         bench.until("revert etcd 1");
         assert_eq!(bench.deleted, ["d"]);
         assert!(bench.etcd.paused && bench.machines.iter().all(|known| known.owner.is_some()), "{:?}", bench.machines);
-        // The specification of before is applied: its controller goes on, and finds everything as it was.
+        // The specification of before is applied: its controller goes on, and finds everything as
+        // it was.
         bench.turn();
         assert!(!bench.etcd.paused);
         (bench.etcd.ready, bench.etcd.ready_replicas) = (Some(true), Some(3));

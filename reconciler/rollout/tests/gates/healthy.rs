@@ -5,7 +5,12 @@ use std::collections::BTreeMap;
 use domain::{CommitId, PlanDigest, RolloutId};
 use jiff::{SignedDuration, Timestamp};
 use rollout::{
-    BackupReport, Before, ChecksExpectation, Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation, CustomResourceDefinition, DaemonSet, Deployment, EksaCluster, EksaClusterExpectation, EtcdExpectation, EtcdHealth, EtcdMember, EtcdMembership, EtcdadmCluster, Expectation, Extent, FluxKustomization, FluxSource, Identification, Inspection, KubeVipExpectation, KubeletVersions, Machine, MachineDeployment, MachineSet, MachineTopology, MembersHeard, Node, ObjectPresence, ObjectReference, Observation, OldMembers, Pod, RunningImage, Survey, VerifiedExpectation, VirtualAddress, WebhookOutcome, WebhookProbe, WorkersExpectation, conditions,
+    BackupReport, Before, ChecksExpectation, Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation,
+    CustomResourceDefinition, DaemonSet, Deployment, EksaCluster, EksaClusterExpectation, EtcdExpectation, EtcdHealth,
+    EtcdMember, EtcdMembership, EtcdadmCluster, Expectation, Extent, FluxKustomization, FluxSource, Identification,
+    Inspection, KubeVipExpectation, KubeletVersions, Machine, MachineDeployment, MachineSet, MachineTopology,
+    MembersHeard, Node, ObjectPresence, ObjectReference, Observation, OldMembers, Pod, RunningImage, Survey,
+    VerifiedExpectation, VirtualAddress, WebhookOutcome, WebhookProbe, WorkersExpectation, conditions,
 };
 
 pub const VERSION: &str = "v1.35.0-eks-1-35-4";
@@ -327,6 +332,7 @@ pub fn healthy() -> Observation {
         generation: 2,
         observed_generation: Some(2),
         paused: false,
+        paused_by_us: false,
         deleting: false,
         spec_replicas: Some(3),
         ready_replicas: Some(3),

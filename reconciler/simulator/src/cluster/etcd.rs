@@ -108,7 +108,8 @@ impl State {
         }
     }
 
-    /// A machine as the API server shows it: one of etcd names the object that it is or was a member of.
+    /// A machine as the API server shows it: one of etcd names the object that it is or was a
+    /// member of.
     pub(super) fn observed_member(&self, machine: &Machine, observed: rollout::Machine) -> rollout::Machine {
         let etcd = self.etcd.as_ref().filter(|_| machine.owner == Owner::Etcd);
         rollout::Machine {
@@ -139,7 +140,8 @@ impl State {
         counted.into_iter().map(|(object, (made, wanted))| (object, made, wanted)).collect()
     }
 
-    /// What Stepgate does by hand: its controller stands still, machines are its own again, others go; or it goes on.
+    /// What Stepgate does by hand: its controller stands still, machines are its own again, others
+    /// go; or it goes on.
     pub(super) fn act_on_etcd(&mut self, act: &EtcdAct) {
         let Some(etcd) = &mut self.etcd else { return };
         match act {

@@ -129,8 +129,8 @@ impl SimulatedCluster {
         }
     }
 
-    /// Machines of external etcd and of a control plane behind it that were made since the beginning: of which object and target, how many, and how
-    /// many it wants.
+    /// Machines of external etcd and of a control plane behind it that were made since the
+    /// beginning: of which object and target, how many, and how many it wants.
     #[must_use]
     pub fn made_anew(&self) -> Vec<(String, u32, u32)> {
         self.state.made_anew()

@@ -142,7 +142,8 @@ impl ModelCluster {
         inputs
     }
 
-    /// The parts that a stage's commit moves: one field of EKS Anywhere moves external etcd and the control plane.
+    /// The parts that a stage's commit moves: one field of EKS Anywhere moves external etcd and the
+    /// control plane.
     #[must_use]
     pub fn moved_by(&self, stage: &StageName) -> Vec<StageName> {
         match (stage, &self.shape.etcd) {

@@ -1,4 +1,5 @@
-//! An external etcd of real members behind real objects: what its controller does (`aws/etcdadm-controller`), step by step at a test's word.
+//! An external etcd of real members behind real objects: what its controller does
+//! (`aws/etcdadm-controller`), step by step at a test's word.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -153,7 +154,8 @@ impl Bench {
         Ok(name)
     }
 
-    /// The Machine as the API server has it: made from its template, and with an address once it has one.
+    /// The Machine as the API server has it: made from its template, and with an address once it
+    /// has one.
     pub async fn publish(&self, name: &str) -> anyhow::Result<()> {
         let member = self.members.get(name).context("no such machine")?;
         let labels = json!({"cluster.x-k8s.io/cluster-name": CLUSTER, "cluster.x-k8s.io/etcd-cluster": ETCD});

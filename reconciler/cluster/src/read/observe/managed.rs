@@ -239,7 +239,8 @@ impl Reading<'_> {
         }
     }
 
-    /// What the members of an external etcd say of themselves. Each machine is asked for the list until one has it.
+    /// What the members of an external etcd say of themselves. Each machine is asked for the list
+    /// until one has it.
     async fn membership(
         &self,
         connection: &Connection,

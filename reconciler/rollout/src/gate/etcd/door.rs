@@ -1,4 +1,5 @@
-//! Until when a rollout of external etcd can be undone: while no machine of the control plane was touched and no old member is gone.
+//! Until when a rollout of external etcd can be undone: while no machine of the control plane was
+//! touched and no old member is gone.
 
 use crate::expectation::{EtcdExpectation, Expectation};
 use crate::ledger::EtcdBefore;
@@ -7,7 +8,8 @@ use crate::verdict::Reason;
 
 use super::{Members, found, object};
 
-/// Why etcd cannot go back any more; none as long as it can. What is not known counts as no way back.
+/// Why etcd cannot go back any more; none as long as it can. What is not known counts as no way
+/// back.
 pub(crate) fn no_way_back(
     expectations: &[Expectation],
     before: Option<&EtcdBefore>,

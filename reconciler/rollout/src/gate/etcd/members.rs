@@ -7,7 +7,8 @@ use crate::verdict::Reason;
 
 use super::{Findings, Members, object};
 
-/// Every machine is a member that is healthy and of the new version, every member has a machine, and there is a quorum.
+/// Every machine is a member that is healthy and of the new version, every member has a machine,
+/// and there is a quorum.
 pub(super) fn check(
     subject: &str,
     etcd: &EtcdadmCluster,
@@ -86,13 +87,15 @@ fn check_one(machine: &Machine, member: Option<&EtcdMember>, version: Option<&st
     }
 }
 
-/// Whether a member of version `seen`, such as `3.5.21`, was made with `expected`, which may name a distribution: `v3.5.21-eks-1-34-7`.
+/// Whether a member of version `seen`, such as `3.5.21`, was made with `expected`, which may name a
+/// distribution: `v3.5.21-eks-1-34-7`.
 fn is_of(seen: &str, expected: &str) -> bool {
     let core = |text: &str| text.trim_start_matches('v').split(['-', '+']).next().unwrap_or_default().to_owned();
     core(seen) == core(expected)
 }
 
-/// A member that serves reads has proven a majority by that alone; one that cannot be asked may be part of one.
+/// A member that serves reads has proven a majority by that alone; one that cannot be asked may be
+/// part of one.
 fn check_quorum(subject: &str, members: &[EtcdMember], findings: &mut Findings) {
     let voters: Vec<&EtcdMember> = members.iter().filter(|member| !member.learner).collect();
     let needed = voters.len() / 2 + 1;

@@ -111,7 +111,8 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Members of the rollout before have no owner any more; those that are owned have to be of the newest template.
+/// Members of the rollout before have no owner any more; those that are owned have to be of the
+/// newest template.
 fn check_machines(
     subject: &str,
     etcd: &EtcdadmCluster,
