@@ -83,14 +83,7 @@ pub fn specification_steps(
     cluster: &ClusterSpec,
 ) -> Vec<SpecificationStep> {
     let Some(Ok(target)) = rendered.components.get(&ComponentName::Cluster) else { return Vec::new() };
-    overlays::cluster_stages(fleet, deployed, &target.tree, cluster)
-        .into_iter()
-        .map(|stage| SpecificationStep {
-            stage: stage.stage,
-            tree: stage.tree,
-            moves_control_plane: stage.moves_control_plane,
-        })
-        .collect()
+    overlays::cluster_stages(fleet, deployed, &target.tree, cluster).into_iter().map(step).collect()
 }
 
 /// The steps from the deployed specification back to one of before.
@@ -100,10 +93,11 @@ pub fn specification_steps_back(
     target: &RenderedTree,
     cluster: &ClusterSpec,
 ) -> Vec<SpecificationStep> {
-    overlays::cluster_stages_back(fleet, deployed, target, cluster)
-        .into_iter()
-        .map(|stage| SpecificationStep { stage: stage.stage, tree: stage.tree })
-        .collect()
+    overlays::cluster_stages_back(fleet, deployed, target, cluster).into_iter().map(step).collect()
+}
+
+fn step(of: overlays::ClusterStage) -> SpecificationStep {
+    SpecificationStep { stage: of.stage, tree: of.tree, moves_control_plane: of.moves_control_plane }
 }
 
 /// The worker groups that a new release of EKS-D rolls together with the control plane.

@@ -11,7 +11,9 @@ use policy::{OnFailure, StagePolicy};
 
 use super::hops::ONE_MINOR_AT_A_TIME;
 use super::version::{Numbering, Version, product};
-use super::{Block, ClusterRole, Estimate, Plan, PlanInput, StageInput, StagePlan, StageState, VersionStep, etcd, skew};
+use super::{
+    Block, ClusterRole, Estimate, Plan, PlanInput, StageInput, StagePlan, StageState, VersionStep, etcd, skew,
+};
 
 /// Stages of a management cluster that have a part in git apart from worker groups, and whether a workload cluster has them too.
 const DEFAULT_STAGES: &[(StageName, bool)] = &[
