@@ -6,6 +6,7 @@
 
 mod changes;
 mod contract;
+pub mod definitions;
 pub mod difference;
 mod directory;
 pub mod edits;
@@ -19,6 +20,7 @@ pub mod people;
 pub mod plan;
 pub mod policies;
 pub mod progress;
+pub mod removed_apis;
 pub mod rollback;
 mod rolled;
 pub mod stage_tree;

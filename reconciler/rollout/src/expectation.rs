@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::before::Before;
+use crate::check::{DefinitionChange, RemovedApis};
 use crate::observation::ObjectReference;
 use domain::GroupName;
 use policy::Waiver;
@@ -135,6 +136,12 @@ pub struct ChecksExpectation {
     /// Findings that the team lives with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waivers: Vec<Waiver>,
+    /// The definitions that the plan changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub definitions: Vec<DefinitionChange>,
+    /// API versions that go; none where the version that the cluster goes to is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed_apis: Option<RemovedApis>,
 }
 
 /// EKS Anywhere's `Cluster` carried out: Cluster API's objects are what follows from it, and not from the specification before

@@ -46,12 +46,13 @@ pub use identity::{ClusterIdentity, Identification};
 pub use ledger::{EtcdBefore, Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use lineage::Lineage;
 pub use observation::{
-    AdmissionWebhook, Artifacts, BackupFailure, BackupReport, Certificate, Condition, ConditionStatus, ControlPlane,
-    ControlPlaneKind, ControlPlaneReference, CustomResourceDefinition, DaemonSet, Deployment, EKSA_CLUSTERS,
-    EksaCluster, EtcdHealth, EtcdMember, EtcdMembership, EtcdadmCluster, FluxKustomization, FluxObservation,
-    FluxReference, FluxSource, HelmRelease, Hold, Inspection, Machine, MachineDeployment, MachinePool, MachineSet,
-    MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod, Reachability, RunningImage, SourceKind,
-    Survey, SystemRequest, TakenField, VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation, conditions,
+    AdmissionWebhook, ApiUse, ApiUseKind, Artifacts, BackupFailure, BackupReport, Certificate, Condition,
+    ConditionStatus, ControlPlane, ControlPlaneKind, ControlPlaneReference, CustomResourceDefinition, DaemonSet,
+    Deployment, EKSA_CLUSTERS, EksaCluster, EtcdHealth, EtcdMember, EtcdMembership, EtcdadmCluster, FluxKustomization,
+    FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, Inspection, Machine, MachineDeployment, MachinePool,
+    MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod, Reachability, RunningImage,
+    SourceKind, Survey, SystemRequest, TakenField, UnfitObject, VirtualAddress, WebhookOutcome, WebhookProbe,
+    WorkloadObservation, conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,

@@ -92,6 +92,8 @@ kinds! {
     OCI_REPOSITORY: "source.toolkit.fluxcd.io" "OCIRepository" "ocirepositories" ["v1", "v1beta2"];
     /// Flux: what is applied.
     KUSTOMIZATION: "kustomize.toolkit.fluxcd.io" "Kustomization" "kustomizations" ["v1", "v1beta2"];
+    /// What scales workloads.
+    HORIZONTAL_POD_AUTOSCALER: "autoscaling" "HorizontalPodAutoscaler" "horizontalpodautoscalers" ["v2"];
     /// Flux: charts that are installed.
     HELM_RELEASE: "helm.toolkit.fluxcd.io" "HelmRelease" "helmreleases" ["v2"];
 }

@@ -420,6 +420,12 @@ impl Connection {
         self.send(&attempt, request).await
     }
 
+    /// What a path answers as a text.
+    pub(crate) async fn text(&self, path: &str, attempt: &str) -> Result<String, RequestError> {
+        let answer = self.answer(attempt, Request::new(path).list(&ListParams::default())).await?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
     /// Sends a request for something that may be absent.
     async fn send_if_there<T: DeserializeOwned>(
         &self,

@@ -1,6 +1,9 @@
 //! What is read for checks.
 
 use policy::CheckName;
+use rollout::check::{
+    DefinitionChange, FieldStep, NAMED_OBJECTS, NarrowedVersion, Narrowing, RemovedApis, Requirement,
+};
 use rollout::{ChecksExpectation, Inspection, SystemRequest};
 
 use super::*;
@@ -26,7 +29,7 @@ fn with(configurations: &[Value]) -> Script {
 
 async fn inspected(script: Script) -> (Inspection, ApiServer) {
     let cluster = Some(("eksa-system".to_owned(), "prod".to_owned()));
-    let expectation = ChecksExpectation { cluster, waivers: Vec::new() };
+    let expectation = ChecksExpectation { cluster, ..ChecksExpectation::default() };
     let (observation, server) = observe(script, vec![Expectation::Checks(expectation)]).await;
     (observation.inspection.unwrap(), server)
 }
@@ -87,4 +90,70 @@ async fn what_may_not_be_read_is_unknown_to_its_checks() {
     assert_eq!(inspection.unread.get(&CheckName::Webhooks), None);
     // Nobody has to be allowed to list Secrets.
     assert!(server.lines().iter().all(|line| !line.ends_with("/secrets")), "{:?}", server.lines());
+}
+
+#[tokio::test]
+async fn objects_are_held_against_what_the_new_schema_asks() {
+    let narrowing = Narrowing {
+        path: vec![FieldStep::Field("spec".to_owned())],
+        requirement: Requirement::Required("size".to_owned()),
+    };
+    let change = DefinitionChange {
+        name: "things.example.com".to_owned(),
+        group: "example.com".to_owned(),
+        kind: "Thing".to_owned(),
+        plural: "things".to_owned(),
+        versions: vec!["v1".to_owned()],
+        storage: "v1".to_owned(),
+        narrowed: vec![NarrowedVersion { version: "v1".to_owned(), narrowings: vec![narrowing] }],
+    };
+    let thing = |name: &str, spec: Value| json!({"metadata": {"name": name, "namespace": "n"}, "spec": spec});
+    let mut things = vec![thing("fits", json!({"size": 1}))];
+    things.extend((0..8).map(|index| thing(&format!("t{index}"), json!({}))));
+    let script = with(&[]).list("/apis/example.com/v1/things", &things);
+    let expectation = ChecksExpectation { definitions: vec![change], ..ChecksExpectation::default() };
+    let (observation, _server) = observe(script, vec![Expectation::Checks(expectation)]).await;
+    let unfit = observation.inspection.unwrap().unfit;
+    assert_eq!(unfit.len(), NAMED_OBJECTS);
+    assert_eq!((unfit[0].object.to_string().as_str(), unfit[0].field.as_str()), ("Thing n/t0", "spec"));
+    assert_eq!(unfit.iter().map(|known| known.others).sum::<u32>(), 3);
+}
+
+#[tokio::test]
+async fn uses_of_versions_that_go_are_found_where_they_show() {
+    let asked = RemovedApis { deployed: Some(33), target: 34, rendered: Vec::new() };
+    let expectation = ChecksExpectation { removed_apis: Some(asked), ..ChecksExpectation::default() };
+    let scaler = json!({"metadata": {"name": "h", "namespace": "n"},
+        "spec": {"scaleTargetRef": {"apiVersion": "apps/v1beta2", "kind": "Deployment", "name": "d"}}});
+    let policy = json!({"metadata": {"name": "p", "managedFields": [
+        {"manager": "old-tool", "apiVersion": "admissionregistration.k8s.io/v1beta1", "operation": "Update"}]}});
+    let applied = json!({"apiVersion": "admissionregistration.k8s.io/v1beta1"}).to_string();
+    let applied = json!({"metadata": {"name": "q", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": applied}}});
+    let metrics = "apiserver_requested_deprecated_apis{group=\"resource.k8s.io\",removed_release=\"1.34\",resource=\"x\",\
+                   subresource=\"\",version=\"v1alpha3\"} 1\napiserver_requested_deprecated_apis{group=\"\",version=\"v1\"} 1\n";
+    let hook = json!({"rules": [{"apiGroups": ["policy"], "apiVersions": ["v1beta1"], "operations": ["*"],
+        "resources": ["poddisruptionbudgets"]}]});
+    let script = with(&[configuration("old", &hook)])
+        .serves(&[(
+            "admissionregistration.k8s.io/v1",
+            &[("validatingadmissionpolicies", "ValidatingAdmissionPolicy", false)],
+        )])
+        .list("/apis/autoscaling/v2/horizontalpodautoscalers", &[scaler])
+        .list("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", &[policy, applied])
+        .on("GET /metrics", Answer::Text(200, metrics));
+    let (observation, _server) = observe(script, vec![Expectation::Checks(expectation)]).await;
+    let inspection = observation.inspection.unwrap();
+    assert_eq!(inspection.unread, std::collections::BTreeMap::new());
+    let told = inspection.api_uses.iter().map(|known| {
+        let object = known.object.as_ref().map(|object| format!("{object} ")).unwrap_or_default();
+        format!("{object}{} {:?}", known.api_version, known.kind)
+    });
+    let expected = [
+        "HorizontalPodAutoscaler n/h apps/v1beta2 ScaleTarget",
+        "ValidatingWebhookConfiguration old policy/v1beta1 WebhookRule",
+        "ValidatingAdmissionPolicy p admissionregistration.k8s.io/v1beta1 LastWritten { by: \"old-tool\" }",
+        "ValidatingAdmissionPolicy q admissionregistration.k8s.io/v1beta1 LastWritten { by: \"kubectl apply\" }",
+        "resource.k8s.io/v1alpha3 Requested",
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
 }

@@ -9,7 +9,10 @@ use jiff::civil::Date;
 use overlays::{ClusterKind, ClusterSpec, Fleet, Note, ObjectSummary, RenderedTree, Weight};
 use policy::Policy;
 use policy::StagePolicy;
-use rollout::{Block, ClusterRole, ComponentChange, Expectation, Extent, PlanInput, Rollback, StageInput, StageName};
+use rollout::{
+    Block, ChecksExpectation, ClusterRole, ComponentChange, Expectation, Extent, PlanInput, Rollback, StageInput,
+    StageName,
+};
 use yaml::Node;
 
 use crate::directory::{ClusterDirectory, cluster_folder};
@@ -17,7 +20,7 @@ use crate::machines::Specification;
 use crate::policies::Befores;
 use crate::stage_tree::{StageTree, target_tree};
 use crate::support::NewRelease;
-use crate::{changes, contract, expectation, people, rolled};
+use crate::{changes, contract, definitions, expectation, people, removed_apis, rolled};
 use rollout::FluxReference;
 
 /// What is known about one cluster when its plan is made.
@@ -91,6 +94,15 @@ pub fn input(facts: &Facts<'_>) -> PlanInput {
         stages,
         skew: skew::skew(facts),
         policy: facts.befores.plan_policy(policy, facts.newest, &facts.cluster.name),
+        checks: ChecksExpectation {
+            definitions: definitions::changes(facts.parts),
+            removed_apis: removed_apis::removed_apis(
+                facts.parts,
+                facts.deployed.map(|deployed| deployed.kubernetes_version.as_str()),
+                &facts.cluster.kubernetes_version,
+            ),
+            ..ChecksExpectation::default()
+        },
         blocked,
         warnings: facts.warnings.clone(),
         ledger: facts.directory.ledger().cloned(),

@@ -23,11 +23,15 @@ pub enum CheckName {
     Certificates,
     /// No admission webhook keeps nodes and system pods out.
     Webhooks,
+    /// Definitions that change go with what is stored and with every object.
+    Definitions,
+    /// Nothing is written for API versions that are not served at the end.
+    RemovedApis,
 }
 
 impl CheckName {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 3] = [Self::Nodes, Self::Certificates, Self::Webhooks];
+    pub const ALL: [Self; 5] = [Self::Nodes, Self::Certificates, Self::Webhooks, Self::Definitions, Self::RemovedApis];
 
     /// The name, as people write it.
     #[must_use]
@@ -36,6 +40,8 @@ impl CheckName {
             Self::Nodes => "nodes",
             Self::Certificates => "certificates",
             Self::Webhooks => "webhooks",
+            Self::Definitions => "definitions",
+            Self::RemovedApis => "removed-apis",
         }
     }
 }
@@ -247,7 +253,10 @@ mod tests {
                 "{check: node, reason: r, expires: 2026-12-31}",
                 "\"node\" is not the name of a check; did you mean \"nodes\"?",
             ),
-            ("{check: nothing-like-it, reason: r, expires: 2026-12-31}", "checks are: nodes, certificates, webhooks"),
+            (
+                "{check: nothing-like-it, reason: r, expires: 2026-12-31}",
+                "checks are: nodes, certificates, webhooks, definitions, removed-apis",
+            ),
             ("{check: nodes, reason: r, expires: 2026-13-01}", "\"2026-13-01\" is not a valid day"),
             ("{check: nodes, reason: r, expires: tomorrow}", "\"tomorrow\" is not a valid day"),
             ("{check: nodes, reason: r, expires: '2026-12-31T00:00:00'}", "is not a valid day"),

@@ -8,8 +8,12 @@
 //! could not read is unknown: never well.
 
 mod certificates;
+mod definitions;
 mod finding;
+mod narrowing;
 mod nodes;
+mod removals;
+mod removed_apis;
 mod webhooks;
 
 #[cfg(test)]
@@ -22,7 +26,11 @@ use crate::expectation::ChecksExpectation;
 use crate::observation::{Inspection, Observation};
 use policy::{CheckName, Waiver};
 
+pub use definitions::NAMED_OBJECTS;
 pub use finding::{CheckFinding, CheckStatus, FoundObject};
+pub use narrowing::{Bound, DefinitionChange, FieldStep, NarrowedVersion, Narrowing, Requirement, Violation};
+pub use removals::{ApiRemoval, REMOVALS, minor_of, removal_of};
+pub use removed_apis::RemovedApis;
 
 /// Whether what a check finds holds a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +75,8 @@ impl Check {
 }
 
 /// Every check, in the order in which they are told.
-pub const CHECKS: &[Check] = &[nodes::CHECK, certificates::CHECK, webhooks::CHECK];
+pub const CHECKS: &[Check] =
+    &[nodes::CHECK, certificates::CHECK, webhooks::CHECK, definitions::CHECK, removed_apis::CHECK];
 
 /// What a check judges.
 struct Judged<'a> {

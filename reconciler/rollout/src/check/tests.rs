@@ -4,7 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::*;
 use crate::observation::{
-    AdmissionWebhook, Certificate, ConditionStatus, Machine, Node, ObjectReference, SystemRequest,
+    AdmissionWebhook, ApiUse, ApiUseKind, Certificate, ConditionStatus, CustomResourceDefinition, Machine, Node,
+    ObjectReference, SystemRequest, UnfitObject,
 };
 
 fn now() -> Timestamp {
@@ -28,7 +29,11 @@ fn observation() -> Observation {
 }
 
 fn expectation(waivers: Vec<Waiver>) -> ChecksExpectation {
-    ChecksExpectation { cluster: Some(("eksa-system".to_owned(), "prod".to_owned())), waivers }
+    ChecksExpectation {
+        cluster: Some(("eksa-system".to_owned(), "prod".to_owned())),
+        waivers,
+        ..ChecksExpectation::default()
+    }
 }
 
 fn of(check: CheckName, observation: &Observation, waivers: Vec<Waiver>) -> CheckOutcome {
@@ -185,4 +190,98 @@ fn nobody_waives_what_is_not_known() {
     let mut observation = observation();
     observation.inspection.as_mut().unwrap().unread.insert(CheckName::Webhooks, "forbidden".to_owned());
     assert!(of(CheckName::Webhooks, &observation, vec![waiver(CheckName::Webhooks, None, "2026-03-01")]).waits());
+}
+
+#[test]
+fn a_stored_version_that_the_new_definition_lacks_fails() {
+    let mut asked = expectation(Vec::new());
+    asked.definitions = vec![DefinitionChange {
+        name: "as.example.com".to_owned(),
+        group: "example.com".to_owned(),
+        kind: "A".to_owned(),
+        plural: "as".to_owned(),
+        versions: vec!["v1".to_owned()],
+        storage: "v1".to_owned(),
+        narrowed: Vec::new(),
+    }];
+    let with = |stored: &[&str]| {
+        let mut observation = observation();
+        observation.custom_resource_definitions.push(CustomResourceDefinition {
+            name: "as.example.com".to_owned(),
+            established: true,
+            names_accepted: true,
+            deleting: false,
+            versions: Vec::new(),
+            served_versions: Vec::new(),
+            storage_version: None,
+            stored_versions: stored.iter().map(|version| (*version).to_owned()).collect(),
+            conversion_authority_injected: None,
+        });
+        let all = outcomes(&asked, &observation);
+        all.into_iter().find(|outcome| outcome.check == CheckName::Definitions).unwrap()
+    };
+    assert_eq!(with(&["v1"]).status, CheckStatus::Pass);
+    let failed = with(&["v1alpha3", "v1"]);
+    assert!(failed.holds(), "{failed:?}");
+    let expected = "CustomResourceDefinition as.example.com: status.storedVersions lists v1alpha3";
+    assert!(failed.line().contains(expected), "{}", failed.line());
+    // What the cluster does not have yet stores nothing.
+    assert_eq!(outcomes(&asked, &observation())[3].status, CheckStatus::Pass);
+}
+
+#[test]
+fn objects_that_do_not_fit_fail_and_those_that_may_not_warn() {
+    for (is_certain, status) in [(true, CheckStatus::Fail), (false, CheckStatus::Warn)] {
+        let mut asked = expectation(Vec::new());
+        asked.definitions = vec![DefinitionChange {
+            name: "as.example.com".to_owned(),
+            group: "example.com".to_owned(),
+            kind: "A".to_owned(),
+            plural: "as".to_owned(),
+            versions: vec!["v1".to_owned()],
+            storage: "v1".to_owned(),
+            narrowed: Vec::new(),
+        }];
+        let mut observation = observation();
+        observation.inspection.as_mut().unwrap().unfit.push(UnfitObject {
+            object: reference("A", "one"),
+            field: "spec".to_owned(),
+            message: "has no b, which the new schema requires".to_owned(),
+            is_certain,
+            others: 2,
+        });
+        let all = outcomes(&asked, &observation);
+        let outcome = all.iter().find(|outcome| outcome.check == CheckName::Definitions).unwrap();
+        assert_eq!(outcome.status, status);
+        let expected = "A one: v1 spec: has no b, which the new schema requires (and 2 more objects)";
+        assert!(outcome.line().contains(expected), "{}", outcome.line());
+    }
+}
+
+#[test]
+fn uses_of_removed_apis_fail_and_suspicions_warn() {
+    let used = |kind: ApiUseKind| ApiUse {
+        object: Some(reference("X", "x")),
+        api_version: "policy/v1beta1".to_owned(),
+        removed: 25,
+        advice: "use policy/v1".to_owned(),
+        kind,
+    };
+    for (kind, status) in [
+        (ApiUseKind::ScaleTarget, CheckStatus::Fail),
+        (ApiUseKind::HelmRelease, CheckStatus::Fail),
+        (ApiUseKind::WebhookRule, CheckStatus::Warn),
+        (ApiUseKind::LastWritten { by: "kubectl".to_owned() }, CheckStatus::Warn),
+        (ApiUseKind::Requested, CheckStatus::Warn),
+        (ApiUseKind::Unread { reason: "forbidden".to_owned() }, CheckStatus::Warn),
+    ] {
+        let mut asked = expectation(Vec::new());
+        asked.removed_apis = Some(RemovedApis { deployed: Some(24), target: 25, rendered: Vec::new() });
+        let mut observation = observation();
+        observation.inspection.as_mut().unwrap().api_uses.push(used(kind.clone()));
+        let all = outcomes(&asked, &observation);
+        let outcome = all.iter().find(|outcome| outcome.check == CheckName::RemovedApis).unwrap();
+        assert_eq!(outcome.status, status, "{kind:?}");
+        assert!(outcome.line().contains("policy/v1beta1"), "{}", outcome.line());
+    }
 }

@@ -21,6 +21,12 @@ pub struct Inspection {
     /// Certificates, without their keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub certificates: Vec<Certificate>,
+    /// Objects that do not go with the schemas that the plan brings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unfit: Vec<UnfitObject>,
+    /// What refers to API versions that are not served at the end of the rollout.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub api_uses: Vec<ApiUse>,
 }
 
 /// An admission webhook with `failurePolicy: Fail` that is called for requests of the system.
@@ -85,4 +91,62 @@ pub struct Certificate {
     pub purpose: String,
     /// When it ends.
     pub ends: Timestamp,
+}
+
+/// An object that does not meet what a new schema asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnfitObject {
+    /// The object, in the version whose schema it is.
+    pub object: ObjectReference,
+    /// The field; empty where it is the object itself.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+    /// Whether that is known; none of what is not evaluated here is.
+    pub is_certain: bool,
+    /// How many more objects have the same wrong.
+    #[serde(default)]
+    pub others: u32,
+}
+
+/// What refers to an API version that goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiUse {
+    /// The object; none where no object tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<ObjectReference>,
+    /// Group and version.
+    pub api_version: String,
+    /// The first minor of Kubernetes 1 that does not serve it.
+    pub removed: u32,
+    /// What to use instead.
+    pub advice: String,
+    /// How it refers to it.
+    pub kind: ApiUseKind,
+}
+
+/// How something refers to an API version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApiUseKind {
+    /// An autoscaler scales what it names so.
+    ScaleTarget,
+    /// A release of Helm holds objects of it.
+    HelmRelease,
+    /// A rule of a webhook names it and no other.
+    WebhookRule,
+    /// An object was last written in it, as far as its metadata tells; stale where the writer has moved on.
+    LastWritten {
+        /// The writer.
+        by: String,
+    },
+    /// Somebody asked the API server for it, as its metrics tell.
+    Requested,
+    /// Who uses it could not be read.
+    Unread {
+        /// Why.
+        reason: String,
+    },
 }

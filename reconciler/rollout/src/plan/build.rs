@@ -403,6 +403,7 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
             Expectation::Checks(ChecksExpectation {
                 cluster: cluster_of(input),
                 waivers: input.policy.waivers.clone(),
+                ..input.checks.clone()
             }),
         ],
         reasons: Vec::new(),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::ComponentChange;
 use crate::edit::AcceptedEdit;
-use crate::expectation::Expectation;
+use crate::expectation::{ChecksExpectation, Expectation};
 use crate::ledger::Ledger;
 use crate::rollback::Rollback;
 use crate::stage::StageId;
@@ -56,6 +56,8 @@ pub struct PlanInput {
     pub skew: SkewFacts,
     /// The policy for the plan as a whole.
     pub policy: PlanPolicy,
+    /// What checks are asked about it, but for the cluster and the waivers.
+    pub checks: ChecksExpectation,
     /// What the caller found that forbids the rollout (an unverified lock, a bad manifest).
     pub blocked: Vec<Block>,
     /// What the caller found that a person should know.

@@ -46,6 +46,7 @@ fn input(stages: Vec<StageInput>) -> PlanInput {
         stages,
         skew: SkewFacts::default(),
         policy: PlanPolicy::default(),
+        checks: ChecksExpectation::default(),
         blocked: Vec::new(),
         warnings: Vec::new(),
         ledger: None,

@@ -202,6 +202,7 @@ impl RolloutHarness {
             stages,
             skew: SkewFacts { control_plane: Some(kubernetes), ..SkewFacts::default() },
             policy: PlanPolicy::default(),
+            checks: ChecksExpectation::default(),
             blocked: Vec::new(),
             warnings: Vec::new(),
             ledger: self.ledger.clone(),

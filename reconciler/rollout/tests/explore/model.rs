@@ -10,9 +10,10 @@ use domain::{CommitId, RolloutId, TreeDigest};
 use jiff::Timestamp;
 use policy::{OnFailure, PlanPolicy, StagePolicy};
 use rollout::{
-    BackupReport, ClusterRole, DeployCommit, DeployHead, Effect, Expectation, ForeignChange, GateHistory,
-    KubeletVersions, Landed, Landing, Ledger, LedgerState, Observation, Pause, Plan, PlanInput, Prerequisite,
-    SkewFacts, StageId, StageInput, StageRecordKind, StageTrailer, VerifiedExpectation, VersionStep, World, plan, step,
+    BackupReport, ChecksExpectation, ClusterRole, DeployCommit, DeployHead, Effect, Expectation, ForeignChange,
+    GateHistory, KubeletVersions, Landed, Landing, Ledger, LedgerState, Observation, Pause, Plan, PlanInput,
+    Prerequisite, SkewFacts, StageId, StageInput, StageRecordKind, StageTrailer, VerifiedExpectation, VersionStep,
+    World, plan, step,
 };
 
 use super::pictures::expectations;
@@ -217,6 +218,7 @@ impl Model {
                 ..SkewFacts::default()
             },
             policy: PlanPolicy::default(),
+            checks: ChecksExpectation::default(),
             blocked: Vec::new(),
             warnings: Vec::new(),
             ledger: own.ledger.clone(),

@@ -396,7 +396,7 @@ pub fn expectations() -> Vec<Expectation> {
         Expectation::Surveyed,
         Expectation::Checks(ChecksExpectation {
             cluster: Some(("eksa-system".into(), "prod".into())),
-            waivers: vec![],
+            ..ChecksExpectation::default()
         }),
         Expectation::BackupTaken { maximum_age: std::time::Duration::from_secs(24 * 60 * 60) },
         Expectation::Object { object: bundle() },

@@ -8,9 +8,9 @@ use std::{
 use domain::{ClusterName, CommitId, GroupName};
 use policy::{PlanPolicy, StagePolicy};
 use rollout::{
-    ClusterRole, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, Extent, GroupVersions,
-    KubeVipExpectation, KubeletVersions, Ledger, MembersHeard, ObjectReference, OldMembers, Pause, PlanInput,
-    SkewFacts, StageId, StageInput, StageName, VersionStep, WorkersExpectation,
+    ChecksExpectation, ClusterRole, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation,
+    Extent, GroupVersions, KubeVipExpectation, KubeletVersions, Ledger, MembersHeard, ObjectReference, OldMembers,
+    Pause, PlanInput, SkewFacts, StageId, StageInput, StageName, VersionStep, WorkersExpectation,
 };
 
 use super::branch::{Parts, is_of_the_specification, part_digest, tree_digest};
@@ -97,6 +97,7 @@ impl ModelCluster {
             stages: self.stage_inputs(deployed, wanted),
             skew: self.skew(deployed, wanted),
             policy: PlanPolicy::default(),
+            checks: ChecksExpectation::default(),
             blocked: Vec::new(),
             warnings: Vec::new(),
             ledger,

@@ -3,7 +3,10 @@
 //! Architecture Invariant: what could not be read is noted under its check, and never missing in silence. Of Secrets
 //! only certificates are looked at, and nothing else of them is kept.
 
+mod apis;
 mod certificates;
+mod helm;
+mod objects;
 
 use futures::join;
 use kube::core::DynamicObject;
@@ -18,8 +21,15 @@ use crate::read::probe;
 /// Reads what the checks of this expectation look at, in the cluster itself and in the one that manages it.
 pub(crate) async fn inspect(management: &Connection, own: &Connection, expectation: &ChecksExpectation) -> Inspection {
     let mut inspection = Inspection::default();
-    let (configurations, secrets) =
-        join!(configurations(own), certificates::of_secrets(management, expectation.cluster.as_ref()));
+    let (configurations, secrets, unfit) = join!(
+        configurations(own),
+        certificates::of_secrets(management, expectation.cluster.as_ref()),
+        objects::unfit(own, &expectation.definitions),
+    );
+    match unfit {
+        Ok(unfit) => inspection.unfit = unfit,
+        Err(error) => note(&mut inspection, CheckName::Definitions, &error),
+    }
     let configurations = match configurations {
         Ok(configurations) => configurations,
         Err(error) => {
@@ -28,6 +38,12 @@ pub(crate) async fn inspect(management: &Connection, own: &Connection, expectati
             Vec::new()
         }
     };
+    if let Some(asked) = &expectation.removed_apis {
+        match apis::uses(own, asked, &configurations).await {
+            Ok(uses) => inspection.api_uses = uses,
+            Err(error) => note(&mut inspection, CheckName::RemovedApis, &error),
+        }
+    }
     inspection.certificates = certificates::of_configurations(&configurations);
     match secrets {
         Ok(held) => inspection.certificates.extend(held),

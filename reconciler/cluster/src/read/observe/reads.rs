@@ -51,6 +51,7 @@ impl<'a> Reads<'a> {
             }
             Expectation::Checks(expectation) => {
                 self.nodes = true;
+                self.definitions.extend(expectation.definitions.iter().map(|change| change.name.as_str()));
                 self.checks = Some(expectation);
             }
             Expectation::BackupTaken { .. } => self.backup = true,
