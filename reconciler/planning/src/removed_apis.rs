@@ -66,7 +66,7 @@ mod tests {
         let path = domain::RepoPath::new("clusters/a/cluster/all.yaml").unwrap();
         let after = RenderedTree { files: [(path, std::sync::Arc::from(text.as_bytes()))].into() };
         let objects = overlays::objects_of(text.as_bytes()).iter().filter_map(ObjectSummary::of).collect();
-        let unchanged = StageTree::unchanged(StageName::Capi.into(), ComponentName::ClusterApi, after);
+        let unchanged = StageTree::unchanged(StageName::Capi.into(), ComponentName::Capi, after);
         StageTree { component, objects, ..unchanged }
     }
 
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn manifests_are_told_that_the_target_does_not_serve() {
         let budget = "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: b, namespace: n}\n";
-        for component in [Some(ComponentName::ClusterApi), None] {
+        for component in [Some(ComponentName::Capi), None] {
             let parts = [part(component, budget)];
             assert_eq!(told(&parts, "1.24"), [""; 0]);
             assert_eq!(told(&parts, "v1.25.3"), ["PodDisruptionBudget n/b: use policy/v1"]);
@@ -93,7 +93,7 @@ mod tests {
                           spec:\n  group: example.com\n  names: {kind: A, plural: as}\n  versions:\n\
                           \x20 - {name: v1, served: true, storage: true}\n  - {name: v1beta1, served: false, storage: false}\n";
         let object = |version: &str| format!("apiVersion: example.com/{version}\nkind: A\nmetadata: {{name: a}}\n");
-        let of = |version: &str| [part(Some(ComponentName::ClusterApi), definition), part(None, &object(version))];
+        let of = |version: &str| [part(Some(ComponentName::Capi), definition), part(None, &object(version))];
         assert_eq!(told(&of("v1"), "1.34"), [""; 0]);
         assert_eq!(told(&of("v1beta1"), "1.34"), ["A a: use example.com/v1"]);
         assert_eq!(told(&of("v1alpha1"), "1.34"), ["A a: use example.com/v1"]);

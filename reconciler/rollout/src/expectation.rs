@@ -142,6 +142,21 @@ pub struct ChecksExpectation {
     /// API versions that go; none where the version that the cluster goes to is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed_apis: Option<RemovedApis>,
+    /// Which nodes roll; none where no machine is replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolling: Option<RollingNodes>,
+}
+
+/// The nodes that a rollout replaces.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RollingNodes {
+    /// Name of the Cluster API `Cluster`.
+    pub cluster: String,
+    /// Whether those of the control plane are among them.
+    pub control_plane: bool,
+    /// The worker groups that are.
+    pub groups: Vec<GroupName>,
 }
 
 /// EKS Anywhere's `Cluster` carried out: Cluster API's objects are what follows from it, and not from the specification before

@@ -37,7 +37,8 @@ pub use edit::AcceptedEdit;
 pub use effect::{ApprovalRequest, Effect, EtcdAct, LedgerCommit, StageCommit};
 pub use expectation::{
     ChecksExpectation, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, Extent,
-    KubeVipExpectation, KubeletVersions, MembersHeard, OldMembers, VerifiedExpectation, WorkersExpectation,
+    KubeVipExpectation, KubeletVersions, MembersHeard, OldMembers, RollingNodes, VerifiedExpectation,
+    WorkersExpectation,
 };
 pub use fast_path::{FastPath, Precheck, Reading, Waiting, WatchEvidence};
 pub use gate::{Gate, control_plane_gate, flux_health, workers_gate};
@@ -48,11 +49,11 @@ pub use lineage::Lineage;
 pub use observation::{
     AdmissionWebhook, ApiUse, ApiUseKind, Artifacts, BackupFailure, BackupReport, Certificate, Condition,
     ConditionStatus, ControlPlane, ControlPlaneKind, ControlPlaneReference, CustomResourceDefinition, DaemonSet,
-    Deployment, EKSA_CLUSTERS, EksaCluster, EtcdHealth, EtcdMember, EtcdMembership, EtcdadmCluster, FluxKustomization,
-    FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, Inspection, Machine, MachineDeployment, MachinePool,
-    MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation, Pod, Reachability, RunningImage,
-    SourceKind, Survey, SystemRequest, TakenField, UnfitObject, VirtualAddress, WebhookOutcome, WebhookProbe,
-    WorkloadObservation, conditions,
+    Deployment, DisruptionBudget, EKSA_CLUSTERS, EksaCluster, EtcdHealth, EtcdMember, EtcdMembership, EtcdadmCluster,
+    EvictedPod, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, Inspection, Machine,
+    MachineDeployment, MachinePool, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation,
+    Pod, Reachability, RunningImage, SourceKind, Survey, SystemRequest, TakenField, UnfitObject, VirtualAddress,
+    WebhookOutcome, WebhookProbe, WorkloadObservation, conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,

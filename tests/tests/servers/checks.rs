@@ -1,12 +1,19 @@
 //! Checks of a running cluster: by the verb, in the preflight gate, and past a waiver.
 
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
+use cluster::kubernetes::KubernetesCluster;
+use cluster::{Cluster as _, Freshness, ObserveRequest};
+use jiff::Timestamp;
+use rollout::check::RemovedApis;
+use rollout::{ApiUse, ApiUseKind, ChecksExpectation, Expectation, RollingNodes};
 use serde_json::{Value, json};
 use tests::servers::manifests::apply;
 use tests::servers::{ApiServer, ApiServerOptions, FleetRepository, Folder, demo_fleet, isolated};
 
+use super::installed::{NEEDED, install, refused};
 use super::scene::POLICY;
 
 const BUNDLE: &str = "bundles/bundles-80.yaml";
@@ -106,6 +113,38 @@ fn a_webhook_that_would_keep_nodes_out_holds_until_it_is_waived() {
         let said = fleet.pass()?;
         ensure!(!said.contains("check webhooks"), "{said}");
         fleet.folder.done();
+        Ok(())
+    });
+}
+
+#[test]
+fn the_installed_identity_may_read_what_checks_look_at() {
+    let name = "checks::the_installed_identity_may_read_what_checks_look_at";
+    isolated(name, NEEDED, async |programs| {
+        let folder = Folder::new()?;
+        let server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;
+        let connection = install(&server, &server.client().await?).await?;
+        let cluster = KubernetesCluster::management(connection, folder.path().join("backups"));
+        let expectation = ChecksExpectation {
+            cluster: Some(("eksa-system".to_owned(), "mgmt".to_owned())),
+            // Everything that the server serves, and much that it does not any more.
+            removed_apis: Some(RemovedApis { deployed: Some(25), target: 42, rendered: Vec::new() }),
+            rolling: Some(RollingNodes { cluster: "mgmt".to_owned(), control_plane: true, groups: Vec::new() }),
+            ..ChecksExpectation::default()
+        };
+        let request = ObserveRequest {
+            expectations: vec![Expectation::Checks(expectation)],
+            kustomizations: Vec::new(),
+            deployed: Arc::default(),
+            freshness: Freshness::Fresh,
+            at: Timestamp::now(),
+        };
+        let inspection = cluster.observe(&request).await.inspection.context("nothing was inspected")?;
+        ensure!(inspection.unread.is_empty(), "{inspection:?}");
+        let unread = |used: &&ApiUse| matches!(used.kind, ApiUseKind::Unread { .. });
+        ensure!(!inspection.api_uses.iter().any(|used| unread(&used)), "{inspection:?}");
+        assert_eq!(refused(&server)?, Vec::<String>::new());
+        folder.done();
         Ok(())
     });
 }

@@ -92,6 +92,10 @@ kinds! {
     OCI_REPOSITORY: "source.toolkit.fluxcd.io" "OCIRepository" "ocirepositories" ["v1", "v1beta2"];
     /// Flux: what is applied.
     KUSTOMIZATION: "kustomize.toolkit.fluxcd.io" "Kustomization" "kustomizations" ["v1", "v1beta2"];
+    /// How many pods of a workload may be away at once.
+    POD_DISRUPTION_BUDGET: "policy" "PodDisruptionBudget" "poddisruptionbudgets" ["v1"];
+    /// Volumes: whether they lie on one node.
+    PERSISTENT_VOLUME: "" "PersistentVolume" "persistentvolumes" ["v1"];
     /// What scales workloads.
     HORIZONTAL_POD_AUTOSCALER: "autoscaling" "HorizontalPodAutoscaler" "horizontalpodautoscalers" ["v2"];
     /// Flux: charts that are installed.

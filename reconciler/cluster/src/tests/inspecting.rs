@@ -4,7 +4,7 @@ use policy::CheckName;
 use rollout::check::{
     DefinitionChange, FieldStep, NAMED_OBJECTS, NarrowedVersion, Narrowing, RemovedApis, Requirement,
 };
-use rollout::{ChecksExpectation, Inspection, SystemRequest};
+use rollout::{ChecksExpectation, Inspection, RollingNodes, SystemRequest};
 
 use super::*;
 use crate::client::server::Answer;
@@ -156,4 +156,53 @@ async fn uses_of_versions_that_go_are_found_where_they_show() {
         "resource.k8s.io/v1alpha3 Requested",
     ];
     assert_eq!(told.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn pods_leave_with_the_nodes_that_roll_and_budgets_decide_when() {
+    let rolling =
+        RollingNodes { cluster: "prod".to_owned(), control_plane: false, groups: vec!["md-0".parse().unwrap()] };
+    let expectation = ChecksExpectation { rolling: Some(rolling), ..ChecksExpectation::default() };
+    let pod = |name: &str, node: &str, more: Value| {
+        let mut pod = json!({"metadata": {"name": name, "namespace": "shop", "labels": {"app": "a"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true}]},
+            "spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+        for (key, value) in more.as_object().unwrap() {
+            pod[key.as_str()].as_object_mut().unwrap().extend(value.as_object().unwrap().clone());
+        }
+        pod
+    };
+    let owned =
+        |kind: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": "r", "uid": "u", "controller": true}]);
+    let claim = json!({"volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]});
+    let pods = [
+        pod("rolls", "prod-md-0-new-x1", json!({})),
+        pod("stays", "prod-abc12", json!({})),
+        pod("daemon", "prod-md-0-new-x1", json!({"metadata": {"ownerReferences": owned("DaemonSet")}})),
+        pod("mirror", "prod-md-0-new-x1", json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}})),
+        pod("ended", "prod-md-0-new-x1", json!({"status": {"phase": "Succeeded"}})),
+        pod(
+            "bare",
+            "prod-md-0-new-x1",
+            json!({"metadata": {"ownerReferences": [], "labels": {"app": "b"}}, "spec": claim}),
+        ),
+    ];
+    let budget = json!({"metadata": {"name": "budget", "namespace": "shop", "generation": 2},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}},
+        "status": {"observedGeneration": 2, "expectedPods": 1, "currentHealthy": 1, "desiredHealthy": 1, "disruptionsAllowed": 0}});
+    let volume = json!({"metadata": {"name": "v"}, "spec": {"local": {"path": "/d"}, "claimRef": {"namespace": "shop", "name": "data"}}});
+    let script = settled()
+        .list(VALIDATING, &[])
+        .list(MUTATING, &[])
+        .list("/api/v1/pods", &pods)
+        .list("/api/v1/persistentvolumes", &[volume])
+        .list("/apis/policy/v1/poddisruptionbudgets", &[budget]);
+    let (observation, _server) = observe(script, vec![Expectation::Checks(expectation)]).await;
+    let inspection = observation.inspection.unwrap();
+    assert_eq!(inspection.unread, std::collections::BTreeMap::new());
+    let told =
+        inspection.evicted.iter().map(|pod| (pod.name.as_str(), pod.budgets.len(), pod.has_controller, pod.local_data));
+    assert_eq!(told.collect::<Vec<_>>(), [("rolls", 1, true, false), ("bare", 0, false, true)]);
+    assert_eq!(inspection.budgets.len(), 1);
+    assert_eq!((inspection.budgets[0].desired, inspection.budgets[0].is_stale), (1, false));
 }

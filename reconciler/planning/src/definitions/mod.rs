@@ -114,7 +114,7 @@ mod tests {
             after: tree(after),
             ..StageTree::unchanged(
                 rollout::StageName::Capi.into(),
-                overlays::ComponentName::ClusterApi,
+                overlays::ComponentName::Capi,
                 RenderedTree::new(),
             )
         };

@@ -27,11 +27,14 @@ pub enum CheckName {
     Definitions,
     /// Nothing is written for API versions that are not served at the end.
     RemovedApis,
+    /// No drain of a node that rolls waits for ever.
+    Drains,
 }
 
 impl CheckName {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 5] = [Self::Nodes, Self::Certificates, Self::Webhooks, Self::Definitions, Self::RemovedApis];
+    pub const ALL: [Self; 6] =
+        [Self::Nodes, Self::Certificates, Self::Webhooks, Self::Definitions, Self::RemovedApis, Self::Drains];
 
     /// The name, as people write it.
     #[must_use]
@@ -42,6 +45,7 @@ impl CheckName {
             Self::Webhooks => "webhooks",
             Self::Definitions => "definitions",
             Self::RemovedApis => "removed-apis",
+            Self::Drains => "drains",
         }
     }
 }
@@ -255,7 +259,7 @@ mod tests {
             ),
             (
                 "{check: nothing-like-it, reason: r, expires: 2026-12-31}",
-                "checks are: nodes, certificates, webhooks, definitions, removed-apis",
+                "checks are: nodes, certificates, webhooks, definitions, removed-apis, drains",
             ),
             ("{check: nodes, reason: r, expires: 2026-13-01}", "\"2026-13-01\" is not a valid day"),
             ("{check: nodes, reason: r, expires: tomorrow}", "\"tomorrow\" is not a valid day"),

@@ -9,6 +9,7 @@
 
 mod certificates;
 mod definitions;
+mod drains;
 mod finding;
 mod narrowing;
 mod nodes;
@@ -76,7 +77,7 @@ impl Check {
 
 /// Every check, in the order in which they are told.
 pub const CHECKS: &[Check] =
-    &[nodes::CHECK, certificates::CHECK, webhooks::CHECK, definitions::CHECK, removed_apis::CHECK];
+    &[nodes::CHECK, certificates::CHECK, webhooks::CHECK, definitions::CHECK, removed_apis::CHECK, drains::CHECK];
 
 /// What a check judges.
 struct Judged<'a> {

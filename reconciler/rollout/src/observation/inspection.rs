@@ -27,6 +27,12 @@ pub struct Inspection {
     /// What refers to API versions that are not served at the end of the rollout.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub api_uses: Vec<ApiUse>,
+    /// Pods that leave nodes which roll.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evicted: Vec<EvictedPod>,
+    /// The budgets that decide when these may go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<DisruptionBudget>,
 }
 
 /// An admission webhook with `failurePolicy: Fail` that is called for requests of the system.
@@ -149,4 +155,53 @@ pub enum ApiUseKind {
         /// Why.
         reason: String,
     },
+}
+
+/// A pod that a drain evicts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvictedPod {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Its node.
+    pub node: String,
+    /// Whether anything makes it anew.
+    pub has_controller: bool,
+    /// Condition `Ready`.
+    pub ready: bool,
+    /// Whether it keeps data on its node, other than in memory.
+    pub local_data: bool,
+    /// Whether the drain of its node ends at some time, whatever stays there.
+    pub drain_ends: bool,
+    /// `spec.terminationGracePeriodSeconds`.
+    pub grace: u32,
+    /// Names of the budgets that select it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<String>,
+}
+
+/// A `PodDisruptionBudget`, as its status tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DisruptionBudget {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// `status.expectedPods`.
+    pub expected: u32,
+    /// `status.currentHealthy`.
+    pub healthy: u32,
+    /// `status.desiredHealthy`.
+    pub desired: u32,
+    /// `status.disruptionsAllowed`.
+    pub allowed: u32,
+    /// Whether pods that are not ready may always go (`unhealthyPodEvictionPolicy: AlwaysAllow`).
+    #[serde(default)]
+    pub always_allows_unhealthy: bool,
+    /// Whether its status is of another generation.
+    #[serde(default)]
+    pub is_stale: bool,
 }

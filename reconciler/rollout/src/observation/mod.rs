@@ -29,7 +29,10 @@ pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, Webhoo
 pub use flux::{
     Artifacts, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, SourceKind,
 };
-pub use inspection::{AdmissionWebhook, ApiUse, ApiUseKind, Certificate, Inspection, SystemRequest, UnfitObject};
+pub use inspection::{
+    AdmissionWebhook, ApiUse, ApiUseKind, Certificate, DisruptionBudget, EvictedPod, Inspection, SystemRequest,
+    UnfitObject,
+};
 pub use machine_pool::MachinePool;
 pub use node::{BackupFailure, BackupReport, Node, Survey, VirtualAddress};
 pub use workload::{DaemonSet, Deployment, Pod, RunningImage, WorkloadObservation};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::change::{ChangeClass, ComponentChange};
-use crate::expectation::{ChecksExpectation, Expectation, KubeletVersions, VerifiedExpectation};
+use crate::expectation::{ChecksExpectation, Expectation, KubeletVersions, RollingNodes, VerifiedExpectation};
 use crate::ledger::{Ledger, LedgerState, StageRecordKind};
 use crate::stage::{StageId, StageName};
 use domain::{PlanDigest, TreeDigest};
@@ -403,6 +403,7 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
             Expectation::Checks(ChecksExpectation {
                 cluster: cluster_of(input),
                 waivers: input.policy.waivers.clone(),
+                rolling: rolling(input),
                 ..input.checks.clone()
             }),
         ],
@@ -447,6 +448,23 @@ fn cluster_of(input: &PlanInput) -> Option<(String, String)> {
         Expectation::Workers(workers) => Some((workers.namespace.clone(), workers.cluster.clone())),
         _ => None,
     })
+}
+
+/// The nodes that the plan replaces, by what its stages expect.
+fn rolling(input: &PlanInput) -> Option<RollingNodes> {
+    let (_, cluster) = cluster_of(input)?;
+    let mut rolling = RollingNodes { cluster, control_plane: false, groups: Vec::new() };
+    let stages = input.stages.iter().filter(|stage| stage.deployed != stage.target && stage.machines > 0);
+    for expectation in stages.flat_map(|stage| &stage.expectations) {
+        match expectation {
+            Expectation::ControlPlane(_) => rolling.control_plane = true,
+            Expectation::Workers(workers) if !rolling.groups.contains(&workers.group) => {
+                rolling.groups.push(workers.group.clone());
+            }
+            _ => {}
+        }
+    }
+    (rolling.control_plane || !rolling.groups.is_empty()).then_some(rolling)
 }
 
 fn settle_stages_without_commit(stages: &mut [StagePlan], has_differences: bool, running: bool) {

@@ -5,6 +5,7 @@
 
 mod apis;
 mod certificates;
+mod evictions;
 mod helm;
 mod objects;
 
@@ -38,6 +39,12 @@ pub(crate) async fn inspect(management: &Connection, own: &Connection, expectati
             Vec::new()
         }
     };
+    if let Some(rolling) = &expectation.rolling {
+        match evictions::evictions(management, own, rolling).await {
+            Ok((evicted, budgets)) => (inspection.evicted, inspection.budgets) = (evicted, budgets),
+            Err(error) => note(&mut inspection, CheckName::Drains, &error),
+        }
+    }
     if let Some(asked) = &expectation.removed_apis {
         match apis::uses(own, asked, &configurations).await {
             Ok(uses) => inspection.api_uses = uses,
