@@ -174,7 +174,7 @@ impl Narrowing {
     pub fn violations(&self, object: &Value) -> Vec<Violation> {
         let mut values = Vec::new();
         find(object, &self.path, String::new(), &mut values);
-        values.into_iter().filter_map(|(field, value)| self.requirement.violation(field, value)).collect()
+        values.into_iter().filter_map(|(field, value)| self.requirement.violation(&field, value)).collect()
     }
 }
 
@@ -206,9 +206,9 @@ fn find<'a>(value: &'a Value, path: &[FieldStep], place: String, found: &mut Vec
 }
 
 impl Requirement {
-    fn violation(&self, field: String, value: &Value) -> Option<Violation> {
-        let certain = |message: String| Some(Violation { field: field.clone(), message, is_certain: true });
-        let uncertain = |message: String| Some(Violation { field: field.clone(), message, is_certain: false });
+    fn violation(&self, field: &str, value: &Value) -> Option<Violation> {
+        let certain = |message: String| Some(Violation { field: field.to_owned(), message, is_certain: true });
+        let uncertain = |message: String| Some(Violation { field: field.to_owned(), message, is_certain: false });
         match self {
             Self::Unknown => certain("is dropped: the new schema does not have it".to_owned()),
             Self::OnlyFields(known) => {
