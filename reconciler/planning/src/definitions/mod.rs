@@ -112,11 +112,7 @@ mod tests {
         let part = StageTree {
             before: tree(before),
             after: tree(after),
-            ..StageTree::unchanged(
-                rollout::StageName::Capi.into(),
-                overlays::ComponentName::Capi,
-                RenderedTree::new(),
-            )
+            ..StageTree::unchanged(rollout::StageName::Capi.into(), overlays::ComponentName::Capi, RenderedTree::new())
         };
         let told = |change: DefinitionChange| {
             let narrowed = change
