@@ -40,7 +40,7 @@ pub use note::{Note, NoteKind, RemovedVersion, Weight};
 pub use object::{CrdSummary, CrdVersion, ObjectId, ObjectSummary, WebhookSummary, objects_of};
 pub use remembered::Remembered;
 pub use render::{
-    ComponentName, IntermediateVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent,
+    ComponentName, IntermediateVersion, RenderError, RenderRequest, RenderedCluster, RenderedComponent, has_overlay,
     kustomization_file,
 };
 pub use source::{ChartError, ChartRequest, Charts, FetchError, Manifests};

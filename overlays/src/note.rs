@@ -10,6 +10,8 @@ use serde::Serialize;
 pub struct RemovedVersion {
     /// Name of the definition, `<plural>.<group>`.
     pub definition: String,
+    /// The kind that it defines.
+    pub kind: String,
     /// The version.
     pub version: String,
     /// Whether it was the storage version.
@@ -102,12 +104,15 @@ pub struct Note {
     pub object: Option<String>,
     /// What to know: lower case, no full stop.
     pub message: String,
+    /// The versions that it is about, for [`NoteKind::VersionRemoved`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<RemovedVersion>,
 }
 
 impl Note {
     /// A note of weight `weight`.
     pub fn new(weight: Weight, kind: NoteKind, message: impl Into<String>) -> Self {
-        Self { weight, kind, object: None, message: message.into() }
+        Self { weight, kind, object: None, message: message.into(), removed: Vec::new() }
     }
 
     /// About the object shown as `object`.

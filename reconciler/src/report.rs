@@ -2,7 +2,7 @@
 
 use domain::ProblemCode;
 use policy::Approval;
-use rollout::{Block, Plan, StagePlan, StageState};
+use rollout::{Block, Ledger, Plan, RiskGroup, StagePlan, StageState, risk_groups};
 use serde::Serialize;
 
 /// The plan of one cluster.
@@ -23,8 +23,44 @@ pub struct ClusterPlan {
     pub commits: u32,
     /// Machines still to be replaced.
     pub machines: u32,
+    /// How long the stages that are left take, by the last rollout; null where it tells nothing.
+    pub expected_time: Option<ExpectedTimeReport>,
+    /// The risks of the stages by kind, the weightiest first.
+    pub risk_groups: Vec<RiskGroupReport>,
     /// The stages in order, skipped ones included.
     pub stages: Vec<StageReport>,
+}
+
+/// How long a rollout takes, by one that has ended.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExpectedTimeReport {
+    /// Minutes from commits until gates passed; approvals and windows come on top.
+    pub minutes: u64,
+    /// Whether every stage that is left was part of that rollout; else it takes longer.
+    pub complete: bool,
+    /// The rollout that took as long.
+    pub rollout: String,
+    /// When that ended, RFC 3339.
+    pub ended_at: String,
+}
+
+/// Risks of one kind.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RiskGroupReport {
+    /// The kind.
+    pub kind: String,
+    /// How many there are.
+    pub count: usize,
+    /// All of them in one line, with one example.
+    pub text: String,
+}
+
+impl From<&RiskGroup<'_>> for RiskGroupReport {
+    fn from(group: &RiskGroup<'_>) -> Self {
+        Self { kind: group.kind.as_str().to_owned(), count: group.risks.len(), text: group.line() }
+    }
 }
 
 /// Something that forbids a rollout.
@@ -80,8 +116,8 @@ pub struct ChangeReport {
 }
 
 impl ClusterPlan {
-    /// The report of a plan.
-    pub fn of(plan: &Plan, unconfirmed: &[Block]) -> Self {
+    /// The report of a plan; `ledger` is the record of the cluster's last rollout.
+    pub fn of(plan: &Plan, unconfirmed: &[Block], ledger: Option<&Ledger>) -> Self {
         // What is already there needs nobody's word.
         let unconfirmed = unconfirmed.iter().filter(|_| plan.next_stage().is_some());
         // Stages that are never committed would be promises.
@@ -107,6 +143,11 @@ impl ClusterPlan {
             warnings: plan.warnings.clone(),
             commits: counted(plan.estimate.commits),
             machines: counted(plan.estimate.machines),
+            expected_time: ledger.filter(|_| is_rolled_out).and_then(|ledger| expected_time(plan, ledger)),
+            risk_groups: risk_groups(plan.stages.iter().filter(|_| is_rolled_out))
+                .iter()
+                .map(RiskGroupReport::from)
+                .collect(),
             stages: stages.map(StageReport::of).collect(),
         }
     }
@@ -127,6 +168,8 @@ impl ClusterPlan {
             warnings: Vec::new(),
             commits: 0,
             machines: 0,
+            expected_time: None,
+            risk_groups: Vec::new(),
             stages: Vec::new(),
         }
     }
@@ -148,7 +191,7 @@ impl StageReport {
                 })
                 .collect(),
             reasons: stage.reasons.clone(),
-            risks: stage.risks.clone(),
+            risks: stage.risks.iter().map(|risk| risk.text.clone()).collect(),
             one_way: stage.one_way.clone(),
             machines: stage.machines,
             approval: match stage.policy.approval {
@@ -164,6 +207,18 @@ impl StageReport {
                 .map(ToString::to_string),
         }
     }
+}
+
+fn expected_time(plan: &Plan, ledger: &Ledger) -> Option<ExpectedTimeReport> {
+    let expected = plan.expected_time(ledger)?;
+    // Less than a minute is one.
+    let minutes = u64::try_from(expected.takes.as_secs()).unwrap_or_default().div_ceil(60).max(1);
+    Some(ExpectedTimeReport {
+        minutes,
+        complete: expected.is_whole,
+        rollout: expected.rollout.to_string(),
+        ended_at: expected.ended.to_string(),
+    })
 }
 
 /// The state of a stage, as one word.

@@ -69,7 +69,7 @@ fn several(names: &[String], one: &str, many: &str) -> String {
 fn definitions(old: &Index, new: &Index, comparison: &mut Comparison) {
     // One note for each kind of change and group, not one for each of dozens of definitions.
     let mut storage: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
-    let mut gone: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    let mut gone: BTreeMap<(String, String), Vec<RemovedVersion>> = BTreeMap::new();
     let mut conversion: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
     let mut unconverted: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
     let mut contracts: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
@@ -88,7 +88,7 @@ fn definitions(old: &Index, new: &Index, comparison: &mut Comparison) {
             storage.entry(key).or_default().push(was.kind.clone());
         }
         for version in removed_versions(&before.name, was, is) {
-            gone.entry((group.clone(), version.version.clone())).or_default().push(was.kind.clone());
+            gone.entry((group.clone(), version.version.clone())).or_default().push(version.clone());
             comparison.removed_versions.push(version);
         }
         let marked =
@@ -132,18 +132,17 @@ fn definitions(old: &Index, new: &Index, comparison: &mut Comparison) {
             ),
         );
     }
-    for ((group, version), kinds) in gone {
-        add(
-            Weight::Risk,
-            NoteKind::VersionRemoved,
-            format!(
-                "version {version} is removed from {group} ({}): the API server refuses it while status.storedVersions \
-                 lists {version}; rewrite those objects at the storage version, then take {version} out of \
-                 status.storedVersions",
-                kinds.join(", ")
-            ),
+    for ((group, version), removed) in gone {
+        let kinds: Vec<&str> = removed.iter().map(|removed| removed.kind.as_str()).collect();
+        let message = format!(
+            "version {version} is removed from {group} ({}): the API server refuses it while status.storedVersions \
+             lists {version}; rewrite those objects at the storage version, then take {version} out of \
+             status.storedVersions",
+            kinds.join(", ")
         );
+        comparison.notes.push(Note { removed, ..Note::new(Weight::Risk, NoteKind::VersionRemoved, message) });
     }
+    let mut add = |weight, kind, message: String| comparison.notes.push(Note::new(weight, kind, message));
     for ((group, version), kinds) in deprecated {
         add(
             Weight::Note,
@@ -178,6 +177,7 @@ fn removed_versions(name: &str, was: &CrdSummary, is: &CrdSummary) -> Vec<Remove
         .filter(|version| !is.versions.iter().any(|other| other.name == version.name))
         .map(|version| RemovedVersion {
             definition: name.to_owned(),
+            kind: was.kind.clone(),
             version: version.name.clone(),
             was_storage: version.storage,
             was_served: version.served,

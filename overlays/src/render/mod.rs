@@ -30,7 +30,7 @@ use yaml::Node;
 
 use crate::facts;
 use crate::object::objects_of;
-use crate::{ClusterKind, Note, RenderedTree};
+use crate::{ClusterKind, Files, Note, RenderedTree};
 
 use images::{DeployedImages, PinReport, SectionImages};
 use output::Directory;
@@ -115,6 +115,12 @@ fn applies(request: &RenderRequest<'_>, name: ComponentName) -> Result<(), Strin
         }
         _ => Ok(()),
     }
+}
+
+/// Whether the repository has an overlay of a component, for this cluster or for all.
+#[must_use]
+pub fn has_overlay(files: &dyn Files, cluster: &str, component: ComponentName) -> bool {
+    !build::overlay_folders(files, cluster, component).is_empty()
 }
 
 /// The objects of a component's directory as deployed.

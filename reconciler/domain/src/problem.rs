@@ -73,6 +73,8 @@ pub enum ProblemCode {
     ExpiredWaiver,
     /// A field differs from what is deployed, and cannot be changed in place.
     ImmutableField,
+    /// Upstream changed a field that an overlay sets.
+    OverlayConflict,
     /// A cluster names a management cluster or machine configuration that is not in the repository.
     MissingReference,
     /// Several clusters manage themselves, and one process is connected to one of them.
@@ -131,6 +133,7 @@ impl fmt::Display for ProblemCode {
             Self::ExtendedSupport => "extended-support",
             Self::ExpiredWaiver => "expired-waiver",
             Self::ImmutableField => "immutable-field",
+            Self::OverlayConflict => "overlay-conflict",
             Self::MissingReference => "missing-reference",
             Self::SeveralManagementClusters => "several-management-clusters",
             Self::MissingNamespace => "missing-namespace",

@@ -1,6 +1,7 @@
 //! What a plan says of a control plane that is known by Cluster API's contract alone.
 
 use overlays::{ClusterKind, ClusterSpec};
+use rollout::{Risk, RiskKind};
 use yaml::Node;
 
 const KUBEADM: &str = "KubeadmControlPlane";
@@ -9,16 +10,18 @@ const KUBEADM: &str = "KubeadmControlPlane";
 const READABLE: [&str; 2] = ["controlplane.cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"];
 
 /// What its gate cannot tell, where the control plane is of another kind than Cluster API's own.
-pub(crate) fn risks(cluster: &ClusterSpec, objects: &[Node]) -> Vec<String> {
+pub(crate) fn risks(cluster: &ClusterSpec, objects: &[Node]) -> Vec<Risk> {
     let Some((group, kind)) = kind(cluster, objects).filter(|(_, kind)| kind != KUBEADM) else { return Vec::new() };
-    let mut risks = vec![format!(
+    let judged = format!(
         "{kind} is judged by Cluster API's contract: version, counts, conditions and machines that it reports; \
          etcd, certificates and components are not looked at"
-    )];
+    );
+    let mut risks = vec![Risk::new(RiskKind::GateReach, judged)];
     if !READABLE.contains(&group.as_str()) {
-        risks.push(format!(
+        let unreadable = format!(
             "{kind} is of API group {group}, which the ClusterRole stepgate does not cover: add a rule with get and list for it"
-        ));
+        );
+        risks.push(Risk::new(RiskKind::Unreadable, unreadable));
     }
     risks
 }

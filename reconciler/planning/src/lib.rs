@@ -16,6 +16,7 @@ pub mod facts;
 pub mod kube_vip;
 mod licence;
 pub mod machines;
+pub mod overlay_conflicts;
 pub mod people;
 pub mod plan;
 pub mod policies;

@@ -56,8 +56,9 @@ pub use observation::{
     WebhookOutcome, WebhookProbe, WorkloadObservation, conditions,
 };
 pub use plan::{
-    Block, ClusterRole, Estimate, ExtendedSupport, GroupVersions, MissingHops, Plan, PlanInput, ProviderContracts,
-    RULES, RenderFailure, SkewFacts, SkewRule, StageInput, StagePlan, StageState, VersionStep, hops, plan,
+    Block, ClusterRole, Estimate, ExpectedTime, ExtendedSupport, GroupVersions, LostVersion, MissingHops, Plan,
+    PlanInput, ProviderContracts, RULES, RenderFailure, Risk, RiskGroup, RiskKind, SkewFacts, SkewRule, StageInput,
+    StagePlan, StageState, VersionStep, hops, plan, risk_groups,
 };
 pub use rollback::Rollback;
 pub use stage::{InvalidStage, StageId, StageName};

@@ -137,10 +137,7 @@ fn tell(now: Timestamp, event: DemoEvent<'_>) {
                 .stages
                 .iter()
                 .flat_map(|stage| stage.one_way.iter().map(move |text| format!("one way ({}): {text}", stage.name)));
-            let risks = plan
-                .stages
-                .iter()
-                .flat_map(|stage| stage.risks.iter().map(move |text| format!("risk ({}): {text}", stage.name)));
+            let risks = plan.risk_groups.iter().map(|group| format!("risk: {}", group.text));
             let blocks = plan.blocked.iter().map(|block| format!("blocked: {}", block.message));
             std::iter::once(heading).chain(blocks).chain(one_way).chain(risks).try_for_each(|text| told(&text))
         }

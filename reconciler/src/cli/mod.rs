@@ -180,9 +180,13 @@ impl ClusterArguments {
         self.clusters(self.connect()?)
     }
 
+    /// Whether somebody named how a cluster is reached.
+    fn is_explicit(&self) -> bool {
+        self.in_cluster || self.kubeconfig.is_some() || self.context.is_some()
+    }
+
     /// The clusters that are reached through this connection.
     fn clusters(&self, connection: Result<Connection, ConnectionError>) -> Result<Arc<dyn Clusters>, CommandError> {
-        let explicit = self.in_cluster || self.kubeconfig.is_some() || self.context.is_some();
         match connection {
             Ok(connection) => {
                 let clusters = KubernetesClusters::new(connection, self.backups.clone());
@@ -190,7 +194,7 @@ impl ClusterArguments {
                 let named = self.management_cluster.clone().filter(|name| !name.is_empty());
                 Ok(Arc::new(clusters.connected_to(named)))
             }
-            Err(error) if explicit => Err(error.into()),
+            Err(error) if self.is_explicit() => Err(error.into()),
             // Plans and reasons that follow from git can be had without any cluster.
             Err(error) => Ok(Arc::new(NoAccess::new(error.to_string()))),
         }

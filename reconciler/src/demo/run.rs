@@ -69,9 +69,10 @@ pub async fn run(
     }
     let reading = planner.read()?;
     let plan = |name: &String| {
-        planner
-            .view(&reading, name)
-            .map_or_else(|error| ClusterPlan::broken(name, &error), |view| ClusterPlan::of(&view.plan, &[]))
+        planner.view(&reading, name).map_or_else(
+            |error| ClusterPlan::broken(name, &error),
+            |view| ClusterPlan::of(&view.plan, &[], view.directory.ledger()),
+        )
     };
     let plans: Vec<ClusterPlan> = clusters.iter().map(plan).collect();
     for plan in plans.iter().filter(|plan| plan.commits > 0) {

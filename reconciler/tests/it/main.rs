@@ -28,6 +28,7 @@ mod listening;
 mod lost_branch;
 mod machine_paths;
 mod measured;
+mod plan_text;
 mod registry;
 mod run;
 mod support;

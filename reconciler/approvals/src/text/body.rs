@@ -1,7 +1,7 @@
 //! What people are asked, as Markdown that also reads well as plain text. The same proposal gives the same text.
 
 use domain::CommitId;
-use rollout::{ApprovalScope, ComponentChange, Ledger, Plan, StageId, StagePlan, StageState};
+use rollout::{ApprovalScope, ComponentChange, Ledger, Plan, RiskGroup, StageId, StagePlan, StageState, risk_groups};
 
 use crate::take_up::taken_up;
 use crate::text::notes::release_notes;
@@ -68,7 +68,8 @@ pub fn text(
         text.push_str(&format!("\nIt goes back to {back}, as {} wanted it{reason}.\n", back.by));
     }
     list(&mut text, ONE_WAY, stages.iter().flat_map(|stage| named(stage, &stage.one_way)));
-    list(&mut text, RISKS, stages.iter().flat_map(|stage| named(stage, &stage.risks)));
+    let risks = risk_groups(stages.iter().copied());
+    list(&mut text, RISKS, risks.iter().map(RiskGroup::line));
     list(&mut text, LOST, lost.iter().cloned());
     let edits: Vec<String> =
         parts.iter().flat_map(|part| taken_up(part, &plan.edits)).map(|edit| format!("- {edit}\n")).collect();

@@ -1,12 +1,13 @@
 //! From a rendered cluster to the input of its plan: stages with reasons, risks, one-way doors and what their gates expect.
 
+mod risks;
 mod skew;
 
 use std::collections::BTreeMap;
 
 use domain::{ClusterName, CommitId};
 use jiff::civil::Date;
-use overlays::{ClusterKind, ClusterSpec, Fleet, Note, ObjectSummary, RenderedTree, Weight};
+use overlays::{ClusterKind, ClusterSpec, ComponentName, Fleet, Note, ObjectSummary, RenderedTree, Weight};
 use policy::Policy;
 use policy::StagePolicy;
 use rollout::{
@@ -20,7 +21,7 @@ use crate::machines::Specification;
 use crate::policies::Befores;
 use crate::stage_tree::{StageTree, target_tree};
 use crate::support::NewRelease;
-use crate::{changes, contract, definitions, expectation, people, removed_apis, rolled};
+use crate::{changes, definitions, expectation, people, removed_apis, rolled};
 use rollout::FluxReference;
 
 /// What is known about one cluster when its plan is made.
@@ -45,6 +46,8 @@ pub struct Facts<'a> {
     pub parts: &'a [StageTree],
     /// How its components change, by stage.
     pub changes: &'a BTreeMap<StageName, Vec<ComponentChange>>,
+    /// What upstream changed of what overlays set, by component.
+    pub overlay_conflicts: &'a BTreeMap<ComponentName, Vec<String>>,
     /// The Flux Kustomizations by the directory that they apply.
     pub kustomizations: &'a BTreeMap<String, FluxReference>,
     /// EKS Anywhere versions of the other clusters, as deployed.
@@ -146,11 +149,7 @@ fn stage_input(facts: &Facts<'_>, part: &StageTree) -> StageInput {
         deployed: part.before.digest(),
         target: part.after.digest(),
         reasons,
-        risks: texts(Weight::Risk)
-            .into_iter()
-            .chain(control_plane_risks(facts, part))
-            .chain(pool_risk(facts, part, &changes))
-            .collect(),
+        risks: risks::risks(facts, part, &changes),
         one_way: texts(Weight::OneWay).into_iter().chain(etcd_one_way(facts, part)).collect(),
         expectations: expectations(facts, part, Side::Target),
         deployed_expectations: expectations(facts, part, Side::Deployed),
@@ -188,42 +187,6 @@ fn eksa_version(cluster: &ClusterSpec) -> Option<&String> {
 fn rolled_groups<'a>(facts: &'a Facts<'_>, part: &StageTree) -> &'a [NewRelease] {
     let is_it = part.stage.name == StageName::ControlPlane && part.component.is_none();
     if is_it { facts.new_releases } else { &[] }
-}
-
-/// What a person should know of a stage of the control plane.
-fn control_plane_risks(facts: &Facts<'_>, part: &StageTree) -> Vec<String> {
-    if part.stage.name != StageName::ControlPlane || !part.is_moved() {
-        return Vec::new();
-    }
-    let mut risks = contract::risks(facts.cluster, &nodes(&part.after));
-    let mut releases: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for group in rolled_groups(facts, part) {
-        let NewRelease { group, machines, releases: release } = group;
-        releases
-            .entry(release)
-            .or_default()
-            .push(format!("{group} ({machines} machine{})", plural(*machines as usize)));
-    }
-    risks.extend(releases.into_iter().map(|(release, groups)| {
-        format!(
-            "EKS-D goes from {release}: EKS Anywhere rolls {} in this stage too, and has no field that holds a group back; \
-             windows and approvals of their own do not apply",
-            groups.join(", ")
-        )
-    }));
-    risks
-}
-
-/// What the gate of a `MachinePool` cannot tell: nodes name their version, and not what else they were made from.
-fn pool_risk(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) -> Option<String> {
-    let StageName::Workers(group) = &part.stage.name else { return None };
-    let known = facts.cluster.worker_groups.iter().find(|known| known.name == group.as_str())?;
-    let is_it = known.kind.is_machine_pool() && part.before != part.after && changes.is_empty();
-    is_it.then(|| {
-        "the Kubernetes version stays, and nothing on the nodes of a MachinePool tells which of them are new: \
-         its gate rests on what the pool itself reports"
-            .to_owned()
-    })
 }
 
 fn plural(count: usize) -> &'static str {
@@ -270,7 +233,7 @@ enum Side {
 }
 
 fn expectations(facts: &Facts<'_>, part: &StageTree, side: Side) -> Vec<Expectation> {
-    let directory = part.component.map_or("cluster", overlays::ComponentName::directory);
+    let directory = part.component.map_or("cluster", ComponentName::directory);
     let flux = facts.kustomizations.get(directory).map(|reference| Expectation::Flux {
         namespace: reference.namespace.clone(),
         kustomizations: vec![reference.name.clone()],

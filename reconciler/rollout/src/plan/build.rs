@@ -12,7 +12,8 @@ use policy::{OnFailure, StagePolicy};
 use super::hops::ONE_MINOR_AT_A_TIME;
 use super::version::{Numbering, Version, product};
 use super::{
-    Block, ClusterRole, Estimate, Plan, PlanInput, StageInput, StagePlan, StageState, VersionStep, etcd, skew,
+    Block, ClusterRole, Estimate, Plan, PlanInput, Risk, RiskKind, StageInput, StagePlan, StageState, VersionStep,
+    etcd, skew,
 };
 
 /// Stages of a management cluster that have a part in git apart from worker groups, and whether a workload cluster has them too.
@@ -292,10 +293,10 @@ fn stage_plan(stage: &StageInput, continued: Option<&Ledger>, order: Order, inpu
     }
 }
 
-fn risk(change: &ComponentChange) -> Option<String> {
+fn risk(change: &ComponentChange) -> Option<Risk> {
     let old = change.old_version.as_deref().unwrap_or("nothing");
     let new = change.new_version.as_deref().unwrap_or("nothing");
-    match change.class {
+    let text = match change.class {
         ChangeClass::Opaque => Some(format!("{}: {old} and {new} cannot be ordered", change.component)),
         ChangeClass::Major => Some(format!("{}: a new major, {old} to {new}", change.component)),
         ChangeClass::SkipMinor => Some(format!("{}: leaves out a minor, {old} to {new}", change.component)),
@@ -308,7 +309,8 @@ fn risk(change: &ComponentChange) -> Option<String> {
         | ChangeClass::Minor
         | ChangeClass::Added
         | ChangeClass::DigestDrift => None,
-    }
+    };
+    text.map(|text| Risk::new(RiskKind::UnusualVersion, text))
 }
 
 fn kubernetes_one_way(input: &PlanInput) -> Option<String> {

@@ -2,7 +2,9 @@
 
 mod build;
 mod etcd;
+mod expected_time;
 mod hops;
+mod risk;
 mod skew;
 mod version;
 
@@ -22,7 +24,9 @@ use policy::{PlanPolicy, StagePolicy};
 
 pub(crate) use build::has_flux;
 pub use build::plan;
+pub use expected_time::ExpectedTime;
 pub use hops::{MissingHops, hops};
+pub use risk::{LostVersion, Risk, RiskGroup, RiskKind, risk_groups};
 pub use skew::{ExtendedSupport, GroupVersions, ProviderContracts, RULES, SkewFacts, SkewRule, VersionStep};
 
 /// What a cluster is to the others.
@@ -82,7 +86,7 @@ pub struct StageInput {
     /// Why it is part of the plan.
     pub reasons: Vec<String>,
     /// What could go wrong.
-    pub risks: Vec<String>,
+    pub risks: Vec<Risk>,
     /// What cannot be undone by committing the previous tree; empty where everything can.
     pub one_way: Vec<String>,
     /// What its gate expects once it is committed (or where it has no difference).
@@ -155,7 +159,7 @@ pub struct StagePlan {
     /// Why it is (or is not) part of the plan.
     pub reasons: Vec<String>,
     /// What could go wrong.
-    pub risks: Vec<String>,
+    pub risks: Vec<Risk>,
     /// What cannot be undone.
     pub one_way: Vec<String>,
     /// How many machines it replaces.

@@ -1,7 +1,7 @@
 //! `stepgate rollback`: puts a cluster back to a state that was verified before, stage by stage.
 
 use clap::Args;
-use rollout::{Plan, Rollback, StagePlan, StageState};
+use rollout::{Plan, Rollback, StagePlan, StageState, risk_groups};
 
 use super::approve::PersonArguments;
 use crate::cli::FleetArguments;
@@ -114,8 +114,8 @@ fn told(view: &ClusterView, plan: &Plan, rollback: &Rollback) -> String {
         let changes: Vec<String> = changes.collect();
         let what = if changes.is_empty() { stage.reasons.join(", ") } else { changes.join(", ") };
         text.push_str(&format!("  {}: {what}\n", stage.stage));
-        text.extend(stage.risks.iter().map(|risk| format!("    risk: {risk}\n")));
     }
+    text.extend(risk_groups(&plan.stages).iter().map(|group| format!("  risk: {}\n", group.line())));
     text
 }
 

@@ -169,7 +169,7 @@ impl Report for BundleDiffReport {
         let row =
             |(cells, versions): (&[String; 4], &Vec<&str>)| cells.iter().cloned().chain([versions.join(" ")]).collect();
         let headers = vec!["COMPONENT", "CLASS", "OLD", "NEW", "KUBERNETES"];
-        vec![(None, Table { headers, rows: rows.iter().map(row).collect(), notes: self.notes.clone() })]
+        vec![(None, Table { headers, rows: rows.iter().map(row).collect(), notes: self.notes.clone(), width: None })]
     }
 }
 

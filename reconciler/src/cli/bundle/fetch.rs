@@ -340,6 +340,6 @@ impl Report for BundleFetchReport {
             several => format!("{state}: {} addresses of {host}: {reason}", several.len()),
         };
         let notes = problems.into_iter().map(problem).chain(self.notes.iter().cloned()).collect();
-        vec![(None, Table { headers: vec!["STATE", "USED BY", "ADDRESS"], rows, notes })]
+        vec![(None, Table { headers: vec!["STATE", "USED BY", "ADDRESS"], rows, notes, width: None })]
     }
 }

@@ -206,7 +206,12 @@ impl Report for BundleShowReport {
                 let rows = versions_bundle.components.iter().map(row).collect();
                 tables.push((
                     Some(title),
-                    Table { headers: vec!["COMPONENT", "VERSION", "ARTIFACTS", "REMARK"], rows, notes: Vec::new() },
+                    Table {
+                        headers: vec!["COMPONENT", "VERSION", "ARTIFACTS", "REMARK"],
+                        rows,
+                        notes: Vec::new(),
+                        width: None,
+                    },
                 ));
             }
         }
@@ -219,7 +224,10 @@ impl Report for BundleShowReport {
             let title = format!("{} ({})", release.name, release.version.as_deref().unwrap_or("no Kubernetes version"));
             let row = |it: &EksdComponentReport| vec![it.name.clone(), it.version.clone().unwrap_or_default()];
             let rows = release.components.iter().map(row).collect();
-            tables.push((Some(title), Table { headers: vec!["PROJECT", "VERSION"], rows, notes: Vec::new() }));
+            tables.push((
+                Some(title),
+                Table { headers: vec!["PROJECT", "VERSION"], rows, notes: Vec::new(), width: None },
+            ));
         }
         tables
     }

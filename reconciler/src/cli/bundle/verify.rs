@@ -168,7 +168,7 @@ impl Report for BundleVerifyReport {
                 "the build metadata of {others} versions cannot be recomputed from the bundle alone (-o json says why)"
             ));
         }
-        vec![(None, Table { headers, rows, notes })]
+        vec![(None, Table { headers, rows, notes, width: None })]
     }
 }
 

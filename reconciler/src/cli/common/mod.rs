@@ -8,3 +8,4 @@ pub(in crate::cli) mod machine;
 pub(in crate::cli) mod output;
 pub(in crate::cli) mod policy_changes;
 pub(in crate::cli) mod when;
+mod wrap;

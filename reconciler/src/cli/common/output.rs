@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::error::CommandError;
+use super::wrap;
 
 /// The form of the data on standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -29,6 +30,8 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
     /// Lines after the table: reasons, what to do next.
     pub notes: Vec<String>,
+    /// How many columns of text it may take for people: what is longer goes on below. None: as many as it takes.
+    pub width: Option<usize>,
 }
 
 /// What a read verb found: a document with a stable shape, and the same as tables for people.
@@ -115,7 +118,8 @@ fn plain(table: &Table) -> String {
         let header = table.headers.get(column).map_or(0, |header| header.chars().count());
         cells.chain([header]).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..table.headers.len()).map(width).collect();
+    let natural: Vec<usize> = (0..table.headers.len()).map(width).collect();
+    let widths = table.width.map_or_else(|| natural.clone(), |width| wrap::narrowed(&natural, width));
     let mut text = String::new();
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
         let mut row = String::new();
@@ -127,12 +131,15 @@ fn plain(table: &Table) -> String {
     };
     if !table.rows.is_empty() {
         line(&mut table.headers.iter().copied());
-        for row in &table.rows {
+        for row in table.rows.iter().flat_map(|row| wrap::row(row, &widths)) {
             line(&mut row.iter().map(String::as_str));
         }
     }
     for note in &table.notes {
-        text.push_str(note);
+        match table.width {
+            Some(width) => text.push_str(&wrap::words(note, width)),
+            None => text.push_str(note),
+        }
         text.push('\n');
     }
     text
@@ -165,6 +172,7 @@ mod tests {
             headers: vec!["STAGE", "STATE"],
             rows: vec![vec!["cert-manager".into(), "done".into()], vec!["capi".into(), "a|b".into()]],
             notes: vec!["next: stepgate why demo".into()],
+            width: None,
         }
     }
 
@@ -185,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_table_without_rows_prints_its_notes_alone() {
-        let table = Table { headers: vec!["STAGE"], rows: vec![], notes: vec!["nothing to do".into()] };
+        let table = Table { headers: vec!["STAGE"], notes: vec!["nothing to do".into()], ..Table::default() };
         assert_eq!(plain(&table), "nothing to do\n");
         assert_eq!(markdown(&table), "- nothing to do\n");
     }

@@ -13,7 +13,7 @@ use crate::cli::common::output;
 use crate::cli::common::output::{Format, Report, Table};
 use crate::cli::common::policy_changes::policy_changes;
 use crate::cli::common::{fleet, machine};
-use crate::cli::inspect::cluster_checks;
+use crate::cli::inspect::{cluster_checks, overlay_conflicts};
 use crate::cli::{ClusterArguments, FleetArguments};
 use crate::reconcile::cache::sources::undefined;
 
@@ -163,6 +163,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let changes = |cluster| opened.planner.immutable_changes(&opened.reading, cluster).unwrap_or_default();
     let immutable: Vec<Problem> = opened.fleet().clusters.iter().flat_map(changes).collect();
     problems.extend(immutable.iter().map(ProblemReport::from));
+    problems.extend(overlay_conflicts::problems(&opened).iter().map(ProblemReport::from));
     problems.extend(machine::problems(&arguments.fleet, &opened));
     problems.sort_by_key(|problem| problem.severity != "error");
     let report = CheckReport {

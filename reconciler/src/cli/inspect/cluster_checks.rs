@@ -145,7 +145,9 @@ pub fn report(
 ) -> Result<(ClusterCheckReport, Exit), CommandError> {
     opened.clusters(Some(name))?;
     let view = opened.view(name)?;
-    let observation = observe(opened, &view, access)?;
+    let preflight = view.plan.stage(&StageName::Preflight.into());
+    let expectations = preflight.map(|stage| stage.expectations.clone()).unwrap_or_default();
+    let observation = observe(opened, &view, access, expectations)?;
     let outcomes = check::outcomes(&expectation(&view), &observation);
     let report = ClusterCheckReport {
         cluster: name.to_owned(),
@@ -174,11 +176,15 @@ fn expectation(view: &ClusterView) -> ChecksExpectation {
 }
 
 /// A reading of the very cluster that is meant.
-fn observe(opened: &Opened, view: &ClusterView, access: &ClusterArguments) -> Result<Observation, CommandError> {
+pub(super) fn observe(
+    opened: &Opened,
+    view: &ClusterView,
+    access: &ClusterArguments,
+    expectations: Vec<Expectation>,
+) -> Result<Observation, CommandError> {
     let cluster = opened.cluster(view, access)?;
-    let preflight = view.plan.stage(&StageName::Preflight.into());
     let request = ObserveRequest {
-        expectations: preflight.map(|stage| stage.expectations.clone()).unwrap_or_default(),
+        expectations,
         kustomizations: Vec::new(),
         deployed: std::sync::Arc::default(),
         freshness: Freshness::Fresh,

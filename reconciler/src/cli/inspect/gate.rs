@@ -137,7 +137,7 @@ impl Report for ReplayReport {
             }
         }
         let notes = vec![format!("{} samples, the ones shown differ from the one before", self.samples.len())];
-        vec![(None, Table { headers: vec!["T", "GATE", "VERDICT", "REASON"], rows, notes })]
+        vec![(None, Table { headers: vec!["T", "GATE", "VERDICT", "REASON"], rows, notes, width: None })]
     }
 }
 

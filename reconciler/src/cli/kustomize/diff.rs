@@ -139,7 +139,7 @@ impl Report for KustomizeDiffReport {
             }
         }
         let notes = if rows.is_empty() { vec!["no differences".to_owned()] } else { Vec::new() };
-        vec![(None, Table { headers: vec!["KIND", "NAME", "CHANGE", "FIELD", "OLD", "NEW"], rows, notes })]
+        vec![(None, Table { headers: vec!["KIND", "NAME", "CHANGE", "FIELD", "OLD", "NEW"], rows, notes, width: None })]
     }
 }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use domain::{ClusterName, CommitId, Problem};
 use jiff::Timestamp;
-use overlays::{ClusterSpec, Fleet};
+use overlays::ClusterSpec;
 use rollout::LedgerState;
 
 use super::{ClusterView, FleetReading, PlanError, Planner};
-use crate::reconcile::cache::inputs::Inputs;
+use crate::reconcile::cache::inputs::{Inputs, SourceReading};
 use planning::ClusterDirectory;
 use planning::policies::{Befores, Change, changes, may_ask_people};
 
@@ -138,24 +138,24 @@ impl Planner {
         Ok(self.befores(directory, base.as_ref()))
     }
 
-    /// The fleet that the deployed state was rendered from: classes of changes are relative to its bundle.
+    /// What the deployed state was rendered from: classes of changes are relative to its bundle.
     pub(super) fn base_source(
         &self,
         reading: &FleetReading,
         cluster: &ClusterName,
         directory: &ClusterDirectory,
         base: Option<&CommitId>,
-    ) -> Result<Option<Arc<Fleet>>, PlanError> {
+    ) -> Result<Option<Arc<SourceReading>>, PlanError> {
         let Some(source) = self.base_of(reading, cluster, directory, base)? else { return Ok(None) };
         let back = directory.ledger().and_then(|ledger| ledger.rollback.as_ref());
         // What was put back is rendered from an older commit than the policy that it was done under.
         let source = back.filter(|it| it.tree == directory.files.digest()).map_or(source, |it| it.source.clone());
         if &source == reading.source_commit() {
-            return Ok(Some(Arc::clone(&reading.fleet)));
+            return Ok(Some(Arc::clone(&reading.source)));
         }
         // A source commit that was rewritten away only costs the classes of the changes, not the plan.
         match self.repository.snapshot_of(&source) {
-            Ok(snapshot) => Ok(Some(Arc::clone(&self.source(snapshot)?.fleet))),
+            Ok(snapshot) => Ok(Some(self.source(snapshot)?)),
             Err(error) => {
                 tracing::warn!(%cluster, %source, %error, "the source commit of the deployed state is gone; changes cannot be classed");
                 Ok(None)

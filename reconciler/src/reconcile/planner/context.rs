@@ -2,13 +2,13 @@
 
 use domain::{ClusterName, CommitId};
 use git::{DeployLayout, LastSeen};
-use overlays::Fleet;
 use planning::ClusterDirectory;
 use planning::edits::Edit;
 use planning::policies::Befores;
 use policy::Policy;
 
 use crate::reconcile::cache::deployed::Deployed;
+use crate::reconcile::cache::inputs::SourceReading;
 
 /// What the plans of one cluster share.
 pub struct Context<'a> {
@@ -16,8 +16,8 @@ pub struct Context<'a> {
     pub name: &'a ClusterName,
     /// Its directory on the deploy branch.
     pub directory: &'a ClusterDirectory,
-    /// The fleet that the deployed state was rendered from.
-    pub base: Option<&'a Fleet>,
+    /// What the deployed state was rendered from.
+    pub base: Option<&'a SourceReading>,
     /// The policies of before that count besides the newest.
     pub befores: &'a Befores,
     /// The newest policy.

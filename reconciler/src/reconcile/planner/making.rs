@@ -84,12 +84,14 @@ impl Planner {
         let mut edits = edits::of_directory(context.directory);
         edits.extend(context.proposed.iter().cloned());
         let edits = edits::apply(&mut parts, &edits);
-        let changes = bundle
-            .map(|bundle| facts::component_changes(context.base, fleet, cluster, &bundle.bundles, deployed.as_ref()));
+        let base = context.base.map(|base| base.fleet.as_ref());
+        let changes =
+            bundle.map(|bundle| facts::component_changes(base, fleet, cluster, &bundle.bundles, deployed.as_ref()));
         let new_releases = bundle
-            .map(|bundle| facts::new_releases(context.base, cluster, &bundle.bundles, deployed.as_ref()))
+            .map(|bundle| facts::new_releases(base, cluster, &bundle.bundles, deployed.as_ref()))
             .unwrap_or_default();
         let kustomizations = facts::kustomizations(&rendered, context.name);
+        let overlay_conflicts = self.overlay_conflicts(context, source, cluster, bundle, &rendered, &allow);
         let facts = plan::Facts {
             fleet,
             befores: context.befores,
@@ -101,6 +103,7 @@ impl Planner {
             source: source.files.snapshot().commit(),
             parts: &parts,
             changes: &changes.unwrap_or_default(),
+            overlay_conflicts: &overlay_conflicts,
             kustomizations: &kustomizations,
             deployed_eksa: &context.deployed.eksa,
             new_releases: &new_releases,

@@ -6,6 +6,7 @@ mod context;
 mod edited;
 mod making;
 mod missing;
+mod overlay_conflicts;
 mod reading;
 mod rollback;
 

@@ -69,7 +69,7 @@ impl FleetReading {
         &'a self,
         name: &'a ClusterName,
         directory: &'a ClusterDirectory,
-        base: Option<&'a Fleet>,
+        base: Option<&'a SourceReading>,
         befores: &'a Befores,
     ) -> Context<'a> {
         let newest = &self.fleet.policy;

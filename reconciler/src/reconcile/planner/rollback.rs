@@ -1,5 +1,6 @@
 //! Going back: the states that a cluster can go back to, and the plan that leads there.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::{ClusterName, CommitId, RolloutId};
@@ -342,7 +343,7 @@ impl Planner {
         let bundle = overlays::uses_bundle(&fleet, &spec).then(|| overlays::bundle_for(&fleet, &spec));
         let bundle = bundle.and_then(Result::ok);
         let base = self.fleet_now(context, back)?;
-        let base = base.as_deref().or(context.base);
+        let base = base.as_deref().or(context.base.map(|base| base.fleet.as_ref()));
         let changes = bundle
             .map(|bundle| facts::component_changes(base, &fleet, &spec, &bundle.bundles, deployed.as_ref()))
             .unwrap_or_default();
@@ -369,6 +370,8 @@ impl Planner {
             source: source.files.snapshot().commit(),
             parts: &parts,
             changes: &changes,
+            // What is put back has its own overlays.
+            overlay_conflicts: &BTreeMap::new(),
             kustomizations: &kustomizations,
             deployed_eksa: &context.deployed.eksa,
             new_releases: &new_releases,
