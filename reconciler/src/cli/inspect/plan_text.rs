@@ -120,7 +120,9 @@ fn rolls(cluster: &ClusterPlan) -> String {
 
 /// The first part of a text, as long as it says what it is about.
 fn head(text: &str) -> &str {
-    let end = [": ", " ("].iter().filter_map(|sign| text.find(sign)).min();
+    // A single word says too little.
+    let says = |end: &usize| text.get(..*end).is_some_and(|head| head.contains(' '));
+    let end = [": ", " ("].iter().filter_map(|sign| text.find(sign)).filter(says).min();
     end.and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
