@@ -8,8 +8,8 @@ use domain::CommitId;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rollout::{
-    BackupFailure, BackupReport, EtcdAct, Expectation, FluxObservation, FluxReference, Identification, Observation,
-    WorkloadObservation,
+    BackupFailure, BackupReport, EtcdAct, Expectation, FluxObservation, FluxReference, Identification, MarkChange,
+    Observation, WorkloadObservation,
 };
 use serde_json::json;
 
@@ -25,6 +25,7 @@ pub use crate::write::apply::{ApplyConflict, ApplyError};
 pub use crate::write::backup::{BackupError, read_backup};
 pub use crate::write::leadership::Leadership;
 pub use crate::write::lease::{Holder, Lease};
+pub use crate::write::machine_order::end_expired as end_expired_marks;
 pub use crate::write::pause::{Paused, end_expired};
 pub use crate::write::rollout_resource::{Projection, RolloutView, rollout_definition};
 
@@ -37,6 +38,7 @@ use crate::watch::watched::Watched;
 use crate::write::apply;
 use crate::write::backup;
 use crate::write::etcd;
+use crate::write::machine_order;
 use crate::write::pause;
 use crate::write::rollout_resource;
 use crate::{
@@ -243,6 +245,17 @@ impl Cluster for KubernetesCluster {
         Box::pin(async move {
             self.may_be_paused("resume what Flux applies").await?;
             Ok(pause::resume(&self.management, kustomizations).await?)
+        })
+    }
+
+    fn order_machines<'a>(
+        &'a self,
+        changes: &'a [MarkChange],
+        _: Timestamp,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(async move {
+            self.may_be_paused("mark machines").await?;
+            Ok(machine_order::mark(&self.management, changes).await?)
         })
     }
 

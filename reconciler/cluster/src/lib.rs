@@ -26,7 +26,8 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use policy::DataPattern;
 use rollout::{
-    BackupReport, Expectation, FluxObservation, FluxReference, Identification, Observation, WorkloadObservation,
+    BackupReport, Expectation, FluxObservation, FluxReference, Identification, MarkChange, Observation,
+    WorkloadObservation,
 };
 use serde_json::Value;
 
@@ -315,6 +316,16 @@ pub trait Cluster: Send + Sync {
         _kustomizations: &'a [FluxReference],
     ) -> BoxFuture<'a, Result<Vec<FluxReference>, ClusterError>> {
         Box::pin(std::future::ready(Err(ClusterError::Simulated("resume what Flux applies"))))
+    }
+
+    /// Sets marks of Machines that tell Cluster API when they go, and takes ours away, where the cluster that they are in is proven to be the one that
+    /// is meant. A Machine that is gone by now needs none.
+    fn order_machines<'a>(
+        &'a self,
+        _changes: &'a [MarkChange],
+        _at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(std::future::ready(Err(ClusterError::Simulated("mark machines"))))
     }
 
     /// Tells Flux to fetch the source of these Kustomizations now instead of at its next interval.

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
-use rollout::{BackupReport, FluxReference, Identification, Observation};
+use rollout::{BackupReport, FluxReference, Identification, MarkChange, Observation};
 use simulator::{DeployedCommit, SimulatedCluster};
 
 use super::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, Freshness, ObserveRequest};
@@ -59,6 +59,15 @@ impl Cluster for Simulated {
 
     fn act_on_etcd<'a>(&'a self, act: &'a rollout::EtcdAct, at: Timestamp) -> BoxFuture<'a, Result<(), ClusterError>> {
         self.cluster().act_on_etcd(act, at);
+        Box::pin(future::ready(Ok(())))
+    }
+
+    fn order_machines<'a>(
+        &'a self,
+        changes: &'a [MarkChange],
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        self.cluster().order_machines(changes, at);
         Box::pin(future::ready(Ok(())))
     }
 

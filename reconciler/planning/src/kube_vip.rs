@@ -1,6 +1,8 @@
 //! Whether a control plane's address is carried by kube-vip, and by which image.
 
-use overlays::{ClusterKind, Provider};
+use domain::{Problem, ProblemCode, Severity};
+use overlays::{ClusterKind, ClusterSpec, Fleet, Provider};
+use policy::MachinePolicy;
 use rollout::KubeVipExpectation;
 use yaml::Node;
 
@@ -17,9 +19,42 @@ const SKIPPED: &str = "skipLoadBalancerDeployment";
 pub fn expectation(specification: &Specification<'_>, control_plane: Option<&Node>) -> Option<KubeVipExpectation> {
     match specification.cluster.kind {
         // EKS Anywhere's controller writes its manifest, with the bundle's image, maybe of another registry: a mirror's digest can be another.
-        ClusterKind::EksAnywhere => is_brought(specification).then_some(KubeVipExpectation { image: None }),
+        ClusterKind::EksAnywhere => {
+            is_brought(specification).then_some(KubeVipExpectation { image: None, lease: None })
+        }
         _ => written(control_plane?),
     }
+}
+
+/// What is wrong with the Lease that the policy names: kube-vip uses another.
+pub(crate) fn contradiction(specification: &Specification<'_>, policy: &MachinePolicy) -> Option<String> {
+    let named = policy.lease.as_deref()?;
+    let cluster = specification.cluster;
+    let own = cluster
+        .control_plane
+        .as_deref()
+        .and_then(|name| specification.object("controlplane.cluster.x-k8s.io", "KubeadmControlPlane", name));
+    let known = expectation(specification, own)?;
+    let known = known.lease.as_deref().unwrap_or(KubeVipExpectation::LEASE);
+    (known != named).then(|| {
+        format!(
+            "kube-vip of {} says by Lease {known} which node holds the address; {named} does not count",
+            cluster.name
+        )
+    })
+}
+
+/// Clusters of which the policy names another Lease than their kube-vip has, as far as `stepgate.yaml` and the Cluster itself tell.
+#[must_use]
+pub fn problems(fleet: &Fleet) -> Vec<Problem> {
+    let problem = |cluster: &ClusterSpec| {
+        let policy = fleet.policy.stage_policy(&cluster.name, "control-plane").machines;
+        let objects = std::slice::from_ref(cluster.node.as_ref());
+        let message = contradiction(&Specification { cluster, objects }, &policy)?;
+        let problem = Problem::new(ProblemCode::BadPolicy, message).cluster(&cluster.name).severity(Severity::Warning);
+        Some(problem.shown_path("stepgate.yaml").hint("take stages.control-plane.lease out"))
+    };
+    fleet.clusters.iter().filter_map(problem).collect()
 }
 
 /// Providers whose template of a control plane has a kube-vip, unless the specification brings another load balancer.
@@ -57,9 +92,9 @@ fn written(control_plane: &Node) -> Option<KubeVipExpectation> {
         variables.iter().find(|variable| text(variable, &["name"]) == Some(name)).and_then(|it| text(it, &["value"]))
     };
     let is_elected = setting("vip_leaderelection") == Some("true");
-    let is_known = setting("vip_leasename").is_none_or(|name| name == KubeVipExpectation::LEASE);
+    let lease = setting("vip_leasename").filter(|name| *name != KubeVipExpectation::LEASE).map(str::to_owned);
     let image = text(container, &["image"]).map(str::to_owned);
-    (is_elected && is_known).then_some(KubeVipExpectation { image })
+    is_elected.then_some(KubeVipExpectation { image, lease })
 }
 
 fn text<'a>(node: &'a Node, path: &[&str]) -> Option<&'a str> {
@@ -98,7 +133,7 @@ spec: {{{of_datacenter}}}
         );
         let objects = overlays::objects_of(text.as_bytes());
         let found = expectation(&Specification { cluster: &cluster(&text), objects: &objects }, None);
-        assert_eq!(found, expected.then_some(KubeVipExpectation { image: None }), "{datacenter} {more}");
+        assert_eq!(found, expected.then_some(KubeVipExpectation { image: None, lease: None }), "{datacenter} {more}");
     }
 
     #[test]
@@ -145,28 +180,32 @@ spec:
 ";
 
     #[track_caller]
-    fn check_cluster_api(from: &str, to: &str, image: Option<&str>) {
+    fn check_cluster_api(from: &str, to: &str, expected: Option<(&str, Option<&str>)>) {
         let text = CLUSTER_API.replace(from, to);
         let objects = overlays::objects_of(text.as_bytes());
-        let expected = image.map(|image| KubeVipExpectation { image: Some(image.to_owned()) });
+        let expected = expected.map(|(image, lease)| KubeVipExpectation {
+            image: Some(image.to_owned()),
+            lease: lease.map(str::to_owned),
+        });
         let specification = Specification { cluster: &cluster(&text), objects: &objects };
         assert_eq!(expectation(&specification, objects.get(1)), expected, "{to}");
     }
 
     #[test]
     fn a_control_plane_of_cluster_api_has_the_image_that_its_files_name() {
-        check_cluster_api("v1.2.0", "v1.3.0", Some("registry.example/kube-vip:v1.3.0"));
+        check_cluster_api("v1.2.0", "v1.3.0", Some(("registry.example/kube-vip:v1.3.0", None)));
         check_cluster_api("manifests/kube-vip.yaml", "kube-vip.yaml", None);
         check_cluster_api("metadata: {name: kube-vip,", "metadata: {name: haproxy,", None);
         check_cluster_api("      content: |", "      encoding: base64\n      content: |", None);
     }
 
     #[test]
-    fn nothing_is_expected_where_no_lease_says_who_holds_the_address() {
+    fn who_holds_the_address_is_expected_where_a_lease_says_so_by_its_name() {
         check_cluster_api("vip_leaderelection", "bgp_enable", None);
         let named = "vip_leaderelection, value: 'true'}\n            - {name: vip_leasename, value: ";
         let from = "vip_leaderelection, value: 'true'}";
-        check_cluster_api(from, &format!("{named}other}}"), None);
-        check_cluster_api(from, &format!("{named}plndr-cp-lock}}"), Some("registry.example/kube-vip:v1.2.0"));
+        let image = "registry.example/kube-vip:v1.2.0";
+        check_cluster_api(from, &format!("{named}other}}"), Some((image, Some("other"))));
+        check_cluster_api(from, &format!("{named}plndr-cp-lock}}"), Some((image, None)));
     }
 }

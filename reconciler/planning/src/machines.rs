@@ -3,9 +3,10 @@
 
 use domain::GroupName;
 use overlays::{ClusterKind, ClusterSpec};
+use policy::MachinePolicy;
 use rollout::{
     ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, Extent, KubeletVersions,
-    MembersHeard, ObjectReference, OldMembers, WorkersExpectation,
+    MachineOrderRules, MembersHeard, ObjectReference, OldMembers, WorkersExpectation,
 };
 use yaml::Node;
 
@@ -57,8 +58,8 @@ impl Specification<'_> {
         Some(Expectation::EksaCluster(EksaClusterExpectation { namespace, name, children, extent }))
     }
 
-    /// Its control plane.
-    pub fn control_plane(&self) -> Expectation {
+    /// Its control plane, whose machines go as the policy says.
+    pub fn control_plane(&self, policy: &MachinePolicy) -> Expectation {
         let cluster = self.cluster;
         let name = cluster.control_plane.as_deref().unwrap_or_default();
         let own = self.object("controlplane.cluster.x-k8s.io", "KubeadmControlPlane", name);
@@ -75,6 +76,10 @@ impl Specification<'_> {
             stacked_etcd: cluster.external_etcd.is_none(),
             kubelet_versions: KubeletVersions::WhenReported,
             kube_vip: kube_vip::expectation(self, own),
+            order: MachineOrderRules {
+                lease: policy.lease.clone(),
+                brakes: policy.brakes.unwrap_or_else(|| cluster.is_management()),
+            },
         })
     }
 
@@ -272,7 +277,9 @@ spec:
         );
         let specification = Specification { cluster: &cluster, objects: &objects };
         assert_eq!(specification.carried_out(Extent::Whole), None);
-        let Expectation::ControlPlane(control_plane) = specification.control_plane() else { panic!("another") };
+        let Expectation::ControlPlane(control_plane) = specification.control_plane(&MachinePolicy::default()) else {
+            panic!("another")
+        };
         assert_eq!(control_plane.infrastructure_template.as_deref(), Some("cp-2"));
         assert_eq!((control_plane.namespace.as_str(), control_plane.version.as_str()), ("fleet", "v1.34.1"));
         let Expectation::Workers(workers) = specification.workers(&"prod-md".parse().unwrap()) else {

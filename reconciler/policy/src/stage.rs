@@ -33,6 +33,24 @@ pub enum OnFailure {
     Revert,
 }
 
+/// How the machines of a control plane are replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MachinePolicy {
+    /// Whether no machine is drained before the newest one is proven; where nothing is said, of a cluster that manages itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub brakes: Option<bool>,
+    /// The Lease in `kube-system` of the cluster that says which node holds the control plane's address; none where the specification tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
+}
+
+impl MachinePolicy {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// The policy in force for one stage of one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -64,6 +82,9 @@ pub struct StagePolicy {
     /// When the stage may be committed; always, when empty.
     #[serde(skip_serializing_if = "Windows::is_empty")]
     pub windows: Windows,
+    /// How machines are replaced; of the control plane alone.
+    #[serde(skip_serializing_if = "MachinePolicy::is_default")]
+    pub machines: MachinePolicy,
 }
 
 impl Default for StagePolicy {
@@ -80,6 +101,7 @@ impl Default for StagePolicy {
             minimum_reads: 2,
             maximum_age: Duration::from_secs(120),
             windows: Windows::default(),
+            machines: MachinePolicy::default(),
         }
     }
 }

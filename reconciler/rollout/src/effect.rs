@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::approval::ApprovalScope;
+use crate::gate::MarkChange;
 use crate::ledger::Ledger;
 use crate::plan::Block;
 use crate::stage::StageId;
@@ -120,6 +121,11 @@ pub enum Effect {
     /// Take the first step of an external etcd's rollout back, or let its controller go on after
     /// that.
     Etcd(EtcdAct),
+    /// Tell Cluster API in which order machines of the control plane go. Doing so again changes nothing, and what goes on is decided without it.
+    OrderMachines {
+        /// Marks of Machines to be set and taken away.
+        changes: Vec<MarkChange>,
+    },
     /// Propose a commit to people. Proposing the same again changes nothing.
     RequestApproval(Box<ApprovalRequest>),
     /// Commit a stage.

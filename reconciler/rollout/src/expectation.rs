@@ -291,6 +291,37 @@ pub struct ControlPlaneExpectation {
     /// kube-vip, where it carries the control plane's address.
     #[serde(default)]
     pub kube_vip: Option<KubeVipExpectation>,
+    /// In which order its machines go, and how far it has to be.
+    #[serde(default, skip_serializing_if = "MachineOrderRules::is_default")]
+    pub order: MachineOrderRules,
+}
+
+impl ControlPlaneExpectation {
+    /// The Lease in `kube-system` of the cluster that says which node holds the control plane's address; none where none does.
+    #[must_use]
+    pub fn lease(&self) -> Option<&str> {
+        // What kube-vip is told counts: nothing waits for a Lease that somebody has misspelt.
+        let of_kube_vip = self.kube_vip.as_ref();
+        let of_kube_vip = of_kube_vip.map(|it| it.lease.as_deref().unwrap_or(KubeVipExpectation::LEASE));
+        of_kube_vip.or(self.order.lease.as_deref())
+    }
+}
+
+/// In which order the machines of a control plane go while its stage runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MachineOrderRules {
+    /// The Lease that says which node holds the address, where the specification does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
+    /// Whether no machine is drained before the newest one is proven.
+    pub brakes: bool,
+}
+
+impl MachineOrderRules {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// kube-vip on each control-plane node.
@@ -300,6 +331,9 @@ pub struct KubeVipExpectation {
     /// Its image; none where others decide which registry it comes from, so that only that it runs can be expected.
     #[serde(default)]
     pub image: Option<String>,
+    /// The Lease that says which node holds the address, where it is not [`Self::LEASE`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
 }
 
 impl KubeVipExpectation {

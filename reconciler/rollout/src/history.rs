@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::stage::StageId;
+use crate::verdict::Fact;
 use domain::CommitId;
 
 /// Which gate a streak belongs to: a stage together with the commit it is bound to.
@@ -38,13 +39,58 @@ pub struct Streak {
 #[serde(transparent)]
 pub struct GateHistory {
     streaks: Vec<(GateKey, Streak)>,
+    /// Evidence alone: nothing is decided by it, and a new process begins it anew.
+    #[serde(skip)]
+    departures: Departures,
+}
+
+/// In which order the machines of a control plane were seen to go, and who held its address meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Departures {
+    gate: Option<GateKey>,
+    present: Vec<String>,
+    gone: Vec<String>,
+    holders: Vec<String>,
+}
+
+impl Departures {
+    /// After one more reading of these machines.
+    fn after(&self, gate: &GateKey, present: Vec<String>, holder: Option<&str>) -> Self {
+        let mut next = if self.gate.as_ref() == Some(gate) { self.clone() } else { Self::default() };
+        next.gate = Some(gate.clone());
+        let gone = next.present.iter().filter(|name| !present.contains(name));
+        next.gone.extend(gone.cloned().collect::<Vec<_>>());
+        next.present = present;
+        next.holders
+            .extend(holder.filter(|holder| next.holders.last().is_none_or(|last| last != holder)).map(str::to_owned));
+        next
+    }
 }
 
 impl GateHistory {
     /// A history of these streaks.
     #[must_use]
     pub(crate) fn of(streaks: Vec<(GateKey, Streak)>) -> Self {
-        Self { streaks }
+        Self { streaks, ..Self::default() }
+    }
+
+    /// The same, after one more reading of the machines of the control plane whose gate this is.
+    #[must_use]
+    pub(crate) fn with_machines(mut self, gate: &GateKey, present: Vec<String>, holder: Option<&str>) -> Self {
+        self.departures = self.departures.after(gate, present, holder);
+        self
+    }
+
+    /// What was seen of the machines of a control plane while its gate was watched, for its evidence.
+    pub(crate) fn facts(&self, gate: &GateKey) -> Vec<Fact> {
+        let Departures { gate: known, gone, holders, .. } = &self.departures;
+        if known.as_ref() != Some(gate) {
+            return Vec::new();
+        }
+        let fact = |object: &str, names: &[String]| Fact { object: object.to_owned(), seen: names.join(", then ") };
+        let order = (!gone.is_empty()).then(|| fact("machines that went, in their order", gone));
+        let moves = (holders.len() > 1).then(|| fact("holders of the virtual address", holders));
+        order.into_iter().chain(moves).collect()
     }
 
     /// The streak of a gate; none where its last read did not hold.
@@ -85,7 +131,7 @@ impl GateHistory {
                 (key, streak)
             })
             .collect();
-        Self { streaks }
+        Self { streaks, departures: self.departures.clone() }
     }
 }
 
@@ -114,6 +160,27 @@ mod tests {
             history = history.record(at(*second), settled.map(held).unwrap_or_default(), GAP, at(*second));
         }
         history.streak(&key()).map(|streak| (streak.since.as_second(), streak.reads))
+    }
+
+    #[test]
+    fn machines_are_told_in_the_order_in_which_they_were_seen_to_go() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let mut history = GateHistory::default();
+        for (present, holder) in [
+            (&["a", "b", "c"][..], Some("b")),
+            (&["a", "b", "c", "d"], Some("b")),
+            (&["b", "c", "d"], None),
+            (&["b", "d", "e"], Some("b")),
+            (&["d", "e", "f"], Some("e")),
+        ] {
+            history = history.with_machines(&key(), names(present), holder);
+        }
+        let told: Vec<String> = history.facts(&key()).into_iter().map(|fact| fact.seen).collect();
+        assert_eq!(told, ["a, then c, then b", "b, then e"]);
+        // Of another commit it says nothing, and a later reading of that begins anew.
+        let other = GateKey { commit: Some("1".repeat(40).parse().unwrap()), ..key() };
+        assert!(history.facts(&other).is_empty());
+        assert!(history.with_machines(&other, names(&["d"]), None).facts(&other).is_empty());
     }
 
     #[test]

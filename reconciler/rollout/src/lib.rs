@@ -37,23 +37,26 @@ pub use edit::AcceptedEdit;
 pub use effect::{ApprovalRequest, Effect, EtcdAct, LedgerCommit, StageCommit};
 pub use expectation::{
     ChecksExpectation, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, Extent,
-    KubeVipExpectation, KubeletVersions, MembersHeard, OldMembers, RollingNodes, VerifiedExpectation,
-    WorkersExpectation,
+    KubeVipExpectation, KubeletVersions, MachineOrderRules, MembersHeard, OldMembers, RollingNodes,
+    VerifiedExpectation, WorkersExpectation,
 };
 pub use fast_path::{FastPath, Precheck, Reading, Waiting, WatchEvidence};
-pub use gate::{Gate, control_plane_gate, flux_health, workers_gate};
+pub use gate::{
+    Gate, MachineOrder, MarkChange, MarkKind, RunningOrder, control_plane_gate, flux_health, machine_order,
+    workers_gate,
+};
 pub use history::{GateHistory, GateKey, Streak};
 pub use identity::{ClusterIdentity, Identification};
 pub use ledger::{EtcdBefore, Ledger, LedgerState, StageRecord, StageRecordKind};
 pub use lineage::Lineage;
 pub use observation::{
-    AdmissionWebhook, ApiUse, ApiUseKind, Artifacts, BackupFailure, BackupReport, Certificate, Condition,
-    ConditionStatus, ControlPlane, ControlPlaneKind, ControlPlaneReference, CustomResourceDefinition, DaemonSet,
-    Deployment, DisruptionBudget, EKSA_CLUSTERS, EksaCluster, EtcdHealth, EtcdMember, EtcdMembership, EtcdadmCluster,
-    EvictedPod, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, Inspection, Machine,
-    MachineDeployment, MachinePool, MachineSet, MachineTopology, Node, ObjectPresence, ObjectReference, Observation,
-    Pod, Reachability, RunningImage, SourceKind, Survey, SystemRequest, TakenField, UnfitObject, VirtualAddress,
-    WebhookOutcome, WebhookProbe, WorkloadObservation, conditions,
+    AdmissionWebhook, ApiUse, ApiUseKind, Artifacts, BRAKE, BackupFailure, BackupReport, Certificate, Condition,
+    ConditionStatus, ControlPlane, ControlPlaneKind, ControlPlaneReference, CustomResourceDefinition, DELETE_FIRST,
+    DaemonSet, Deployment, DisruptionBudget, EKSA_CLUSTERS, EksaCluster, EtcdHealth, EtcdMember, EtcdMembership,
+    EtcdadmCluster, EvictedPod, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold,
+    Inspection, Machine, MachineDeployment, MachineMark, MachinePool, MachineSet, MachineTopology, Marked, Node,
+    ObjectPresence, ObjectReference, Observation, Pod, Reachability, RunningImage, SourceKind, Survey, SystemRequest,
+    TakenField, UnfitObject, VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation, conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExpectedTime, ExtendedSupport, GroupVersions, LostVersion, MissingHops, Plan,

@@ -19,8 +19,8 @@ use jiff::Timestamp;
 use policy::StagePolicy;
 use rollout::{
     Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation, GateHistory, GateVerdict, Identification,
-    KubeletVersions, Machine, MachineDeployment, MachineTopology, Observation, WorkersExpectation, control_plane_gate,
-    workers_gate,
+    KubeletVersions, Machine, MachineDeployment, MachineOrderRules, MachineTopology, Observation, WorkersExpectation,
+    control_plane_gate, workers_gate,
 };
 use serde_json::Value;
 
@@ -142,6 +142,8 @@ fn decode(sample: &Value) -> Observation {
             node: text(value, "node"),
             kubelet_version: text(value, "kv"),
             phase: text(value, "phase"),
+            delete_first: None,
+            brake: None,
             conditions: conditions(value),
             name,
         });
@@ -164,6 +166,7 @@ fn replay(samples: &[Value], version: &str, policy: &StagePolicy) -> Vec<(Observ
         stacked_etcd: true,
         kubelet_versions: KubeletVersions::WhenReported,
         kube_vip: None,
+        order: MachineOrderRules::default(),
     };
     let workers = WorkersExpectation {
         namespace: "default".into(),

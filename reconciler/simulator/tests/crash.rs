@@ -71,6 +71,7 @@ mod harness {
             Effect::Hold { stage, .. } => format!("hold {stage}"),
             Effect::Backup { .. }
             | Effect::Etcd(_)
+            | Effect::OrderMachines { .. }
             | Effect::RequestApproval(_)
             | Effect::Commit(_)
             | Effect::Revert(_)

@@ -8,8 +8,8 @@ use futures::FutureExt as _;
 use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
 use overlays::ClusterSpec;
-use rollout::FluxReference;
 use rollout::{BackupReport, Expectation, FluxObservation, Observation, WorkloadObservation};
+use rollout::{FluxReference, MarkChange};
 use stepgate::demo::SimulatedFleet;
 use stepgate::reconcile::clusters::access::Clusters;
 
@@ -123,6 +123,14 @@ impl Cluster for HookedCluster {
             return Box::pin(future::pending());
         }
         self.inner.back_up(request)
+    }
+
+    fn order_machines<'a>(
+        &'a self,
+        changes: &'a [MarkChange],
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        self.inner.order_machines(changes, at)
     }
 
     fn nudge<'a>(

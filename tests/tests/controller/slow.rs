@@ -13,8 +13,8 @@ use futures::executor::block_on;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use overlays::ClusterSpec;
-use rollout::FluxReference;
 use rollout::{BackupReport, Observation, Reachability};
+use rollout::{FluxReference, MarkChange};
 use stepgate::demo::SimulatedFleet;
 use stepgate::reconcile::clusters::access::Clusters;
 use stepgate::reconcile::main_loop::clock::{Clock, VirtualClock};
@@ -154,6 +154,14 @@ impl Cluster for SlowCluster {
             }
             self.inner.back_up(request).await
         })
+    }
+
+    fn order_machines<'a>(
+        &'a self,
+        changes: &'a [MarkChange],
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        self.inner.order_machines(changes, at)
     }
 
     fn nudge<'a>(

@@ -22,6 +22,7 @@ mod installed;
 mod killing;
 mod kubernetes_minor;
 mod lost_branch;
+mod machine_order;
 mod machines;
 mod pausing;
 mod probing;

@@ -11,8 +11,8 @@ use cluster::{Cluster as _, Freshness, ObserveRequest};
 use jiff::Timestamp;
 use policy::StagePolicy;
 use rollout::{
-    Condition, ConditionStatus, ControlPlaneExpectation, Expectation, GateHistory, KubeletVersions, Observation,
-    Reachability, WorkersExpectation, control_plane_gate, workers_gate,
+    Condition, ConditionStatus, ControlPlaneExpectation, Expectation, GateHistory, KubeletVersions, MachineOrderRules,
+    Observation, Reachability, WorkersExpectation, control_plane_gate, workers_gate,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -114,6 +114,7 @@ fn control_plane(version: &str) -> ControlPlaneExpectation {
         stacked_etcd: true,
         kubelet_versions: KubeletVersions::WhenReported,
         kube_vip: None,
+        order: MachineOrderRules::default(),
     }
 }
 

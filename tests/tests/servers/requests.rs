@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use git::{Repository, RepositoryLocation};
 use jiff::Timestamp;
 use overlays::{Charts, ClusterSpec, Fleet, Manifests};
-use rollout::{BackupReport, FluxReference, Observation};
+use rollout::{BackupReport, FluxReference, MarkChange, Observation};
 use serde_json::Value;
 use stepgate::reconcile::cache::sources::FetchSources;
 use stepgate::reconcile::clusters::access::{Clusters, KubernetesClusters};
@@ -104,6 +104,14 @@ impl Cluster for WatchedCluster {
 
     fn back_up<'a>(&'a self, request: &'a BackupRequest) -> BoxFuture<'a, Result<BackupReport, ClusterError>> {
         self.cluster.back_up(request)
+    }
+
+    fn order_machines<'a>(
+        &'a self,
+        changes: &'a [MarkChange],
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), ClusterError>> {
+        self.cluster.order_machines(changes, at)
     }
 
     fn nudge<'a>(&'a self, flux: &'a [FluxReference], at: Timestamp) -> BoxFuture<'a, Result<(), ClusterError>> {

@@ -15,6 +15,7 @@ use super::fields::{
     annotation, at, conditions, count, deleting, flag, generation, label, name, namespace, number, owner, text, time,
 };
 use super::legacy;
+use super::mark::marked;
 
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
@@ -240,6 +241,8 @@ pub(crate) fn machine(
         kubelet_version: text(data, &["status", "nodeInfo", "kubeletVersion"]),
         phase: text(data, &["status", "phase"]),
         certificates_end: time(data, &["status", "certificatesExpiryDate"]),
+        delete_first: marked(object, rollout::DELETE_FIRST),
+        brake: marked(object, rollout::BRAKE),
         conditions: match status(data, contract) {
             Status::Modern { conditions, .. } => conditions,
             Status::Legacy => legacy::machine_conditions(object),

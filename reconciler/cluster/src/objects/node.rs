@@ -3,7 +3,7 @@
 use kube::core::DynamicObject;
 use rollout::{ConditionStatus, Node, VirtualAddress};
 
-use super::fields::{conditions, flag, label, name, text, time};
+use super::fields::{conditions, count, flag, label, name, text, time};
 
 /// Labels with the release of `VMware`'s distribution: of all releases, and of the newer ones.
 const RELEASES: [&str; 2] = ["run.tanzu.vmware.com/kubernetesDistributionVersion", "run.tanzu.vmware.com/tkr"];
@@ -39,6 +39,7 @@ pub(crate) fn virtual_address(lease: &DynamicObject) -> VirtualAddress {
     VirtualAddress {
         holder: text(&lease.data, &["spec", "holderIdentity"]),
         renewed_at: time(&lease.data, &["spec", "renewTime"]),
+        transitions: count(&lease.data, &["spec", "leaseTransitions"]),
     }
 }
 

@@ -131,6 +131,8 @@ impl RecordedClusters {
             node: machine.node.clone().filter(|node| !node.is_empty()),
             kubelet_version: machine.kubelet_version.clone().filter(|version| !version.is_empty()),
             phase: machine.phase.clone(),
+            delete_first: None,
+            brake: None,
             conditions: conditions(&machine.conditions, &machine.messages),
         }
     }

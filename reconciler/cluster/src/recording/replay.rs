@@ -7,8 +7,8 @@ use domain::GroupName;
 use jiff::{SignedDuration, Timestamp};
 use policy::StagePolicy;
 use rollout::{
-    ControlPlaneExpectation, GateHistory, GateVerdict, KubeletVersions, Observation, Reachability, StageName,
-    WorkersExpectation, control_plane_gate, workers_gate,
+    ControlPlaneExpectation, GateHistory, GateVerdict, KubeletVersions, MachineOrderRules, Observation, Reachability,
+    StageName, WorkersExpectation, control_plane_gate, workers_gate,
 };
 use serde::Serialize;
 
@@ -218,6 +218,7 @@ impl GateReplay {
                     stacked_etcd,
                     kubelet_versions,
                     kube_vip: None,
+                    order: MachineOrderRules::default(),
                 };
                 control_plane_gate(&expectation, observation, &self.policy, &history)
             }

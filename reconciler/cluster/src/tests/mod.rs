@@ -14,7 +14,10 @@ mod writers;
 
 use std::path::{Path, PathBuf};
 
-use rollout::{ControlPlaneExpectation, Expectation, KubeletVersions, Observation, Reachability, WorkersExpectation};
+use rollout::{
+    ControlPlaneExpectation, Expectation, KubeletVersions, MachineOrderRules, Observation, Reachability,
+    WorkersExpectation,
+};
 use serde_json::{Value, json};
 
 use crate::client::server::{ApiServer, Script};
@@ -84,6 +87,7 @@ fn control_plane() -> ControlPlaneExpectation {
         stacked_etcd: true,
         kubelet_versions: KubeletVersions::Required,
         kube_vip: None,
+        order: MachineOrderRules::default(),
     }
 }
 

@@ -292,7 +292,7 @@ async fn what_flux_tries_from_a_registry_is_known_by_the_artifact_of_its_source(
 #[tokio::test]
 async fn kube_vip_is_read_with_the_holder_of_the_address() {
     let mut expected = control_plane();
-    expected.kube_vip = Some(KubeVipExpectation { image: Some(String::from("kube-vip:v1")) });
+    expected.kube_vip = Some(KubeVipExpectation { image: Some(String::from("kube-vip:v1")), lease: None });
     let script = settled()
         .list("/api/v1/namespaces/kube-system/pods", &[
             json!({"metadata": {"name": "kube-vip-prod-abc12", "namespace": "kube-system"}, "spec": {"nodeName": "prod-abc12"}}),

@@ -5,5 +5,6 @@ pub(crate) mod backup;
 pub(crate) mod etcd;
 pub(crate) mod leadership;
 pub(crate) mod lease;
+pub(crate) mod machine_order;
 pub(crate) mod pause;
 pub(crate) mod rollout_resource;

@@ -262,7 +262,10 @@ fn machine_expectations(facts: &Facts<'_>, part: &StageTree, side: Side) -> Vec<
     let before = facts.deployed.filter(|_| side == Side::Target && part.before != part.after);
     let own = match &part.stage.name {
         StageName::Etcd => specification.etcd(before, &nodes(&part.before)),
-        StageName::ControlPlane => Some(specification.control_plane()),
+        StageName::ControlPlane => {
+            let policy = policy_in_force(facts, &part.stage.to_string());
+            Some(specification.control_plane(&policy.machines))
+        }
         StageName::Workers(group) => Some(specification.workers(group)),
         _ => None,
     };

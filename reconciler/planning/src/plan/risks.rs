@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use overlays::{Note, NoteKind, RemovedVersion, Weight};
 use rollout::{ComponentChange, LostVersion, Risk, RiskKind, StageName};
 
-use super::{Facts, nodes, plural, rolled_groups};
-use crate::contract;
+use super::{Facts, nodes, plural, policy_in_force, rolled_groups};
+use crate::machines::Specification;
 use crate::stage_tree::StageTree;
 use crate::support::NewRelease;
+use crate::{contract, kube_vip};
 
 /// The risks of a stage.
 pub(super) fn risks(facts: &Facts<'_>, part: &StageTree, changes: &[ComponentChange]) -> Vec<Risk> {
@@ -64,7 +65,12 @@ fn control_plane_risks(facts: &Facts<'_>, part: &StageTree) -> Vec<Risk> {
     if part.stage.name != StageName::ControlPlane || !part.is_moved() {
         return Vec::new();
     }
-    let mut risks = contract::risks(facts.cluster, &nodes(&part.after));
+    let objects = nodes(&part.after);
+    let mut risks = contract::risks(facts.cluster, &objects);
+    let policy = policy_in_force(facts, &part.stage.to_string());
+    let specification = Specification { cluster: facts.cluster, objects: &objects };
+    let contradicted = kube_vip::contradiction(&specification, &policy.machines);
+    risks.extend(contradicted.map(|text| Risk::new(RiskKind::GateReach, text)));
     let mut releases: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for group in rolled_groups(facts, part) {
         let NewRelease { group, machines, releases: release } = group;

@@ -217,7 +217,7 @@ impl Reader<'_> {
         values
     }
 
-    /// One of `soak`, `timeout`, `approval`, `onFailure`, `onStaleMerge`, `retries`, `acceptEdits`, `approvers`; `false` when the entry is something else.
+    /// One of [`SETTINGS`]; `false` when the entry is something else.
     pub(super) fn setting(&mut self, entry: &Entry, settings: &mut StageSettings) -> bool {
         let (node, key) = (&entry.value, entry.key.as_str());
         match key {
@@ -231,10 +231,27 @@ impl Reader<'_> {
             "onStaleMerge" => settings.on_stale_merge = self.choice(node, key, &ON_FAILURE),
             "retries" => settings.retries = self.number(node, key, 0, 100),
             "acceptEdits" => settings.accept_edits = self.boolean(node, key),
+            "brakes" => settings.brakes = self.boolean(node, key),
+            "lease" => settings.lease = self.object_name(node, key),
             "approvers" => settings.approvers = self.approvers(node, key),
             _ => return false,
         }
         true
+    }
+
+    /// The name of an object of Kubernetes.
+    fn object_name(&mut self, node: &Node, place: &str) -> Option<String> {
+        let text = self.text(node, place)?;
+        let is_end =
+            |character: Option<char>| character.is_some_and(|it| it.is_ascii_lowercase() || it.is_ascii_digit());
+        let is_known = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || matches!(it, '-' | '.');
+        let ends = [text.chars().next(), text.chars().last()];
+        if text.len() <= 253 && ends.into_iter().all(is_end) && text.chars().all(is_known) {
+            return Some(text);
+        }
+        let hint = "lower-case letters, digits, `-` and `.`, such as plndr-cp-lock".to_owned();
+        self.problem(node.span, format!("{place} {text:?} is not a valid name of an object"), Some(hint));
+        None
     }
 
     pub(super) fn stages(&mut self, node: &Node) -> BTreeMap<String, StageSettings> {
@@ -248,7 +265,12 @@ impl Reader<'_> {
             let place = format!("stages.{}", entry.key);
             let mut settings = StageSettings::default();
             for field in self.mapping(&entry.value, &place).into_iter().flatten() {
-                if !self.setting(field, &mut settings) {
+                if OF_CONTROL_PLANE.contains(&field.key.as_str()) && entry.key.as_str() != CONTROL_PLANE {
+                    let message =
+                        format!("{} is a setting of stage {CONTROL_PLANE}, and not of {}", field.key, entry.key);
+                    let hint = format!("write it below stages.{CONTROL_PLANE}");
+                    self.problem(field.key_span, message, Some(hint));
+                } else if !self.setting(field, &mut settings) {
                     self.unknown(field, &place, &SETTINGS);
                 }
             }
@@ -370,8 +392,21 @@ fn is_branch_name(text: &str) -> bool {
 pub(super) const API_VERSION: &str = "stepgate.dev/v1alpha1";
 pub(super) const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const ON_FAILURE: [(&str, OnFailure); 2] = [("hold", OnFailure::Hold), ("revert", OnFailure::Revert)];
-const SETTINGS: [&str; 8] =
-    ["soak", "timeout", "approval", "onFailure", "onStaleMerge", "retries", "acceptEdits", "approvers"];
+const SETTINGS: [&str; 10] = [
+    "soak",
+    "timeout",
+    "approval",
+    "onFailure",
+    "onStaleMerge",
+    "retries",
+    "acceptEdits",
+    "brakes",
+    "lease",
+    "approvers",
+];
+/// Those of them that say something of one stage alone.
+const OF_CONTROL_PLANE: [&str; 2] = ["brakes", "lease"];
+const CONTROL_PLANE: &str = "control-plane";
 const LEVEL: [&str; 9] =
     ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData", "waivers"];
 pub(super) const FLEET: [&str; 28] = [

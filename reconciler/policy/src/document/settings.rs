@@ -28,6 +28,12 @@ pub struct StageSettings {
     pub retries: Option<u32>,
     /// Whether what people change on a proposed branch becomes what is proposed.
     pub accept_edits: Option<bool>,
+    /// Of the control plane: whether no machine is drained before the newest one is proven by its API server, its etcd member and its kube-vip. Where
+    /// nothing is said, of a cluster that manages itself.
+    pub brakes: Option<bool>,
+    /// Of the control plane: the Lease in `kube-system` of the cluster that says which node holds its address, where the specification does not tell.
+    /// The machine of that node goes last.
+    pub lease: Option<String>,
     /// Whose approval is enough.
     pub approvers: ApproverRules,
 }
@@ -42,5 +48,7 @@ impl StageSettings {
         weaker.on_stale_merge = self.on_stale_merge.unwrap_or(weaker.on_stale_merge);
         weaker.retries = self.retries.unwrap_or(weaker.retries);
         weaker.accept_edits = self.accept_edits.unwrap_or(weaker.accept_edits);
+        weaker.machines.brakes = self.brakes.or(weaker.machines.brakes);
+        weaker.machines.lease = self.lease.clone().or(weaker.machines.lease.take());
     }
 }

@@ -268,20 +268,59 @@ fn check_machines(
         }
     }
     if let Some(kube_vip) = &expectation.kube_vip {
-        check_kube_vip(kube_vip, &machines, observation, findings);
+        let lease = expectation.lease().unwrap_or(KubeVipExpectation::LEASE);
+        check_kube_vip(kube_vip, lease, &machines, observation, findings);
     }
     findings.fact(subject, format!("{seen} machines at {} on healthy nodes", expectation.version));
 }
 
 /// Whether both name one host: with its domain or without, since whoever holds the address says its host's name in either form.
-fn is_same_host(one: &str, other: &str) -> bool {
+pub(super) fn is_same_host(one: &str, other: &str) -> bool {
     let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
     long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// What a machine has to be that took the place of another, before the next one goes: its node, its API server, its etcd member and its kube-vip.
+pub(super) fn check_new_machine(
+    expectation: &ControlPlaneExpectation,
+    machine: &Machine,
+    observation: &Observation,
+    findings: &mut Findings,
+) {
+    let subject = object("Machine", &machine.namespace, &machine.name);
+    let help = format!("kubectl describe machine {} -n {}", machine.name, machine.namespace);
+    let member = expectation.stacked_etcd.then_some("EtcdMemberHealthy");
+    for condition in ["NodeHealthy", "APIServerPodHealthy"].into_iter().chain(member) {
+        findings.condition(&subject, &machine.conditions, condition, ConditionStatus::True, machine.generation, &help);
+    }
+    let Some(node) = &machine.node else {
+        findings.wait(Reason::on(subject, "not set").field("status.nodeRef").help(help));
+        return;
+    };
+    if let Some(kube_vip) = expectation.kube_vip.as_ref().filter(|_| findings.was_read("Pod", observation)) {
+        check_kube_vip_on(node, kube_vip, observation, findings);
+    }
+}
+
+/// kube-vip runs with its image on this node.
+fn check_kube_vip_on(node: &str, kube_vip: &KubeVipExpectation, observation: &Observation, findings: &mut Findings) {
+    let pod = observation.pods.iter().find(|pod| pod.application == "kube-vip" && pod.node.as_deref() == Some(node));
+    let subject = format!("kube-vip on node {node}");
+    let help = format!("kubectl get pods -n kube-system --field-selector spec.nodeName={node}");
+    let Some(pod) = pod else {
+        findings.wait(Reason::on(subject, "no such pod").help(help));
+        return;
+    };
+    if !pod.ready {
+        findings.wait(Reason::on(&subject, "not ready").field("status.conditions[Ready]").help(&help));
+    }
+    workload::check_running(&subject, kube_vip.image.as_slice(), &pod.running, 1, &help, findings);
 }
 
 /// kube-vip runs with its image on every control-plane node, and one of them holds the address.
 fn check_kube_vip(
     kube_vip: &KubeVipExpectation,
+    lease: &str,
     machines: &[&Machine],
     observation: &Observation,
     findings: &mut Findings,
@@ -291,20 +330,9 @@ fn check_kube_vip(
     }
     let nodes: Vec<&str> = machines.iter().filter_map(|machine| machine.node.as_deref()).collect();
     for node in &nodes {
-        let pod =
-            observation.pods.iter().find(|pod| pod.application == "kube-vip" && pod.node.as_deref() == Some(*node));
-        let subject = format!("kube-vip on node {node}");
-        let help = format!("kubectl get pods -n kube-system --field-selector spec.nodeName={node}");
-        let Some(pod) = pod else {
-            findings.wait(Reason::on(subject, "no such pod").help(help));
-            continue;
-        };
-        if !pod.ready {
-            findings.wait(Reason::on(&subject, "not ready").field("status.conditions[Ready]").help(&help));
-        }
-        workload::check_running(&subject, kube_vip.image.as_slice(), &pod.running, 1, &help, findings);
+        check_kube_vip_on(node, kube_vip, observation, findings);
     }
-    let help = format!("kubectl get lease {} -n kube-system -o yaml", KubeVipExpectation::LEASE);
+    let help = format!("kubectl get lease {lease} -n kube-system -o yaml");
     match observation.virtual_address.as_ref().and_then(|address| address.holder.as_deref()) {
         Some(holder) if nodes.iter().any(|node| is_same_host(node, holder)) => {
             findings.fact("virtual address", format!("held by {holder}"));

@@ -94,6 +94,13 @@ impl Findings {
         !self.waits.is_empty()
     }
 
+    /// The most telling reason to wait; none where everything holds.
+    pub(super) fn first_wait(self) -> Option<Reason> {
+        let fails = self.fails.into_iter().map(|reason| (Rank::Failing, reason));
+        let (told, behind) = most_telling_first(fails.chain(self.waits).collect());
+        told.into_iter().chain(behind).next()
+    }
+
     pub(super) fn holds(&self) -> bool {
         self.waits.is_empty() && self.fails.is_empty()
     }

@@ -11,8 +11,8 @@ use jiff::SignedDuration;
 
 use crate::before::Before;
 use crate::expectation::{
-    ControlPlaneExpectation, EtcdExpectation, KubeletVersions, MembersHeard, OldMembers, VerifiedExpectation,
-    WorkersExpectation,
+    ControlPlaneExpectation, EtcdExpectation, KubeletVersions, MachineOrderRules, MembersHeard, OldMembers,
+    VerifiedExpectation, WorkersExpectation,
 };
 use crate::observation::{BackupFailure, BackupReport, ConditionStatus, ControlPlane, Observation};
 use crate::verdict::Reason;
@@ -81,6 +81,7 @@ fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Fi
             stacked_etcd: external.is_empty(),
             kubelet_versions: KubeletVersions::WhenReported,
             kube_vip: None,
+            order: MachineOrderRules::default(),
         };
         control_plane::check(&expectation, observation, findings);
     }

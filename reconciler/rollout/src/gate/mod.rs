@@ -12,6 +12,7 @@ mod extension;
 mod findings;
 mod flux;
 mod health;
+mod machine_order;
 mod machine_pool;
 mod machines;
 mod replay;
@@ -33,6 +34,7 @@ use policy::StagePolicy;
 
 pub(crate) use etcd::no_way_back;
 use findings::Findings;
+pub use machine_order::{MachineOrder, MarkChange, MarkKind, RunningOrder, machine_order};
 pub use replay::{control_plane_gate, workers_gate};
 
 /// How far a reading may lie ahead of the clock before the clocks count as skewed.
@@ -173,6 +175,7 @@ impl Gate<'_> {
             let message = format!("healthy in {} reads of the same moment", streak.reads);
             return GateVerdict::Wait { reason: Reason::new(message), until };
         }
+        let facts = facts.into_iter().chain(history.facts(&self.key())).collect();
         self.pass(observation, streak, facts, revision)
     }
 
@@ -215,7 +218,8 @@ impl Gate<'_> {
         if of_machines { BETWEEN_READS_OF_MACHINES } else { BETWEEN_READS }
     }
 
-    fn deadline(&self) -> Option<Timestamp> {
+    /// When it has taken too long; none where it is not known when its commit landed.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
         let timeout = SignedDuration::try_from(self.policy.timeout).ok()?;
         let binding = self.binding.filter(|binding| binding.landing != Landing::Unknown)?;
         binding.committed_at.checked_add(timeout).ok()

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, ControlPlaneReference, EtcdMembership};
+use super::{Condition, ControlPlaneReference, EtcdMembership, Marked};
 use domain::GroupName;
 
 /// A MachineDeployment.
@@ -142,6 +142,12 @@ pub struct Machine {
     /// `status.certificatesExpiryDate`: when the certificates of its API server end, where Cluster API tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificates_end: Option<Timestamp>,
+    /// Annotation `cluster.x-k8s.io/delete-machine`: it goes before others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delete_first: Option<Marked>,
+    /// Our deletion hook: it is not drained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brake: Option<Marked>,
     /// Conditions by type.
     #[serde(default)]
     pub conditions: BTreeMap<String, Condition>,

@@ -10,6 +10,7 @@ mod extension;
 mod flux;
 mod inspection;
 mod machine_pool;
+mod mark;
 mod node;
 mod workload;
 
@@ -34,6 +35,7 @@ pub use inspection::{
     UnfitObject,
 };
 pub use machine_pool::MachinePool;
+pub use mark::{BRAKE, DELETE_FIRST, MachineMark, Marked};
 pub use node::{BackupFailure, BackupReport, Node, Survey, VirtualAddress};
 pub use workload::{DaemonSet, Deployment, Pod, RunningImage, WorkloadObservation};
 

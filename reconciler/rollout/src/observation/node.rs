@@ -53,6 +53,9 @@ pub struct VirtualAddress {
     /// When the Lease was last renewed.
     #[serde(default)]
     pub renewed_at: Option<Timestamp>,
+    /// How often it has changed hands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transitions: Option<u32>,
 }
 
 /// Why the last backup of Cluster API objects failed.

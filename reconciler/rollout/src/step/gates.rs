@@ -192,17 +192,27 @@ pub(crate) fn verify(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Owne
     Some(gate)
 }
 
-/// Every gate that has a soak: those that the history has to remember.
-pub(crate) fn soaking(world: &World) -> Vec<OwnedGate> {
-    let ledger = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running);
-    let mut gates: Vec<OwnedGate> = before_start(world, &world.plan, &StageName::Preflight).into_iter().collect();
-    let Some(ledger) = ledger else { return gates };
+/// The gate of the last committed stage of the rollout that runs, by its own plan where that is known.
+pub(crate) fn running_one(world: &World) -> Option<OwnedGate> {
+    let (ledger, plan) = of_running(world)?;
+    running(world, ledger, plan)?.ok()
+}
+
+/// The ledger of the rollout that runs, and its own plan; the newest where that is not known.
+fn of_running(world: &World) -> Option<(&Ledger, &Plan)> {
+    let ledger = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running)?;
     let own_plan = if world.plan.running {
         Some(world.plan.as_ref())
     } else {
         world.running.as_deref().filter(|plan| plan.digest == ledger.plan)
     };
-    let plan = own_plan.unwrap_or(&world.plan);
+    Some((ledger, own_plan.unwrap_or(&world.plan)))
+}
+
+/// Every gate that has a soak: those that the history has to remember.
+pub(crate) fn soaking(world: &World) -> Vec<OwnedGate> {
+    let mut gates: Vec<OwnedGate> = before_start(world, &world.plan, &StageName::Preflight).into_iter().collect();
+    let Some((ledger, plan)) = of_running(world) else { return gates };
     gates.extend(running(world, ledger, plan).and_then(Result::ok));
     gates.extend(verify(world, ledger, plan));
     gates

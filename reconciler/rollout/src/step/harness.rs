@@ -370,7 +370,8 @@ impl RolloutHarness {
                 }
                 self.proposed = Some(request.commit.clone());
             }
-            Effect::Observe { .. }
+            Effect::OrderMachines { .. }
+            | Effect::Observe { .. }
             | Effect::Etcd(_)
             | Effect::Wait { .. }
             | Effect::Hold { .. }

@@ -37,7 +37,8 @@ pub(super) fn restrain(world: &World, effects: Vec<Effect>, now: Timestamp) -> V
                 restrained.push(Effect::Hold { stage, reasons: known, help });
             }
             Effect::Observe { .. } | Effect::Backup { .. } | Effect::Etcd(_) => restrained.push(effect),
-            Effect::RequestApproval(_)
+            Effect::OrderMachines { .. }
+            | Effect::RequestApproval(_)
             | Effect::Commit(_)
             | Effect::Revert(_)
             | Effect::Close(_)

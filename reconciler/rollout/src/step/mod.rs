@@ -13,6 +13,7 @@ mod foresight;
 pub(crate) mod gates;
 mod landed;
 mod opening;
+mod order;
 pub(crate) mod repair;
 
 #[cfg(test)]
@@ -57,7 +58,9 @@ use opening::Opening;
 #[must_use]
 pub fn step(world: &World, now: Timestamp) -> Vec<Effect> {
     let effects = landed::restrain(world, decide(world, now), now);
-    if fast_path::is_enough(world, &effects, now) { effects } else { fast_path::read_everything(world, now) }
+    let effects =
+        if fast_path::is_enough(world, &effects, now) { effects } else { fast_path::read_everything(world, now) };
+    order::with_order(world, effects, now)
 }
 
 fn decide(world: &World, now: Timestamp) -> Vec<Effect> {
@@ -113,7 +116,7 @@ pub fn record(world: &World, now: Timestamp) -> GateHistory {
             held.insert(gate.key(), settled);
         }
     }
-    world.history.record(observation.read_at, held, maximum_gap, now)
+    order::with_machines(world, observation, world.history.record(observation.read_at, held, maximum_gap, now))
 }
 
 fn foreign_change(world: &World) -> Option<Effect> {

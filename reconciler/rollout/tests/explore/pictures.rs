@@ -2,7 +2,7 @@
 
 use rollout::{
     Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation, Deployment, Expectation, KubeletVersions,
-    Machine, MachineDeployment, Observation, RunningImage, WorkersExpectation, conditions,
+    Machine, MachineDeployment, MachineOrderRules, Observation, RunningImage, WorkersExpectation, conditions,
 };
 
 pub fn image(stage: &str, version: u8) -> String {
@@ -27,6 +27,7 @@ pub fn expectations(stage: &str, version: u8) -> Vec<Expectation> {
             stacked_etcd: false,
             kubelet_versions,
             kube_vip: None,
+            order: MachineOrderRules::default(),
         }),
         "workers/md-0" => Expectation::Workers(WorkersExpectation {
             namespace,

@@ -8,9 +8,9 @@ use rollout::{
     BackupReport, Before, ChecksExpectation, Condition, ConditionStatus, ControlPlane, ControlPlaneExpectation,
     CustomResourceDefinition, DaemonSet, Deployment, EksaCluster, EksaClusterExpectation, EtcdExpectation, EtcdHealth,
     EtcdMember, EtcdMembership, EtcdadmCluster, Expectation, Extent, FluxKustomization, FluxSource, Identification,
-    Inspection, KubeVipExpectation, KubeletVersions, Machine, MachineDeployment, MachineSet, MachineTopology,
-    MembersHeard, Node, ObjectPresence, ObjectReference, Observation, OldMembers, Pod, RunningImage, Survey,
-    VerifiedExpectation, VirtualAddress, WebhookOutcome, WebhookProbe, WorkersExpectation, conditions,
+    Inspection, KubeVipExpectation, KubeletVersions, Machine, MachineDeployment, MachineOrderRules, MachineSet,
+    MachineTopology, MembersHeard, Node, ObjectPresence, ObjectReference, Observation, OldMembers, Pod, RunningImage,
+    Survey, VerifiedExpectation, VirtualAddress, WebhookOutcome, WebhookProbe, WorkersExpectation, conditions,
 };
 
 pub const VERSION: &str = "v1.35.0-eks-1-35-4";
@@ -74,6 +74,8 @@ pub fn machine(name: &str, owner: &str, control_plane: bool) -> Machine {
         node: Some(format!("node-{name}")),
         kubelet_version: Some("v1.35.0-eks-6f07bbc".into()),
         phase: Some("Running".into()),
+        delete_first: None,
+        brake: None,
         conditions: healthy_conditions(
             &["UpToDate", "NodeHealthy", "Ready", "EtcdMemberHealthy"],
             &["Updating", "Deleting"],
@@ -374,7 +376,8 @@ pub fn healthy() -> Observation {
     }
     healthy.survey = Some(Survey { workloads: 4, broken: vec!["Deployment shop/long-broken".into()] });
     healthy.inspection = Some(Inspection::default());
-    healthy.virtual_address = Some(VirtualAddress { holder: Some("node-cp-1".into()), renewed_at: None });
+    healthy.virtual_address =
+        Some(VirtualAddress { holder: Some("node-cp-1".into()), renewed_at: None, transitions: None });
     healthy.backup = Some(BackupReport {
         rollout: rollout_id(),
         taken_at: second(-600),
@@ -433,7 +436,8 @@ pub fn expectations() -> Vec<Expectation> {
             infrastructure_template: Some("template-2".into()),
             stacked_etcd: true,
             kubelet_versions: KubeletVersions::Required,
-            kube_vip: Some(KubeVipExpectation { image: Some(image()) }),
+            kube_vip: Some(KubeVipExpectation { image: Some(image()), lease: None }),
+            order: MachineOrderRules::default(),
         }),
         Expectation::Workers(WorkersExpectation {
             namespace: "eksa-system".into(),

@@ -265,7 +265,7 @@ fn a_kube_vip_whose_image_others_choose_has_to_run_on_every_node() {
     let mut expected = expectations();
     for expectation in &mut expected {
         if let Expectation::ControlPlane(control_plane) = expectation {
-            control_plane.kube_vip = Some(KubeVipExpectation { image: None });
+            control_plane.kube_vip = Some(KubeVipExpectation { image: None, lease: None });
         }
     }
     let mut observation = healthy();

@@ -100,7 +100,9 @@ impl State {
             return;
         }
         let wanted = usize::try_from(spec.replicas).unwrap_or(usize::MAX);
-        let old = machines.iter().find(|machine| !machine.is(&spec.version, &spec.template));
+        let outdated: Vec<&&Machine> =
+            machines.iter().filter(|machine| !machine.is(&spec.version, &spec.template)).collect();
+        let old = outdated.iter().find(|machine| machine.delete_first.is_some()).or(outdated.first()).copied();
         if (old.is_some() && machines.len() <= wanted) || machines.len() < wanted {
             let prefix = spec.name.clone();
             self.create_machine(
@@ -203,6 +205,7 @@ impl State {
             .map(|machine| machine.name.clone())
             .collect();
         self.address_holder = self.random.choose(&candidates).cloned();
+        self.address_transitions += u32::from(self.address_holder.is_some());
         if self.address_holder.is_none() {
             self.plan_in(Duration::from_secs(5), Event::AddressHolder);
         }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use rollout::{Condition, ConditionStatus};
+use rollout::{Condition, ConditionStatus, Marked};
 
 use super::{Event, State, condition};
 use crate::{clock::Moment, desired::DesiredMachines, fault::Fault};
@@ -61,6 +61,10 @@ pub(super) struct Machine {
     pub(super) broken: bool,
     /// Left behind by etcd's rollout, with no owner any more.
     pub(super) orphaned: bool,
+    /// It goes before others.
+    pub(super) delete_first: Option<Marked>,
+    /// It is not drained.
+    pub(super) brake: Option<Marked>,
     pub(super) born: Moment,
     /// When its next step is due; an event of another moment is out of date.
     due: Option<Moment>,
@@ -119,6 +123,8 @@ impl Machine {
             node: node.then(|| self.name.clone()),
             kubelet_version: node.then(|| self.kubelet.clone()),
             phase: self.phase_text().map(str::to_owned),
+            delete_first: self.delete_first.clone(),
+            brake: self.brake.clone(),
             conditions: self.conditions(),
         }
     }
@@ -269,6 +275,8 @@ impl State {
             lost: false,
             broken,
             orphaned: false,
+            delete_first: None,
+            brake: None,
             born: self.now,
             due: None,
             kubelet,
@@ -279,7 +287,7 @@ impl State {
     }
 
     /// Plans the next step of a machine, in place of any planned before.
-    fn plan_machine(&mut self, id: u64, delay: Duration) {
+    pub(super) fn plan_machine(&mut self, id: u64, delay: Duration) {
         let due = self.now + delay;
         if let Some(machine) = self.machines.iter_mut().find(|machine| machine.id == id) {
             machine.due = Some(due);
@@ -330,7 +338,7 @@ impl State {
                     return;
                 }
                 // The drain is where a disruption budget holds a machine.
-                _ if blocked => (machine.phase, None),
+                _ if blocked || machine.brake.is_some() => (machine.phase, None),
                 _ => (Phase::Leaving, Some(second * 3)),
             }
         } else {

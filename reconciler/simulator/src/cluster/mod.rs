@@ -9,6 +9,7 @@ mod fault;
 mod flux;
 mod machine;
 mod object;
+mod order;
 mod pod;
 mod presence;
 mod truth;
@@ -229,6 +230,8 @@ struct State {
     made: Vec<(Owner, String, String)>,
     machines: Vec<machine::Machine>,
     address_holder: Option<String>,
+    /// How often it was taken.
+    address_transitions: u32,
     backup: Option<BackupReport>,
     active: Vec<Fault>,
     /// Faults that wait for the commit of a stage.
@@ -262,6 +265,7 @@ impl State {
             made: Vec::new(),
             machines: Vec::new(),
             address_holder: None,
+            address_transitions: 0,
             backup: None,
             active: Vec::new(),
             injections: Vec::new(),

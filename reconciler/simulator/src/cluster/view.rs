@@ -192,11 +192,11 @@ impl State {
             eksa_clusters: self.observed_eksa_cluster().into_iter().collect(),
             nodes: self.machines.iter().filter_map(|machine| machine.observed_node()).collect(),
             pods: self.machines.iter().filter_map(|machine| machine.observed_kube_vip()).collect(),
-            virtual_address: self
-                .machines
-                .iter()
-                .any(|machine| machine.kube_vip.is_some())
-                .then(|| VirtualAddress { holder: self.address_holder.clone(), renewed_at: Some(stamp) }),
+            virtual_address: self.machines.iter().any(|machine| machine.kube_vip.is_some()).then(|| VirtualAddress {
+                holder: self.address_holder.clone(),
+                renewed_at: Some(stamp),
+                transitions: Some(self.address_transitions),
+            }),
             survey: Some(self.survey()),
             inspection: Some(Inspection::default()),
             backup: self.backup.clone(),

@@ -182,6 +182,12 @@ impl Controller {
                         simulated.act_on_etcd(act, now);
                     }
                 }
+                Effect::OrderMachines { changes } => {
+                    let now = simulation.now();
+                    if let Some(simulated) = simulation.simulated(&turn.cluster) {
+                        simulated.order_machines(changes, now);
+                    }
+                }
                 Effect::RequestApproval(request) => simulation.request_approval(request),
                 // A lost race is no error: the next turn decides on the new head.
                 Effect::Commit(commit) | Effect::Revert(commit) => {

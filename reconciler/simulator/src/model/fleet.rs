@@ -9,8 +9,9 @@ use domain::{ClusterName, CommitId, GroupName};
 use policy::{PlanPolicy, StagePolicy};
 use rollout::{
     ChecksExpectation, ClusterRole, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation,
-    Extent, GroupVersions, KubeVipExpectation, KubeletVersions, Ledger, MembersHeard, ObjectReference, OldMembers,
-    Pause, PlanInput, SkewFacts, StageId, StageInput, StageName, VersionStep, WorkersExpectation,
+    Extent, GroupVersions, KubeVipExpectation, KubeletVersions, Ledger, MachineOrderRules, MembersHeard,
+    ObjectReference, OldMembers, Pause, PlanInput, SkewFacts, StageId, StageInput, StageName, VersionStep,
+    WorkersExpectation,
 };
 
 use super::branch::{Parts, is_of_the_specification, part_digest, tree_digest};
@@ -235,7 +236,11 @@ impl ModelCluster {
                         infrastructure_template: None,
                         stacked_etcd: self.shape.etcd == Etcd::Stacked,
                         kubelet_versions: KubeletVersions::Required,
-                        kube_vip: kube_vip.map(|image| KubeVipExpectation { image: Some(image) }),
+                        kube_vip: kube_vip.map(|image| KubeVipExpectation { image: Some(image), lease: None }),
+                        order: MachineOrderRules {
+                            lease: None,
+                            brakes: self.policy.machines.brakes.unwrap_or(self.role == ClusterRole::Management),
+                        },
                     })
                 }
                 DesiredObject::Workers { group, machines } => Expectation::Workers(WorkersExpectation {

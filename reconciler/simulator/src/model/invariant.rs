@@ -37,6 +37,7 @@ pub(super) fn check_reasons(cluster: &ClusterName, effects: &[Effect]) -> Vec<Vi
             }
             Effect::Blocked { reasons } => check(!reasons.is_empty(), "a block without a reason"),
             Effect::Observe { .. }
+            | Effect::OrderMachines { .. }
             | Effect::Backup { .. }
             | Effect::Etcd(_)
             | Effect::RequestApproval(_)

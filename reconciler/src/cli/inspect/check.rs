@@ -4,7 +4,7 @@ use clap::Args;
 use domain::{Problem, ProblemCode, Scope, Severity};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use planning::{support, waivers};
+use planning::{kube_vip, support, waivers};
 use serde::Serialize;
 
 use crate::cli::common::error::CommandError;
@@ -159,6 +159,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let unsupported = support::problems(opened.fleet(), today);
     problems.extend(unsupported.iter().map(ProblemReport::from));
     problems.extend(waivers::problems(&opened.fleet().policy, today).iter().map(ProblemReport::from));
+    problems.extend(kube_vip::problems(opened.fleet()).iter().map(ProblemReport::from));
     // What cannot be read of a cluster's record is told by whoever plans it.
     let changes = |cluster| opened.planner.immutable_changes(&opened.reading, cluster).unwrap_or_default();
     let immutable: Vec<Problem> = opened.fleet().clusters.iter().flat_map(changes).collect();

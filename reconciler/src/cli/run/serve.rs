@@ -18,7 +18,7 @@ use crate::reconcile::main_loop::clock::{Clock as _, SystemClock};
 use crate::reconcile::{ClusterPass, Controller, ReconcileReport};
 use crate::telemetry::{Health, Metrics};
 use crate::watch::{Watch, WatchSettings};
-use cluster::kubernetes::{Connection, Holder, Lease, Projection, RolloutView, end_expired};
+use cluster::kubernetes::{Connection, Holder, Lease, Projection, RolloutView, end_expired, end_expired_marks};
 
 /// The longest time between two looks at pauses of Flux.
 const LOOK_AT_PAUSES: SignedDuration = SignedDuration::from_secs(10);
@@ -285,20 +285,21 @@ fn show(projection: Option<Projection>) -> (Sender<Option<Arc<ReconcileReport>>>
     (sender, task)
 }
 
-/// Ends pauses when their time is over, whoever made them, and whether this process leads or not: a pause must not outlive its end because
+/// Ends pauses and marks of machines when their time is over, whoever made them, and whether this process leads or not: a pause must not outlive its end because
 /// of an election.
 async fn end_pauses(connection: Connection) {
     let mut told = false;
     loop {
         let now = SystemClock.now();
-        let next = match end_expired(&connection, now).await {
+        let (pauses, marks) = futures::join!(end_expired(&connection, now), end_expired_marks(&connection, now));
+        let next = match pauses.and_then(|pauses| Ok(pauses.into_iter().chain(marks?).min())) {
             Ok(next) => {
                 told = false;
                 next
             }
             Err(error) => {
                 if !std::mem::replace(&mut told, true) {
-                    tracing::warn!(%error, "pauses of Flux could not be looked at; those whose time is over last until it works again");
+                    tracing::warn!(%error, "pauses of Flux and marks of machines could not be looked at; those whose time is over last until it works again");
                 }
                 None
             }

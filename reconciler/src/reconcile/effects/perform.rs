@@ -76,6 +76,15 @@ impl Controller {
                 self.remember(&view.name, |memory| memory.fast_path.forget());
                 Ok(Performed::Again)
             }
+            Effect::OrderMachines { changes } => {
+                let cluster = self.handle(reading, view);
+                let ordering = cluster.order_machines(&changes, now);
+                // The rollout goes on without it: the next reading shows what is still missing.
+                if let Err(error) = answering.wait(self.clock.as_ref(), ordering).await {
+                    tracing::warn!(cluster.name = %view.name, %error, "machines of `{}` could not be marked", view.name);
+                }
+                Ok(Performed::Nothing)
+            }
             Effect::Commit(commit) => self.commit_stage(reading, view, &commit, false, pass),
             Effect::Revert(commit) => self.commit_stage(reading, view, &commit, true, pass),
             Effect::Close(close) => {

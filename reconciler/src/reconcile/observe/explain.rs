@@ -339,7 +339,11 @@ fn described(world: &World, effects: &[Effect]) -> Explanation {
             Effect::Close(_) => {
                 return next(None, "everything holds; the controller closes the rollout next".to_owned());
             }
-            Effect::Observe { .. } | Effect::Backup { .. } | Effect::Etcd(_) | Effect::RequestApproval(_) => {}
+            Effect::Observe { .. }
+            | Effect::Backup { .. }
+            | Effect::OrderMachines { .. }
+            | Effect::Etcd(_)
+            | Effect::RequestApproval(_) => {}
         }
     }
     next(None, "the controller has something to do".to_owned())

@@ -26,10 +26,7 @@ const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomiz
 const NOT_NEEDED_HERE: [(&str, &str); 8] = [
     ("create subjectaccessreviews.authorization.k8s.io", "metrics are on loopback here; scraping.rs asks for it"),
     ("create tokenreviews.authentication.k8s.io", "the same"),
-    (
-        "get leases.coordination.k8s.io plndr-cp-lock",
-        "the demo's clusters are on Docker, where no kube-vip is expected",
-    ),
+    ("get leases.coordination.k8s.io", "the demo's clusters are on Docker, where no kube-vip is expected"),
     ("get ocirepositories.source.toolkit.fluxcd.io", "Flux fetches from git here"),
     ("list gitrepositories.source.toolkit.fluxcd.io", "servers without watch-list are listed before they are watched"),
     ("list helmreleases.helm.toolkit.fluxcd.io", "servers without watch-list are listed before they are watched"),
@@ -123,6 +120,8 @@ fn a_whole_rollout_makes_use_of_all_that_is_granted_and_is_refused_nothing() {
             .iter()
             .filter(|grant| !asked.iter().any(|request| grant.allows(request)))
             .map(ToString::to_string)
+            // The stand-in for EKS Anywhere replaces all machines at once: whether one is seen outdated before is chance.
+            .filter(|grant| grant != "patch machines.cluster.x-k8s.io")
             .collect();
         let expected: BTreeSet<String> = NOT_NEEDED_HERE.map(|(grant, _)| grant.to_owned()).into();
         assert_eq!(unused, expected);

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use domain::GroupName;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
-use rollout::{ControlPlaneExpectation, Expectation, KubeletVersions, WorkersExpectation};
+use rollout::{ControlPlaneExpectation, Expectation, KubeletVersions, MachineOrderRules, WorkersExpectation};
 use serde_json::{Value, json};
 use simulator::{ClusterShape, DesiredMachines, DesiredObject, Etcd, WorkerGroup};
 use tests::servers::manifests::{kind, kind_in, list, set};
@@ -88,6 +88,7 @@ pub fn control_plane(machines: DesiredMachines) -> Expectation {
         stacked_etcd: true,
         kubelet_versions: KubeletVersions::WhenReported,
         kube_vip: None,
+        order: MachineOrderRules::default(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The simulator beside the real servers: in the same scenarios gates say the same, at other times.
 
 mod course;
-mod machines;
+pub mod machines;
 mod real;
 mod scenario;
 mod simulated;

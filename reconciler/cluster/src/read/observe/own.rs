@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::core::DynamicObject;
-use rollout::{KubeVipExpectation, Survey};
+use rollout::Survey;
 
 use super::pods::ToldPods;
 use super::reads::{Reads, lives_in_management};
@@ -41,6 +41,10 @@ impl Reading<'_> {
         }
         if reads.kube_vip && self.unreachable.is_none() {
             self.kube_vip(connection).await;
+        }
+        if let Some(lease) = reads.lease.filter(|_| self.unreachable.is_none()) {
+            let lease = connection.get(&LEASE.resource("v1"), Some(KUBE_SYSTEM), lease).await;
+            self.observation.virtual_address = self.took(LEASE.kind, lease).as_ref().map(objects::virtual_address);
         }
     }
 
@@ -220,7 +224,5 @@ impl Reading<'_> {
             .filter(|pod| objects::is_of_application(pod, KUBE_VIP))
             .map(|pod| objects::pod(pod, KUBE_VIP))
             .collect();
-        let lease = connection.get(&LEASE.resource("v1"), Some(KUBE_SYSTEM), KubeVipExpectation::LEASE).await;
-        self.observation.virtual_address = self.took(LEASE.kind, lease).as_ref().map(objects::virtual_address);
     }
 }

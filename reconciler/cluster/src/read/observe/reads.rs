@@ -25,6 +25,8 @@ pub(super) struct Reads<'a> {
     pub(super) eksa_clusters: BTreeSet<(&'a str, &'a str)>,
     pub(super) nodes: bool,
     pub(super) kube_vip: bool,
+    /// Which Lease says who holds the control plane's address.
+    pub(super) lease: Option<&'a str>,
     pub(super) backup: bool,
     pub(super) survey: bool,
     pub(super) checks: Option<&'a ChecksExpectation>,
@@ -92,6 +94,7 @@ impl<'a> Reads<'a> {
             Expectation::ControlPlane(expected) => {
                 self.nodes = true;
                 self.kube_vip |= expected.kube_vip.is_some();
+                self.lease = expected.lease().or(self.lease);
                 self.clusters.insert(&expected.cluster);
             }
             Expectation::Workers(expected) => {
@@ -115,6 +118,7 @@ impl<'a> Reads<'a> {
     pub(super) fn needs_own(&self) -> bool {
         self.nodes
             || self.kube_vip
+            || self.lease.is_some()
             || !(self.deployments.is_empty() && self.daemon_sets.is_empty())
             || !(self.definitions.is_empty() && self.webhooks.is_empty())
             || self.objects.iter().any(|reference| !lives_in_management(reference))

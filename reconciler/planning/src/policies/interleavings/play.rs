@@ -321,6 +321,7 @@ impl Play {
                     }
                 }
                 Effect::Blocked { .. } => self.told.push(format!("process {which} is blocked")),
+                Effect::OrderMachines { changes } => self.simulated.order_machines(&changes, self.now),
                 Effect::Commit(_)
                 | Effect::Etcd(_)
                 | Effect::Revert(_)

@@ -2,6 +2,7 @@
 
 mod faults;
 mod machines;
+mod order;
 mod workloads;
 
 use std::collections::BTreeSet;

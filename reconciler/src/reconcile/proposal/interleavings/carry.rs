@@ -135,6 +135,7 @@ impl Scene {
                 }
                 return self.propose(seen, request, calls);
             }
+            Effect::OrderMachines { changes } => self.simulated.order_machines(&changes, self.now),
             Effect::Observe { .. }
             | Effect::Etcd(_)
             | Effect::Wait { .. }
