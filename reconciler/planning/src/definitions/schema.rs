@@ -1,4 +1,4 @@
-//! Compares two OpenAPI schemas of a custom resource: what the new one asks of values that the old one did not.
+//! Compares two `OpenAPI` schemas of a custom resource: what the new one asks of values that the old one did not.
 //!
 //! Widening is no difference. `status` is left out: its controller writes it anew, and whoever writes the rest of an
 //! object does not write it.

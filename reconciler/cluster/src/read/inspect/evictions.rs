@@ -78,7 +78,7 @@ fn drain_ends(machine: &DynamicObject) -> bool {
         || duration.is_some_and(|text| text.contains(|sign| matches!(sign, '1'..='9')))
 }
 
-/// A pod that a drain evicts; none for what it leaves: other nodes, DaemonSets, mirrors, what has ended.
+/// A pod that a drain evicts; none for what it leaves: other nodes, `DaemonSets`, mirrors, what has ended.
 fn evicted(
     pod: &DynamicObject,
     nodes: &BTreeMap<String, bool>,
