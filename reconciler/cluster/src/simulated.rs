@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
-use rollout::{BackupReport, FluxReference, Identification, MarkChange, Observation};
+use rollout::{BackupReport, Expectation, FluxReference, Identification, MarkChange, Observation};
 use simulator::{DeployedCommit, SimulatedCluster};
 
 use super::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, Freshness, ObserveRequest};
@@ -43,6 +43,12 @@ impl Cluster for Simulated {
 
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
         let mut cluster = self.cluster();
+        // Whatever the deploy branch has ever named is told anyway.
+        cluster.ask_for(request.expectations.iter().flat_map(|expectation| match expectation {
+            Expectation::Absent { object } => std::slice::from_ref(object).to_vec(),
+            Expectation::Verified(verified) => verified.leftovers.clone(),
+            _ => Vec::new(),
+        }));
         let observation = match request.freshness {
             Freshness::WatchEvidence => cluster.observe(request.at),
             Freshness::Fresh | Freshness::Again => cluster.observe_afresh(request.at),
@@ -84,7 +90,7 @@ impl Cluster for Simulated {
 
 #[cfg(test)]
 mod tests {
-    use rollout::{Expectation, Reachability};
+    use rollout::Reachability;
     use simulator::{ClusterShape, Etcd, Fault, Injection, Trigger};
 
     use super::*;

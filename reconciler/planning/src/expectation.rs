@@ -8,6 +8,18 @@ pub fn of_objects(objects: &[ObjectSummary], flux: Option<Expectation>) -> Vec<E
     flux.into_iter().chain(objects.iter().flat_map(of_object)).collect()
 }
 
+/// The DaemonSet that has pulled Cilium's images, which Cilium's chart names so, is not there any more.
+pub fn pre_pull_gone() -> Expectation {
+    Expectation::Absent {
+        object: ObjectReference {
+            api_version: "apps/v1".to_owned(),
+            kind: "DaemonSet".to_owned(),
+            namespace: Some("kube-system".to_owned()),
+            name: "cilium-pre-flight-check".to_owned(),
+        },
+    }
+}
+
 fn of_object(object: &ObjectSummary) -> Vec<Expectation> {
     let namespace = || object.namespace.clone().unwrap_or_else(|| "default".to_owned());
     match object.kind.as_str() {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::gate::leftovers;
 use crate::observation::{ConditionStatus, Observation, Survey};
 
 /// How many broken workloads are named; the rest is counted. A ledger stays small on whatever cluster.
@@ -32,6 +33,9 @@ pub struct Before {
     /// How many more were not ready.
     #[serde(default)]
     pub more_broken: u32,
+    /// Sets of machines, machines and nodes that belonged to nothing, in order; none where they were not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strays: Option<Vec<String>>,
 }
 
 impl Before {
@@ -54,6 +58,7 @@ impl Before {
             workloads: survey.workloads,
             broken,
             more_broken: u32::try_from(more).unwrap_or(u32::MAX),
+            strays: leftovers::names(observation),
         })
     }
 

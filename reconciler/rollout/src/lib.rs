@@ -56,7 +56,7 @@ pub use observation::{
     EtcdadmCluster, EvictedPod, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold,
     Inspection, Machine, MachineDeployment, MachineMark, MachinePool, MachineSet, MachineTopology, Marked, Node,
     ObjectPresence, ObjectReference, Observation, Pod, Reachability, RunningImage, SourceKind, Survey, SystemRequest,
-    TakenField, UnfitObject, VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation, conditions,
+    TakenField, Unfinished, UnfitObject, VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation, conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExpectedTime, ExtendedSupport, GroupVersions, LostVersion, MissingHops, Plan,

@@ -36,5 +36,5 @@ pub use pause::PauseLease;
 pub(crate) use pause::{PAUSE, pause_lease, suspenders};
 pub(crate) use selector::{admits, fitting_labels, is_empty_selector, selector_text};
 pub(crate) use workload::{
-    OwnedPod, PodSelector, daemon_set, deployment, is_complete, is_of_application, pod, pods_of_status,
+    OwnedPod, PodSelector, daemon_set, deployment, is_complete, is_of_application, pod, pods_of_status, unfinished,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kube::core::DynamicObject;
-use rollout::{DaemonSet, Deployment, Pod, RunningImage};
+use rollout::{ConditionStatus, DaemonSet, Deployment, Pod, RunningImage, Unfinished};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -146,6 +146,50 @@ pub(crate) fn is_complete(object: &DynamicObject) -> bool {
     (paused || observed == object.metadata.generation) && ready >= wanted
 }
 
+/// What a `StatefulSet` or a Job has not brought about yet; none of other kinds, and where nothing is left to do.
+pub(crate) fn unfinished(kind: &str, object: &DynamicObject) -> Option<Unfinished> {
+    match kind {
+        "StatefulSet" => unfinished_set(object),
+        "Job" => unfinished_job(object),
+        _ => None,
+    }
+}
+
+fn unfinished_set(object: &DynamicObject) -> Option<Unfinished> {
+    let data = &object.data;
+    let waits = |field: String, message: String| Some(Unfinished { field, message, failed: false });
+    if number(data, &["status", "observedGeneration"]) != object.metadata.generation {
+        return waits("status.observedGeneration".to_owned(), "the newest generation was not observed yet".to_owned());
+    }
+    let wanted = count(data, &["spec", "replicas"]).unwrap_or(1);
+    // Pods below the partition, and those that somebody has to delete, stay as they are.
+    let partition = count(data, &["spec", "updateStrategy", "rollingUpdate", "partition"]).unwrap_or(0);
+    let is_manual = text(data, &["spec", "updateStrategy", "type"]).as_deref() == Some("OnDelete");
+    let revision = |name: &str| text(data, &["status", name]);
+    let is_one = revision("currentRevision") == revision("updateRevision");
+    let updated = if is_manual || is_one { 0 } else { wanted.saturating_sub(partition) };
+    for (name, wanted) in [("updatedReplicas", updated), ("readyReplicas", wanted)] {
+        let seen = count(data, &["status", name]).unwrap_or_default();
+        if seen < wanted {
+            return waits(format!("status.{name}"), format!("{seen}, {wanted} expected"));
+        }
+    }
+    None
+}
+
+fn unfinished_job(object: &DynamicObject) -> Option<Unfinished> {
+    let known = conditions(&object.data, &["status", "conditions"]);
+    let holds = |name: &str| known.get(name).filter(|known| known.status == ConditionStatus::True);
+    if let Some(failed) = holds("Failed") {
+        let message = format!("{}: {}", failed.reason, failed.message);
+        return Some(Unfinished { field: "status.conditions[Failed]".to_owned(), message, failed: true });
+    }
+    // Whoever suspends a Job does not want it to end.
+    let is_suspended = flag(&object.data, &["spec", "suspend"]).unwrap_or_default();
+    let (field, message) = ("status.conditions[Complete]".to_owned(), "not complete yet".to_owned());
+    (holds("Complete").is_none() && !is_suspended).then_some(Unfinished { field, message, failed: false })
+}
+
 /// A single pod of `application`.
 pub(crate) fn pod(object: &DynamicObject, application: &str) -> Pod {
     Pod {
@@ -170,7 +214,7 @@ fn is_ready(pod: &Value) -> bool {
         .iter()
         .filter(|entry| text(entry, &["type"]).as_deref() == Some("Ready"))
         .filter_map(condition)
-        .any(|ready| ready.status == rollout::ConditionStatus::True)
+        .any(|ready| ready.status == ConditionStatus::True)
 }
 
 fn template_images(data: &Value) -> Vec<String> {

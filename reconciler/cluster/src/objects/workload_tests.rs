@@ -95,3 +95,38 @@ fn static_pods_are_found_by_label_or_by_name() {
     let read = pod(&vip, "kube-vip");
     assert!(read.ready && read.node.as_deref() == Some("n") && read.running.is_empty());
 }
+
+#[test]
+fn a_stateful_set_is_finished_once_all_that_shall_be_new_is_new_and_ready() {
+    let set = |status: Value, strategy: Value| {
+        object(json!({"metadata": {"name": "a", "namespace": "b", "generation": 2},
+            "spec": {"replicas": 3, "updateStrategy": strategy}, "status": status}))
+    };
+    let status = |observed: i64, updated: u32, ready: u32, update: &str| {
+        json!({"observedGeneration": observed, "updatedReplicas": updated, "readyReplicas": ready,
+            "currentRevision": "1", "updateRevision": update})
+    };
+    let field = |status: Value, strategy: Value| unfinished("StatefulSet", &set(status, strategy)).map(|it| it.field);
+    assert_eq!(field(status(1, 3, 3, "1"), json!({})).as_deref(), Some("status.observedGeneration"));
+    assert_eq!(field(status(2, 1, 3, "2"), json!({})).as_deref(), Some("status.updatedReplicas"));
+    assert_eq!(field(status(2, 3, 2, "2"), json!({})).as_deref(), Some("status.readyReplicas"));
+    assert_eq!(field(status(2, 1, 3, "2"), json!({"rollingUpdate": {"partition": 2}})), None);
+    assert_eq!(field(status(2, 0, 3, "2"), json!({"type": "OnDelete"})), None);
+    assert_eq!(field(status(2, 0, 3, "1"), json!({})), None);
+}
+
+#[test]
+fn a_job_is_finished_once_it_is_complete_and_fails_when_it_says_so() {
+    let job = |suspend: bool, condition: &str| {
+        let conditions =
+            json!([{"type": condition, "status": "True", "reason": "BackoffLimitExceeded", "message": "thrice"}]);
+        object(json!({"metadata": {"name": "a"}, "spec": {"suspend": suspend}, "status": {"conditions": conditions}}))
+    };
+    assert_eq!(unfinished("Job", &job(false, "Complete")), None);
+    assert_eq!(unfinished("Job", &job(true, "Suspended")), None);
+    let failed = unfinished("Job", &job(false, "Failed")).unwrap();
+    assert!(failed.failed && failed.message == "BackoffLimitExceeded: thrice", "{failed:?}");
+    let runs = unfinished("Job", &job(false, "Other")).unwrap();
+    assert!(!runs.failed && runs.field == "status.conditions[Complete]", "{runs:?}");
+    assert_eq!(unfinished("ConfigMap", &job(false, "Failed")), None);
+}

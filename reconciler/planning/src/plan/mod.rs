@@ -242,7 +242,11 @@ fn expectations(facts: &Facts<'_>, part: &StageTree, side: Side) -> Vec<Expectat
         return flux.into_iter().chain(machine_expectations(facts, part, side)).collect();
     }
     match side {
-        Side::Target => expectation::of_objects(&part.objects, flux),
+        Side::Target => {
+            // The pre-pull goes with the stage after it: what pulled the images has no more use.
+            let gone = (part.stage == StageName::Cilium.into()).then(expectation::pre_pull_gone);
+            expectation::of_objects(&part.objects, flux).into_iter().chain(gone).collect()
+        }
         Side::Deployed => {
             // The Flux objects that a part carries are those of every component, and none of its own.
             let home = part.before.below(&cluster_folder(facts.name));

@@ -14,6 +14,9 @@ pub(super) fn check_object(reference: &ObjectReference, observation: &Observatio
         findings.fail(Reason::on(subject, "is being deleted").field("metadata.deletionTimestamp").help(get(reference)));
     } else if !presence.present {
         findings.wait(Reason::on(subject, "not found").help(get(reference)));
+    } else if let Some(unfinished) = &presence.unfinished {
+        let reason = Reason::on(subject, &unfinished.message).field(&unfinished.field).help(get(reference));
+        if unfinished.failed { findings.fail(reason) } else { findings.wait(reason) }
     } else {
         findings.fact(subject, "present");
     }

@@ -19,7 +19,7 @@ use crate::verdict::Reason;
 use domain::RolloutId;
 
 use super::findings::{Findings, object};
-use super::{TOLERATED_SKEW, control_plane, etcd, extension, flux, workers};
+use super::{TOLERATED_SKEW, control_plane, etcd, extension, flux, leftovers, workers};
 
 /// Nodes are ready, and control plane, worker groups, etcd and Flux are settled at whatever they declare.
 pub(super) fn check_cluster(cluster: Option<&str>, observation: &Observation, findings: &mut Findings) {
@@ -221,6 +221,7 @@ pub(super) fn check_verified(expectation: &VerifiedExpectation, observation: &Ob
     }
     if let Some(before) = &expectation.before {
         check_before(before, observation, findings);
+        leftovers::check(before, observation, findings);
     }
     let Some(expected) = &expectation.version else { return };
     let Ok(version) = expected.parse::<KubernetesVersion>() else {

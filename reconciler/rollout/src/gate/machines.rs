@@ -145,6 +145,10 @@ fn check_node(
         return;
     };
     let node = observation.nodes.iter().find(|node| &node.name == name);
+    if node.is_none() && !observation.nodes.is_empty() && !observation.unread.contains_key("Node") {
+        let message = format!("Node {name} is not there any more");
+        findings.wait(Reason::on(subject, message).field("status.nodeRef").help(help));
+    }
     if let Some(node) = node.filter(|node| node.ready != ConditionStatus::True) {
         let message = format!("{}, True expected", node.ready);
         let help = format!("kubectl describe node {name}");

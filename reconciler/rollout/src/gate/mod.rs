@@ -12,6 +12,7 @@ mod extension;
 mod findings;
 mod flux;
 mod health;
+pub(crate) mod leftovers;
 mod machine_order;
 mod machine_pool;
 mod machines;

@@ -85,6 +85,22 @@ pub struct ObjectPresence {
     /// Whether it is being deleted.
     #[serde(default)]
     pub deleting: bool,
+    /// What a `StatefulSet` or a Job has not brought about yet; none where it has, and of every other kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<Unfinished>,
+}
+
+/// What an object has not brought about yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unfinished {
+    /// The field that says so.
+    pub field: String,
+    /// What it says.
+    pub message: String,
+    /// Whether it never will, as its controller says.
+    #[serde(default)]
+    pub failed: bool,
 }
 
 /// A field that the deploy branch sets and somebody else has taken over, or one by which somebody has something else applied.

@@ -26,7 +26,7 @@ pub use cluster_api::{EtcdadmCluster, Machine, MachineDeployment, MachineSet, Ma
 pub use control_plane::{ControlPlane, ControlPlaneKind, ControlPlaneReference};
 pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
 pub use etcd::{EtcdHealth, EtcdMember, EtcdMembership};
-pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, WebhookOutcome, WebhookProbe};
+pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, Unfinished, WebhookOutcome, WebhookProbe};
 pub use flux::{
     Artifacts, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, SourceKind,
 };

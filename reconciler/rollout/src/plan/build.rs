@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::change::{ChangeClass, ComponentChange};
 use crate::expectation::{ChecksExpectation, Expectation, KubeletVersions, RollingNodes, VerifiedExpectation};
 use crate::ledger::{Ledger, LedgerState, StageRecordKind};
+use crate::observation::ObjectReference;
 use crate::stage::{StageId, StageName};
 use domain::{PlanDigest, TreeDigest};
 use policy::{OnFailure, StagePolicy};
@@ -424,7 +425,7 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
         cluster: cluster_of(input).map(|(_, name)| name),
         version: None,
         kubelet_versions: KubeletVersions::WhenReported,
-        leftovers: Vec::new(),
+        leftovers: taken_away(input),
         before: None,
     };
     let verify = StagePlan {
@@ -467,6 +468,16 @@ fn rolling(input: &PlanInput) -> Option<RollingNodes> {
         }
     }
     (rolling.control_plane || !rolling.groups.is_empty()).then_some(rolling)
+}
+
+/// What stages take away again.
+fn taken_away(input: &PlanInput) -> Vec<ObjectReference> {
+    let expectations = input.stages.iter().flat_map(|stage| &stage.expectations);
+    let absent = expectations.filter_map(|expectation| match expectation {
+        Expectation::Absent { object } => Some(object.clone()),
+        _ => None,
+    });
+    absent.collect()
 }
 
 fn settle_stages_without_commit(stages: &mut [StagePlan], has_differences: bool, running: bool) {

@@ -92,6 +92,7 @@ pub fn before() -> Before {
         workloads: 4,
         broken: vec!["Deployment shop/long-broken".into()],
         more_broken: 0,
+        strays: Some(vec!["Node by-hand".into()]),
     }
 }
 
@@ -239,7 +240,7 @@ pub fn healthy() -> Observation {
     });
     for (reference, generation) in [(bundle(), Some(1)), (leftover(), None), (machine_config(), Some(3))] {
         let present = generation.is_some();
-        healthy.objects.push(ObjectPresence { reference, present, generation, deleting: false });
+        healthy.objects.push(ObjectPresence { reference, present, generation, deleting: false, unfinished: None });
     }
     healthy.eksa_clusters.push(EksaCluster {
         namespace: "default".into(),

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use domain::PlanDigest;
 use jiff::SignedDuration;
 use rollout::{
-    Artifacts, BackupFailure, Condition, ConditionStatus, EtcdHealth, EtcdMember, EtcdMembership, Machine,
-    ObjectReference, Observation, Reachability, RunningImage, SourceKind, TakenField, WebhookOutcome, conditions,
+    Artifacts, BackupFailure, Condition, ConditionStatus, EtcdHealth, EtcdMember, EtcdMembership, Machine, MachineSet,
+    ObjectReference, Observation, Reachability, RunningImage, SourceKind, TakenField, Unfinished, WebhookOutcome,
+    conditions,
 };
 
 use super::healthy::*;
@@ -209,6 +210,31 @@ pub const VIOLATIONS: &[Violation] = &[
     ("object absent", |o| o.objects[0].present = false, "not found"),
     ("object deleted", |o| o.objects[0].deleting = true, "deleted"),
     ("leftover", |o| o.objects[1].present = true, "still there"),
+    (
+        "an object that is not finished",
+        |o| {
+            let (field, message) = ("status.readyReplicas".into(), "1, 3 expected".into());
+            o.objects[0].unfinished = Some(Unfinished { field, message, failed: false });
+        },
+        "1, 3 expected",
+    ),
+    ("a node that vanished", |o| drop(o.nodes.pop()), "is not there any more"),
+    (
+        "a machine that belongs to nothing",
+        |o| {
+            let lost = Machine { name: "lost".into(), owner: Some("gone".into()), ..o.machines[0].clone() };
+            o.machines.push(Machine { control_plane: false, ..lost });
+        },
+        "belongs to no control plane, worker group or etcd cluster",
+    ),
+    (
+        "a set of machines that belongs to nothing",
+        |o| {
+            let lost = MachineSet { name: "lost".into(), machine_deployment: None, ..o.machine_sets[0].clone() };
+            o.machine_sets.push(MachineSet { replicas: Some(2), ..lost });
+        },
+        "belongs to no MachineDeployment, and still has 2 machines",
+    ),
     ("workloads not surveyed", |o| o.survey = None, "were not looked at"),
     ("stateful sets not read", |o| drop(o.unread.insert("StatefulSet".into(), "forbidden".into())), "forbidden"),
     (

@@ -13,6 +13,7 @@ impl State {
             generation: self.objects.get(reference).map(|known| known.generation),
             reference: reference.clone(),
             deleting: false,
+            unfinished: None,
         };
         self.named.iter().map(presence).collect()
     }

@@ -1,4 +1,5 @@
-//! Whether single objects exist, and who owns their fields. What is in them is not asked for: it may be large, or a Secret.
+//! Whether single objects exist, and who owns their fields. What is in them is not asked for: it may be large, or a Secret. Only
+//! what brings something about that takes its time is read whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +12,13 @@ use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::kind::SECRET;
 use crate::client::request::Address;
+use crate::objects;
 
 /// So many objects of one kind in one namespace are asked for by one list.
 const LISTED: usize = 2;
+
+/// Kinds of which it matters what they have brought about.
+const WHOLE: [&str; 2] = ["StatefulSet", "Job"];
 
 /// Objects of one kind in so many namespaces are asked for by one list of all namespaces, where that is one page.
 const SPREAD: usize = 4;
@@ -86,6 +91,13 @@ async fn group(
         None => None,
     };
     let Some(address) = address else { return Ok(vec![None; wanted.len()]) };
+    if WHOLE.contains(&kind) {
+        let place = |reference: &&ObjectReference| reference.namespace.clone().filter(|_| address.namespaced);
+        let wanted: Vec<_> = wanted.iter().map(|reference| (place(reference), reference.name.as_str())).collect();
+        let requests =
+            wanted.iter().map(|(namespace, name)| connection.get(&address.resource, namespace.as_deref(), name));
+        return several(requests.collect()).await.into_iter().collect();
+    }
     let (mut listed, mut is_all) = (BTreeMap::new(), false);
     // Nobody has to be allowed to list Secrets.
     if wanted.len() >= LISTED && kind != SECRET.kind {
@@ -131,5 +143,6 @@ fn presence(reference: &ObjectReference, object: Option<&DynamicObject>) -> Obje
         present: object.is_some(),
         generation: object.and_then(|object| object.metadata.generation),
         deleting: object.is_some_and(|object| object.metadata.deletion_timestamp.is_some()),
+        unfinished: object.and_then(|object| objects::unfinished(&reference.kind, object)),
     }
 }

@@ -1,0 +1,106 @@
+//! What a rollout has left behind: sets, machines and nodes that belong to nothing any more.
+//!
+//! What was so before the rollout is nobody's leftover: people make machines and nodes by hand, and other programs do.
+
+use std::collections::BTreeSet;
+
+use bundles::KubernetesVersion;
+
+use crate::before::Before;
+use crate::observation::{Machine, Observation};
+use crate::verdict::Reason;
+
+use super::findings::{Findings, object};
+
+/// Something that belongs to nothing.
+struct Stray {
+    subject: String,
+    message: String,
+    help: String,
+}
+
+/// What belongs to nothing, in order; none where too little was read to tell.
+pub(crate) fn names(observation: &Observation) -> Option<Vec<String>> {
+    strays(observation).map(|strays| strays.into_iter().map(|stray| stray.subject).collect())
+}
+
+/// Waits for what belongs to nothing and did not do so before.
+pub(super) fn check(before: &Before, observation: &Observation, findings: &mut Findings) {
+    let (Some(known), Some(strays)) = (&before.strays, strays(observation)) else { return };
+    for stray in strays {
+        if known.contains(&stray.subject) {
+            findings.fact(stray.subject, "belongs to nothing, as before the rollout");
+        } else {
+            findings.wait(Reason::on(stray.subject, stray.message).help(stray.help));
+        }
+    }
+}
+
+const READ: [&str; 5] = ["MachineDeployment", "MachineSet", "MachinePool", "Machine", "Node"];
+
+fn strays(observation: &Observation) -> Option<Vec<Stray>> {
+    // Without machines of Cluster API every node belongs to nothing.
+    let is_read = READ.iter().all(|kind| !observation.unread.contains_key(*kind));
+    if !is_read || observation.machines.is_empty() {
+        return None;
+    }
+    let mut strays: Vec<Stray> = sets(observation).chain(machines(observation)).chain(nodes(observation)).collect();
+    strays.sort_by(|left, right| left.subject.cmp(&right.subject));
+    Some(strays)
+}
+
+fn sets(observation: &Observation) -> impl Iterator<Item = Stray> {
+    let without_owner = observation.machine_sets.iter().filter(|set| {
+        let owner = set.machine_deployment.as_deref();
+        let known = |name: &str| {
+            let deployments = observation.machine_deployments.iter();
+            deployments.into_iter().any(|known| known.namespace == set.namespace && known.name == name)
+        };
+        !owner.is_some_and(known)
+    });
+    without_owner.filter_map(|set| {
+        let machines = set.replicas.unwrap_or(0).max(set.spec_replicas.unwrap_or(0));
+        (machines > 0).then(|| Stray {
+            subject: object("MachineSet", &set.namespace, &set.name),
+            message: format!("belongs to no MachineDeployment, and still has {machines} machines"),
+            help: format!("kubectl delete machineset {} -n {}", set.name, set.namespace),
+        })
+    })
+}
+
+fn machines(observation: &Observation) -> impl Iterator<Item = Stray> {
+    let owners: BTreeSet<(&str, &str)> = observation
+        .control_planes
+        .iter()
+        .map(|known| (known.namespace.as_str(), known.name.as_str()))
+        .chain(observation.machine_deployments.iter().map(|known| (known.namespace.as_str(), known.name.as_str())))
+        .chain(observation.etcd_clusters.iter().map(|known| (known.namespace.as_str(), known.name.as_str())))
+        .collect();
+    let has_owner = move |machine: &&Machine| {
+        let owner = machine.owner.as_deref();
+        machine.pool.is_some() || owner.is_some_and(|owner| owners.contains(&(machine.namespace.as_str(), owner)))
+    };
+    observation.machines.iter().filter(move |machine| !has_owner(machine)).map(|machine| Stray {
+        subject: object("Machine", &machine.namespace, &machine.name),
+        message: "belongs to no control plane, worker group or etcd cluster any more".to_owned(),
+        help: format!("kubectl describe machine {} -n {}", machine.name, machine.namespace),
+    })
+}
+
+/// Nodes that no machine refers to and whose version no machine declares. Members of machine pools have no Machine with some providers.
+fn nodes(observation: &Observation) -> impl Iterator<Item = Stray> {
+    let machines = &observation.machines;
+    let of_machines: BTreeSet<&str> = machines.iter().filter_map(|machine| machine.node.as_deref()).collect();
+    let pools = observation.machine_pools.iter().filter_map(|pool| pool.spec_version.as_deref());
+    let declared = machines.iter().filter_map(|machine| machine.spec_version.as_deref()).chain(pools);
+    let declared: Vec<KubernetesVersion> = declared.filter_map(|version| version.parse().ok()).collect();
+    observation.nodes.iter().filter(move |node| !of_machines.contains(node.name.as_str())).filter_map(move |node| {
+        let reported = node.kubelet_version.as_deref().filter(|reported| !reported.is_empty())?;
+        let is_met = declared.iter().any(|version| version.is_met_by_kubelet(reported));
+        (!is_met).then(|| Stray {
+            subject: format!("Node {}", node.name),
+            message: format!("no machine refers to it, and no machine declares its version {reported}"),
+            help: format!("kubectl delete node {}", node.name),
+        })
+    })
+}

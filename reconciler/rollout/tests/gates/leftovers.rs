@@ -1,0 +1,45 @@
+//! What belongs to nothing at the end of a rollout, and what did so before it.
+
+use rollout::{Before, Expectation, KubeletVersions, Node, Observation, VerifiedExpectation};
+
+use super::healthy::*;
+use super::{reasons, soaked, verdict};
+
+/// What verify says where these were strays before the rollout.
+fn verified(observation: &Observation, strays: Option<&[&str]>) -> String {
+    let strays = strays.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+    let expectation = Expectation::Verified(VerifiedExpectation {
+        cluster: Some("prod".into()),
+        version: None,
+        kubelet_versions: KubeletVersions::WhenReported,
+        leftovers: Vec::new(),
+        before: Some(Before { strays, ..before() }),
+    });
+    reasons(&verdict(&soaked(observation), &[flux(), expectation], now()))
+}
+
+fn with_node(kubelet: Option<&str>) -> Observation {
+    let mut observation = healthy();
+    let node =
+        Node { name: "by-hand".into(), kubelet_version: kubelet.map(str::to_owned), ..observation.nodes[0].clone() };
+    observation.nodes.push(node);
+    observation
+}
+
+#[test]
+fn a_node_of_another_version_that_no_machine_refers_to_is_left_over() {
+    let old = with_node(Some("v1.30.1"));
+    let said = verified(&old, Some(&[]));
+    assert!(said.contains("Node by-hand: no machine refers to it"), "{said}");
+    assert_eq!(verified(&old, Some(&["Node by-hand"])), "", "it was so before the rollout");
+    assert_eq!(verified(&old, None), "", "nobody knows what was before");
+}
+
+#[test]
+fn nodes_of_other_programs_are_nobodys_leftover() {
+    let version = healthy().nodes[0].kubelet_version.clone();
+    assert_eq!(verified(&with_node(version.as_deref()), Some(&[])), "", "it has the version of the machines");
+    let mut alone = with_node(Some("v1.30.1"));
+    alone.unread.insert("MachinePool".into(), "forbidden".into());
+    assert!(!verified(&alone, Some(&[])).contains("by-hand"), "too little was read to tell");
+}
