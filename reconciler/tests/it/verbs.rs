@@ -274,3 +274,42 @@ fn a_typo_in_a_cluster_is_found_with_the_nearest_name_and_blocks_that_cluster() 
     assert_eq!(check.code, 2);
     assert!(check.stdout.contains("clusters/team-b/cluster.yaml:8:22"), "{}", check.stdout);
 }
+
+#[test]
+fn rollback_names_the_doors_and_writes_nothing() {
+    let fleet = Fleet::settled();
+    let head = || fleet.repository.refname_to_id("refs/heads/deploy").unwrap();
+    let before = head();
+    for arguments in [&["rollback", "mgmt"][..], &["rollback", "mgmt", "--yes", "--as", "Ann <ann@example.com>"]] {
+        let run = fleet.run(arguments);
+        assert_eq!((run.code, run.stdout.as_str()), (3, ""), "{}", run.stderr);
+        for said in
+            ["cluster mgmt does not go back to the end of rollout", "1.34 down to 1.33", "kubernetes-never-down"]
+        {
+            assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
+        }
+        assert!(run.stderr.contains("a minor is a one-way door"), "{}", run.stderr);
+    }
+    for (arguments, said) in [
+        (
+            &["rollback", "mgmt", "--end", "--yes", "--as", "Ann <ann@example.com>"][..],
+            "nothing of cluster mgmt is held back",
+        ),
+        (
+            &["rollback", "mgmt", "--to", "nowhere"],
+            "\"nowhere\" is not a rollout of cluster mgmt that ended, nor a stage",
+        ),
+        (&["rollback", "mgmt", "--to", "workers/md-0"], "cluster mgmt is at workers/md-0 already"),
+        (&["rollback", "nobody"], "nobody"),
+        (&["rollback", "mgmt", "--to", "capi", "--end"], "cannot be used with"),
+    ] {
+        let run = fleet.run(arguments);
+        assert_eq!(run.code, 2, "{arguments:?}: {}", run.text());
+        assert!(run.stderr.contains(said), "{arguments:?}: {}", run.stderr);
+    }
+    let unknown = fleet.run(&["rollback", "mgmt", "--to", "nowhere"]).stderr;
+    assert!(unknown.contains("hint: there are:") && unknown.contains("control-plane"), "{unknown}");
+    assert_eq!(head(), before);
+    let status = fleet.run(&["status"]);
+    assert!(status.stdout.contains("rollback (mgmt): not possible any more: "), "{}", status.text());
+}
