@@ -178,3 +178,32 @@ fn approve(fleet: &Fleet, controller: &Controller) {
         proposal::approve(&planner, &reading, &view, Some(&by), fleet.clock_now()).is_ok()
     });
 }
+
+#[test]
+fn a_state_that_was_never_deployed_is_not_gone_back_to() {
+    let fleet = Fleet::new();
+    let controller = fleet.controller();
+    push_bundle(&fleet);
+    fleet.run_to_the_end(&controller);
+    let after = fleet.folder("clusters/mgmt");
+    roll_back(&fleet, "mgmt", None);
+    let path = "clusters/mgmt/rollout.yaml";
+    let ledger = fleet.deployed(path).unwrap();
+    let to = ledger.lines().find_map(|line| line.strip_prefix("  to: ")).unwrap().to_owned();
+    // A stage on the way, whose gate is not the one that was recorded.
+    let entries = fleet.history("mgmt");
+    let on_the_way = entries.iter().find(|entry| entry.stage.as_ref().unwrap().stage.to_string() == "capi").unwrap();
+    fleet.meddle(path, Some(&ledger.replace(&to, on_the_way.commit.as_str())));
+    let pass = fleet.run_until(&controller, |pass| outcome(pass, "mgmt").word() == "blocked");
+    assert!(outcome(&pass, "mgmt").message().contains("does not hold the state that was recorded"), "{}", told(&pass));
+    // A commit of a branch that nobody merged.
+    let elsewhere = fleet.write(&"main".parse().unwrap(), "clusters/mgmt/other.txt", "x");
+    fleet.meddle(path, Some(&ledger.replace(&to, elsewhere.as_str())));
+    fleet.run_to_the_end(&controller);
+    assert_eq!(fleet.folder("clusters/mgmt"), after);
+    // Whoever ends it needs nothing of that commit.
+    let (planner, reading, view) = view(&fleet, "mgmt");
+    end(&planner, &reading, &view, "Ann <ann@example.com>", fleet.clock_now()).unwrap();
+    fleet.run_to_the_end(&controller);
+    assert_eq!(fleet.folder("clusters/mgmt"), after);
+}
