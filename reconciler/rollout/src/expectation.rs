@@ -101,6 +101,14 @@ pub enum Expectation {
 }
 
 impl Expectation {
+    /// The object that has to be gone; none where something else is expected.
+    pub(crate) fn absent(&self) -> Option<&ObjectReference> {
+        match self {
+            Self::Absent { object } => Some(object),
+            _ => None,
+        }
+    }
+
     /// Whether what holds follows from Cluster API's machines, or from the controllers that make them.
     #[must_use]
     pub fn is_of_machines(&self) -> bool {

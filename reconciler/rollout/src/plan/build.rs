@@ -473,11 +473,7 @@ fn rolling(input: &PlanInput) -> Option<RollingNodes> {
 /// What stages take away again.
 fn taken_away(input: &PlanInput) -> Vec<ObjectReference> {
     let expectations = input.stages.iter().flat_map(|stage| &stage.expectations);
-    let absent = expectations.filter_map(|expectation| match expectation {
-        Expectation::Absent { object } => Some(object.clone()),
-        _ => None,
-    });
-    absent.collect()
+    expectations.filter_map(Expectation::absent).cloned().collect()
 }
 
 fn settle_stages_without_commit(stages: &mut [StagePlan], has_differences: bool, running: bool) {
