@@ -279,7 +279,7 @@ impl Credentials {
     async fn send(&self, request: Result<Request<Vec<u8>>, axum::http::Error>) -> Result<Value, Problem> {
         let other = |error: &dyn std::fmt::Display| Problem::Other(error.to_string());
         let request = request.map_err(|error| other(&error))?;
-        let client = self.client(request.uri()).map_err(|error| other(&error))?;
+        let client = self.client(request.uri()).map_err(Problem::Other)?;
         let answer = async {
             let response = client.send(request.map(kube::client::Body::from)).await.map_err(|error| problem(&error))?;
             to_bytes(Body::new(response.into_body()), LONGEST_ANSWER).await.map_err(|error| other(&error))
@@ -290,14 +290,17 @@ impl Credentials {
         serde_json::from_slice(&bytes).map_err(|_| Problem::Other(String::from("its answer is not valid JSON")))
     }
 
-    fn client(&self, uri: &axum::http::Uri) -> Result<Client, kube::Error> {
-        let mut config = Config::new(uri.clone());
+    fn client(&self, uri: &axum::http::Uri) -> Result<Client, String> {
+        // The path of a server's address would stand before that of each request.
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        let server = axum::http::Uri::builder().scheme("https").authority(authority).path_and_query("/");
+        let mut config = Config::new(server.build().map_err(|error| error.to_string())?);
         config.root_cert = Some(self.authorities.clone());
         config.connect_timeout = Some(PATIENCE);
         config.read_timeout = Some(PATIENCE);
         config.auth_info.client_certificate_data = Some(self.certificate.clone());
         config.auth_info.client_key_data = Some(self.key.clone());
-        http::client(config)
+        http::client(config).map_err(|error| error.to_string())
     }
 }
 

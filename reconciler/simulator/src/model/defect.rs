@@ -21,7 +21,7 @@ pub enum Defect {
     TrustsItsMemory,
     /// Does not look at any generation, nor at machines one by one, and one read is enough (a gate opens early).
     JudgesByCounts,
-    /// Takes whatever Flux has applied for the newest commit, and one read is enough: argo-cd#29410, kargo#1411 (a gate opens
+    /// Takes whatever Flux has applied for the newest commit, knows nothing of before, and one read is enough: argo-cd#29410, kargo#1411 (a gate opens
     /// early).
     TakesAnyRevision,
     /// Does not ask whether EKS Anywhere's controller has carried out what Flux applied, nor what machines are made from, and one read is
@@ -158,6 +158,11 @@ fn trust_machine_objects(world: &mut World) {
 
 fn take_any_revision(world: &mut World) {
     let head = world.deploy.commit().cloned();
+    // What etcd was at before would tell that nothing was applied yet.
+    let records = world.ledger.as_mut().map(Arc::make_mut).into_iter().flat_map(|ledger| &mut ledger.stages);
+    for record in records {
+        record.etcd = None;
+    }
     let Some(observation) = world.observation.as_mut().map(Arc::make_mut) else { return };
     for source in &mut observation.flux.sources {
         source.artifact_revision.clone_from(&head);

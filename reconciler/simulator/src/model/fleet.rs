@@ -297,6 +297,11 @@ impl ModelCluster {
         objects.chain([kustomization]).collect()
     }
 
+    /// The same without its Kustomization.
+    pub(super) fn objects_of(&self, stage: &StageName) -> BTreeSet<String> {
+        self.objects(stage, &Parts::new()).into_iter().map(|object| object.to_string()).collect()
+    }
+
     /// The same of all stages after `stage`.
     pub(super) fn names_after(&self, stage: &StageName) -> BTreeSet<String> {
         self.stages().iter().filter(|other| *other > stage).flat_map(|later| self.names_of(later)).collect()

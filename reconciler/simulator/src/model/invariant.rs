@@ -98,13 +98,15 @@ pub(super) fn check_commit(simulation: &Simulation, commit: &StageCommit, unfini
                 .cluster(&commit.cluster)
                 .filter(|_| repair)
                 .map(|cluster| cluster.names_after(&commit.stage.name));
-            // What a commit has moved too is on its way when the gate before it holds.
+            // What a commit has moved too is on its way when the gate before it holds, and machines with it: that gate is of its own stage alone.
             let own = simulation
                 .cluster(&commit.cluster)
-                .filter(|_| carrier.is_some())
-                .map(|cluster| cluster.names_of(&commit.stage.name));
-            let excused =
-                |object: &&String| [&later, &own].into_iter().flatten().any(|names| names.contains(object.as_str()));
+                .zip(carrier)
+                .map(|(cluster, carrier)| cluster.objects_of(&carrier.stage.name));
+            let excused = |object: &&String| {
+                let is_later = later.as_ref().is_some_and(|later| later.contains(object.as_str()));
+                is_later || own.as_ref().is_some_and(|own| !own.contains(object.as_str()))
+            };
             let unfinished: Vec<&str> =
                 unfinished.iter().filter(|object| !excused(object)).map(String::as_str).collect();
             if !unfinished.is_empty() {
