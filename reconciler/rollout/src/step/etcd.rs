@@ -88,10 +88,10 @@ fn commands(namespace: &str, name: &str, give_back: &[String], delete: &[String]
     let mut lines =
         vec![format!("kubectl annotate etcdadmcluster {name} -n {namespace} cluster.x-k8s.io/paused=stepgate")];
     lines.extend(give_back.iter().map(|machine| {
-        let uid = format!("$(kubectl get etcdadmcluster {name} -n {namespace} -o jsonpath={{.metadata.uid}})");
+        let get = format!("kubectl get etcdadmcluster {name} -n {namespace} -o jsonpath={{.metadata.uid}}");
         let owner = format!(
             "{{\"apiVersion\":\"etcdcluster.cluster.x-k8s.io/v1beta1\",\"kind\":\"EtcdadmCluster\",\"name\":\"{name}\",\
-             \"uid\":\"{uid}\",\"controller\":true}}"
+             \"uid\":\"$({get})\",\"controller\":true}}"
         );
         let patch = format!("{{\"metadata\":{{\"ownerReferences\":[{owner}]}}}}");
         format!("kubectl patch machine {machine} -n {namespace} --type merge -p {patch:?}")
