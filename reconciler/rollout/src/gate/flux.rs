@@ -72,6 +72,15 @@ pub(super) fn refused(kustomization: &FluxKustomization, binding: Option<&Bindin
     })
 }
 
+/// Whether Flux has applied a commit of the stage's lineage. It may wait in vain since then for what it applied to be
+/// healthy: then it has tried that commit, and names it as the one that succeeded only when it is.
+pub(super) fn has_applied(kustomization: &FluxKustomization, binding: &Binding) -> bool {
+    let is_ours =
+        |revision: &Option<CommitId>| revision.as_ref().is_some_and(|revision| binding.lineage.contains(revision));
+    let is_unhealthy = kustomization.ready.as_ref().is_some_and(|ready| ready.reason == "HealthCheckFailed");
+    is_ours(&kustomization.last_applied_revision) || is_unhealthy && is_ours(&kustomization.last_attempted_revision)
+}
+
 /// Whether somebody has looked at what was to be applied, and said no.
 fn is_said_no(message: &str) -> bool {
     SAID_NO.iter().any(|sign| message.contains(sign)) || !IN_PASSING.iter().any(|sign| message.contains(sign))

@@ -98,6 +98,23 @@ impl Gate<'_> {
         findings.holds()
     }
 
+    /// Whether Flux has applied this gate's commit, by a reading that can be relied on; whether what it applied is healthy is
+    /// not asked.
+    pub(crate) fn is_applied(&self, observation: &Observation, now: Timestamp) -> bool {
+        let has_applied = |namespace: &str, name: &String| {
+            let mut known = observation.flux.kustomizations.iter();
+            let found = known.find(|known| known.namespace == namespace && &known.name == name);
+            self.binding.is_some_and(|binding| found.is_some_and(|known| flux::has_applied(known, binding)))
+        };
+        let by_flux = self.expectations.iter().all(|expectation| match expectation {
+            Expectation::Flux { namespace, kustomizations } => {
+                kustomizations.iter().all(|name| has_applied(namespace, name))
+            }
+            _ => true,
+        });
+        by_flux && self.is_trustworthy(observation, now)
+    }
+
     /// What Flux refuses of this gate's commit in a reading that can be relied on.
     pub(crate) fn refused(&self, observation: &Observation, now: Timestamp) -> Option<Reason> {
         let is_expected = |known: &&FluxKustomization| {

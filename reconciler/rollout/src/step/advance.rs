@@ -108,21 +108,21 @@ fn pass_running(world: &World, plan: &Plan, ledger: &Ledger, now: Timestamp) -> 
     match gate.as_gate().evaluate(world.observation.as_deref(), &world.history, now) {
         GateVerdict::Pass { evidence } => Ok(evidence),
         GateVerdict::Wait { reason, until } => {
-            let mut effects: Vec<Effect> = goes_on(world, plan, ledger, &gate, now).into_iter().collect();
+            let mut effects: Vec<Effect> = goes_on(world, ledger, &gate, false, now).into_iter().collect();
             effects.extend(observe_and_wait(world, &gate, reason, until, now));
             Err(effects)
         }
         GateVerdict::Fail { reasons } => {
-            let mut effects: Vec<Effect> = goes_on(world, plan, ledger, &gate, now).into_iter().collect();
+            let mut effects: Vec<Effect> = goes_on(world, ledger, &gate, true, now).into_iter().collect();
             effects.extend(fail(world, plan, ledger, &gate, reasons, now));
             Err(effects)
         }
     }
 }
 
-/// Whatever a revert has left standing still and may go on now.
-fn goes_on(world: &World, plan: &Plan, ledger: &Ledger, gate: &OwnedGate, now: Timestamp) -> Option<Effect> {
-    etcd::goes_on(world, plan, ledger.stages.last()?, gate, now)
+/// Whatever Stepgate has left standing still and may go on now, where the running gate waits or `fails`.
+pub(super) fn goes_on(world: &World, ledger: &Ledger, gate: &OwnedGate, fails: bool, now: Timestamp) -> Option<Effect> {
+    etcd::goes_on(world, &world.plan.cluster, ledger.stages.last()?, gate, fails, now)
 }
 
 fn fail(

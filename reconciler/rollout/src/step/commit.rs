@@ -189,7 +189,7 @@ pub(super) fn revert(
         reasons,
         carries: Vec::new(),
         one_way: Vec::new(),
-        etcd: None,
+        etcd: etcd::before_revert(world, failed, stage),
     });
     let carried = plan.stages.iter().filter(|known| failed.carries.contains(&known.stage));
     for change in carried.flat_map(|stage| &stage.changes).chain(&stage.changes) {

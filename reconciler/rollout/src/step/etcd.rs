@@ -13,6 +13,7 @@ use crate::plan::{Plan, StagePlan};
 use crate::stage::StageName;
 use crate::verdict::Reason;
 use crate::world::World;
+use domain::ClusterName;
 use jiff::Timestamp;
 
 use super::gates::OwnedGate;
@@ -47,6 +48,13 @@ pub(super) fn before(world: &World, next: &StagePlan) -> Option<EtcdBefore> {
     let mut machines: Vec<String> = machines(etcd, read).map(|machine| machine.name.clone()).collect();
     machines.sort();
     Some(EtcdBefore { generation, machines })
+}
+
+/// What the external etcd is when a stage that changed it is reverted: its generation, and the machines from before the stage.
+pub(super) fn before_revert(world: &World, failed: &StageRecord, stage: &StagePlan) -> Option<EtcdBefore> {
+    let before = failed.etcd.as_ref()?;
+    let etcd = found(expected(&stage.deployed_expectations)?, world.observation.as_deref()?)?;
+    Some(EtcdBefore { generation: Some(etcd.generation), machines: before.machines.clone() })
 }
 
 /// What has to be done, and what a person can do, before the commit is reverted; none where the
@@ -100,26 +108,30 @@ fn commands(namespace: &str, name: &str, give_back: &[String], delete: &[String]
     lines.join(" && ")
 }
 
-/// Lets etcd's controller go on, once the specification of before is applied again.
+/// Lets etcd's controller go on that Stepgate has paused, once the specification of the gate's commit is applied: the one
+/// of before, or a new one that has come before the first member was taken back (`fails` no more).
+///
+/// Flux is not asked for its health: where it waits for etcd, etcd waits for us.
 pub(super) fn goes_on(
     world: &World,
-    plan: &Plan,
+    cluster: &ClusterName,
     record: &StageRecord,
     gate: &OwnedGate,
+    fails: bool,
     now: Timestamp,
 ) -> Option<Effect> {
-    if record.kind != StageRecordKind::Revert || record.stage.name != StageName::Etcd {
+    if record.stage.name != StageName::Etcd || (fails && record.kind != StageRecordKind::Revert) {
         return None;
     }
     let observation = world.observation.as_deref()?;
     let etcd = found(expected(&gate.expectations)?, observation).filter(|etcd| etcd.paused_by_us)?;
-    let is_of_specification =
-        |expectation: &&Expectation| matches!(expectation, Expectation::Flux { .. } | Expectation::EksaCluster(_));
-    let expectations: Vec<Expectation> = gate.expectations.iter().filter(is_of_specification).cloned().collect();
-    let applied = OwnedGate { expectations, ..gate.clone() };
-    applied.as_gate().held(observation, now)?;
+    // EKS Anywhere's controller writes the object itself, some time after Flux, and says that it is done once etcd is ready.
+    let is_by_controller = gate.expectations.iter().any(|one| matches!(one, Expectation::EksaCluster(_)));
+    let noted = record.etcd.as_ref().and_then(|before| before.generation).filter(|_| is_by_controller);
+    let is_written = noted.is_none_or(|before| etcd.generation > before);
     let (namespace, name) = (etcd.namespace.clone(), etcd.name.clone());
-    Some(Effect::Etcd(EtcdAct::Resume { cluster: plan.cluster.clone(), namespace, name }))
+    let resume = EtcdAct::Resume { cluster: cluster.clone(), namespace, name };
+    (is_written && gate.as_gate().is_applied(observation, now)).then_some(Effect::Etcd(resume))
 }
 
 #[cfg(test)]

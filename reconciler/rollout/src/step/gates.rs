@@ -9,7 +9,7 @@ use crate::expectation::Expectation;
 use crate::gate::Gate;
 use crate::history::GateHistory;
 use crate::identity::ClusterIdentity;
-use crate::ledger::{Ledger, LedgerState, StageRecord};
+use crate::ledger::{Ledger, LedgerState, StageRecord, StageRecordKind};
 use crate::observation::Observation;
 use crate::plan::{Plan, StagePlan, StageState};
 use crate::stage::{StageId, StageName};
@@ -125,7 +125,8 @@ fn expectations(plan: &Plan, record: &StageRecord) -> (Vec<Expectation>, StagePo
 fn above(record: &StageRecord, expectations: &mut [Expectation]) {
     for expectation in expectations {
         if let Expectation::Etcd(etcd) = expectation {
-            etcd.above_generation = record.etcd.as_ref().and_then(|before| before.generation);
+            let is_commit = record.kind == StageRecordKind::Commit;
+            etcd.above_generation = record.etcd.as_ref().filter(|_| is_commit).and_then(|before| before.generation);
         }
     }
 }

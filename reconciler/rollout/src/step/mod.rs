@@ -238,13 +238,20 @@ fn replan(world: &World, ledger: &Ledger, own_plan: Option<&Plan>, now: Timestam
             Some(refused) => advance::advance(world, &world.plan, &Opening::Repair(refused.into_lines()), now),
             None => {
                 let reason = repair::announce(world, &gate, reason, until, now);
-                advance::observe_and_wait(world, &gate, reason, until, now)
+                let mut effects = Vec::from_iter(advance::goes_on(world, ledger, &gate, false, now));
+                effects.extend(advance::observe_and_wait(world, &gate, reason, until, now));
+                effects
             }
         },
         GateVerdict::Fail { reasons } if repair::repairs(&world.plan, &gate.stage) => {
             advance::advance(world, &world.plan, &Opening::Repair(reasons), now)
         }
-        GateVerdict::Fail { reasons } => vec![opening::hold(gate.stage.clone(), reasons)],
+        GateVerdict::Fail { reasons } => {
+            // Nothing is reverted on this way, so whatever was stopped for that goes on as well.
+            let mut effects = Vec::from_iter(advance::goes_on(world, ledger, &gate, false, now));
+            effects.push(opening::hold(gate.stage.clone(), reasons));
+            effects
+        }
     }
 }
 

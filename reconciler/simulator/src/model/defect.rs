@@ -144,7 +144,17 @@ fn judge_by_counts(world: &mut World) {
     }
 }
 
+/// Forgets what external etcd was at when its stage was committed.
+fn forget_etcd(world: &mut World) {
+    let records = world.ledger.as_mut().map(Arc::make_mut).into_iter().flat_map(|ledger| &mut ledger.stages);
+    for record in records {
+        record.etcd = None;
+    }
+}
+
 fn trust_machine_objects(world: &mut World) {
+    // It would tell that EKS Anywhere's controller has not written its objects yet.
+    forget_etcd(world);
     let Some(observation) = world.observation.as_mut().map(Arc::make_mut) else { return };
     for cluster in &mut observation.eksa_clusters {
         cluster.observed_generation = Some(cluster.generation);
@@ -158,11 +168,8 @@ fn trust_machine_objects(world: &mut World) {
 
 fn take_any_revision(world: &mut World) {
     let head = world.deploy.commit().cloned();
-    // What etcd was at before would tell that nothing was applied yet.
-    let records = world.ledger.as_mut().map(Arc::make_mut).into_iter().flat_map(|ledger| &mut ledger.stages);
-    for record in records {
-        record.etcd = None;
-    }
+    // It would tell that nothing was applied yet.
+    forget_etcd(world);
     let Some(observation) = world.observation.as_mut().map(Arc::make_mut) else { return };
     for source in &mut observation.flux.sources {
         source.artifact_revision.clone_from(&head);
