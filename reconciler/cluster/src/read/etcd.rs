@@ -76,20 +76,29 @@ async fn members(connection: &Connection, asked: &Asked<'_>) -> Result<Vec<EtcdM
     Err(last)
 }
 
-/// Takes the member at one of these addresses off the list, where it is on it and etcd lets that
-/// happen.
-pub(crate) async fn remove(connection: &Connection, asked: &Asked<'_>, addresses: &[String]) {
-    let Ok(credentials) = Credentials::read(connection, asked).await else { return };
+/// Takes the member at one of these addresses off the list, where the list can be read and it is on it.
+///
+/// # Errors
+/// Why every member that was asked refuses, as they do for some seconds after another has come or gone.
+pub(crate) async fn remove(connection: &Connection, asked: &Asked<'_>, addresses: &[String]) -> Result<(), Unknown> {
+    let Ok(credentials) = Credentials::read(connection, asked).await else { return Ok(()) };
+    let wanted: BTreeSet<String> = addresses.iter().filter_map(|address| host(address)).collect();
+    let mut refused = Ok(());
     for address in &asked.addresses {
         let Ok(listed) = credentials.list(address).await else { continue };
-        let is_it = |member: &&Listed| member.hosts().iter().any(|host| addresses.contains(host));
-        let Some(member) = listed.iter().find(is_it) else { return };
+        let is_it = |member: &&Listed| member.hosts().iter().any(|host| wanted.contains(host));
+        let Some(member) = listed.iter().find(is_it) else { return Ok(()) };
         let body = serde_json::json!({"ID": member.id}).to_string().into_bytes();
         let request = Request::post(url(address, "/v3/cluster/member/remove")).body(body);
-        if credentials.send(request).await.is_ok_and(|answer| answer.get("members").is_some()) {
-            return;
-        }
+        refused = match credentials.send(request).await {
+            Ok(answer) if answer.get("members").is_some() => return Ok(()),
+            Ok(answer) => {
+                Err(answer.get("message").and_then(Value::as_str).unwrap_or("it does not say why").to_owned())
+            }
+            Err(problem) => Err(problem.words().to_owned()),
+        };
     }
+    refused
 }
 
 /// What etcd lets Stepgate in with.

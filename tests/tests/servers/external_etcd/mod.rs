@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use policy::StagePolicy;
 use rollout::{EtcdAct, Gate, GateHistory, GateVerdict, Observation, OldMembers, StageName};
 use tests::servers::isolated;
+use tests::waiting::until;
 
 use bench::{Bench, ETCD, NAMESPACE, NEEDED, expected};
 
@@ -137,7 +138,8 @@ fn a_first_member_is_taken_back_and_the_cluster_is_as_before() {
         let (cluster, namespace, name) = ("shop".parse()?, NAMESPACE.to_owned(), ETCD.to_owned());
         let (give_back, delete) = (vec![old[0].clone()], vec![broken.clone()]);
         let act = EtcdAct::TakeBack { cluster, namespace, name, give_back, delete };
-        bench.act(&act).await?;
+        // etcd lets no member go before it has settled with the one that came.
+        until("the first member is taken back", async || Ok(bench.act(&act).await.ok())).await?;
         // Cut off and done again, it is as if done once.
         bench.act(&act).await?;
         let seen = bench.read().await;
