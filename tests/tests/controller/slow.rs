@@ -143,7 +143,7 @@ impl Cluster for SlowCluster {
                 return observation.await;
             }
             let reachable = Reachability::Unreachable { reason: SILENT.to_owned() };
-            Observation { reachable, ..Observation::empty(request.at) }
+            Observation { reachable, ..Observation::empty(self.slow.clock.now()) }
         })
     }
 

@@ -15,6 +15,7 @@ mod reads;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt as _};
+use jiff::SignedDuration;
 use kube::core::DynamicObject;
 use rollout::{
     Condition, ConditionStatus, FluxKustomization, Identification, ObjectReference, Observation, Reachability,
@@ -52,6 +53,7 @@ pub(crate) fn workloads(request: &ObserveRequest) -> Workloads<'_> {
 /// Reads the cluster. Every read is a fresh GET or LIST without a `resourceVersion`, which the server answers from etcd.
 pub(crate) async fn observe(cluster: &KubernetesCluster, request: &ObserveRequest) -> Observation {
     let reads = Reads::of(request);
+    let started = tokio::time::Instant::now();
     let mut reading = Reading::new(request);
     let own = cluster.own.connect(&cluster.management).await;
     let (identity, served) = futures::join!(cluster.identified(own.as_ref(), request.freshness), async {
@@ -89,6 +91,9 @@ pub(crate) async fn observe(cluster: &KubernetesCluster, request: &ObserveReques
     };
     if let Some(reason) = unreachable {
         observation.reachable = Reachability::Unreachable { reason };
+        // Whoever waited for an answer in vain waits again before asking once more.
+        let waited = SignedDuration::try_from(started.elapsed()).unwrap_or_default();
+        observation.read_at = observation.read_at.checked_add(waited).unwrap_or(observation.read_at);
     }
     if reads.backup {
         (observation.backup, observation.backup_failure) = cluster.backup_state();
