@@ -4,7 +4,7 @@
 //! A new member changes the endpoints that the control plane is made with, so that whatever rolls
 //! etcd rolls the control plane too. EKS Anywhere sees to the order itself
 //! (`pkg/controller/clusters/controlplane.go`), and one field moves both: they move in one step. Of
-//! Cluster API's own objects the EtcdadmCluster moves first; until its step is done a
+//! Cluster API's own objects the `EtcdadmCluster` moves first; until its step is done a
 //! KubeadmControlPlane that went on would roll once for the endpoints and once for its own change.
 //! So it is paused in the step of etcd, in the way of EKS Anywhere's controller, and the step of
 //! the control plane brings people's text.

@@ -126,7 +126,7 @@ impl Problem {
 }
 
 /// An entry of the list of members (`etcdserverpb.Member`, as its gateway words it).
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Listed {
     #[serde(rename = "ID")]
@@ -137,12 +137,6 @@ struct Listed {
     #[serde(rename = "clientURLs")]
     clients: Vec<String>,
     is_learner: bool,
-}
-
-impl Default for Listed {
-    fn default() -> Self {
-        Self { id: String::new(), name: String::new(), peers: Vec::new(), clients: Vec::new(), is_learner: false }
-    }
 }
 
 impl Listed {

@@ -46,10 +46,10 @@ fn roll(seed: u64, brakes: bool) -> Course {
         (Course { gone: Vec::new(), holders: Vec::new(), transitions: 0, unproven: 0, left: 0 }, Random::new(seed));
     for second in 3..1200 {
         let read = cluster.observe_afresh(after(second));
-        if let Some(holder) = read.virtual_address.as_ref().and_then(|address| address.holder.clone()) {
-            if course.holders.last() != Some(&holder) {
-                course.holders.push(holder);
-            }
+        if let Some(holder) = read.virtual_address.as_ref().and_then(|address| address.holder.clone())
+            && course.holders.last() != Some(&holder)
+        {
+            course.holders.push(holder);
         }
         for machine in read.machines.iter().filter(|machine| machine.control_plane && machine.deleting) {
             if !course.gone.contains(&machine.name) {
