@@ -171,7 +171,12 @@ impl RequestError {
     /// Whether the object, or its kind, is not there.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Refused { code: 404, .. } | Self::NotServed { .. })
+        match self {
+            Self::Refused { code: 404, .. } | Self::NotServed { .. } => true,
+            // So Cluster API's servers in memory say that a kind is not served.
+            Self::Unavailable { code: 500, message, .. } => message.contains("APIResourceList"),
+            _ => false,
+        }
     }
 
     /// Whether the object came, changed or went in between.

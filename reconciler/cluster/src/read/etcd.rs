@@ -76,16 +76,24 @@ async fn members(connection: &Connection, asked: &Asked<'_>) -> Result<Vec<EtcdM
     Err(last)
 }
 
-/// Takes the member at one of these addresses off the list, where the list can be read and it is on it.
+/// Takes the member at one of these addresses off the list, where it is on it.
 ///
 /// # Errors
-/// Why every member that was asked refuses, as they do for some seconds after another has come or gone.
+/// Why nobody can be asked, or refuses, as members do for some seconds after another has come or gone.
 pub(crate) async fn remove(connection: &Connection, asked: &Asked<'_>, addresses: &[String]) -> Result<(), Unknown> {
-    let Ok(credentials) = Credentials::read(connection, asked).await else { return Ok(()) };
+    let credentials = Credentials::read(connection, asked).await?;
     let wanted: BTreeSet<String> = addresses.iter().filter_map(|address| host(address)).collect();
-    let mut refused = Ok(());
-    for address in &asked.addresses {
-        let Ok(listed) = credentials.list(address).await else { continue };
+    let mut refused = Err(String::from("no member of it has an address"));
+    // Whoever is removed ends, and answers nobody any more.
+    let is_another = |address: &&String| host(address).is_none_or(|host| !wanted.contains(&host));
+    for address in asked.addresses.iter().filter(is_another) {
+        let listed = match credentials.list(address).await {
+            Ok(listed) => listed,
+            Err(problem) => {
+                refused = Err(format!("{address}: {}", problem.words()));
+                continue;
+            }
+        };
         let is_it = |member: &&Listed| member.hosts().iter().any(|host| wanted.contains(host));
         let Some(member) = listed.iter().find(is_it) else { return Ok(()) };
         let body = serde_json::json!({"ID": member.id}).to_string().into_bytes();

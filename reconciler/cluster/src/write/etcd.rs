@@ -35,8 +35,7 @@ pub(crate) async fn act(connection: &Connection, act: &EtcdAct) -> Result<(), Re
                 let addresses = objects::machine_addresses(&object);
                 let asked =
                     etcd::Asked { namespace, cluster: cluster.as_str(), addresses: objects::etcd_endpoints(&etcd) };
-                // Where the list cannot be read the machine goes all the same, and the gate tells of its member. Who is
-                // refused comes again: without the machine nobody would know which member it was.
+                // Without the machine nobody would know which member it was.
                 etcd::remove(connection, &asked, &addresses).await.map_err(|message| RequestError::Unavailable {
                     attempt: format!("take the member of Machine {namespace}/{machine} off etcd's list"),
                     server: asked.addresses.join(", "),

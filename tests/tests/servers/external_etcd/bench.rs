@@ -213,7 +213,11 @@ impl Bench {
             let is_it =
                 |member: &&Value| member.get("peerURLs").is_some_and(|urls| urls.to_string().contains(&address));
             let id = members.iter().find(is_it).and_then(|member| member.get("ID")).context("no such member")?;
-            self.ask("/v3/cluster/member/remove", &json!({"ID": id})).await?;
+            // Whoever is removed ends, and answers nobody any more.
+            let _process = self.members.get_mut(name).and_then(|member| member.process.take());
+            let body = json!({"ID": id});
+            until("etcd lets the member go", async || Ok(self.ask("/v3/cluster/member/remove", &body).await.ok()))
+                .await?;
         }
         self.api(MACHINE).delete(name, &DeleteParams::default()).await?;
         self.members.remove(name);
