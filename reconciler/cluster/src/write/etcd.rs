@@ -27,14 +27,16 @@ pub(crate) async fn act(connection: &Connection, act: &EtcdAct) -> Result<(), Re
     match act {
         EtcdAct::TakeBack { cluster, namespace, name, give_back, delete } => {
             let Some(etcd) = annotate(connection, namespace, name, &json!(REASON)).await? else { return Ok(()) };
+            let mut members = objects::etcd_endpoints(&etcd);
             for machine in give_back {
                 own_again(connection, &etcd, namespace, machine).await?;
+                let known = get(connection, &MACHINE, namespace, machine).await?;
+                members.extend(known.iter().flat_map(objects::machine_addresses));
             }
             for machine in delete {
                 let Some(object) = get(connection, &MACHINE, namespace, machine).await? else { continue };
                 let addresses = objects::machine_addresses(&object);
-                let asked =
-                    etcd::Asked { namespace, cluster: cluster.as_str(), addresses: objects::etcd_endpoints(&etcd) };
+                let asked = etcd::Asked { namespace, cluster: cluster.as_str(), addresses: members.clone() };
                 // Without the machine nobody would know which member it was.
                 etcd::remove(connection, &asked, &addresses).await.map_err(|message| RequestError::Unavailable {
                     attempt: format!("take the member of Machine {namespace}/{machine} off etcd's list"),
