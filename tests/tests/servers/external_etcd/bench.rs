@@ -21,6 +21,9 @@ use tests::servers::manifests::{apply, objects};
 use tests::servers::{ApiServer, ApiServerOptions, Authority, Folder, Identity, Process, Programs};
 use tests::waiting::until;
 
+/// How long a member has for an answer.
+const ANSWER: std::time::Duration = std::time::Duration::from_secs(5);
+
 pub const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
 pub const NAMESPACE: &str = "fleet";
 pub const ETCD: &str = "shop-etcd";
@@ -213,11 +216,18 @@ impl Bench {
             let is_it =
                 |member: &&Value| member.get("peerURLs").is_some_and(|urls| urls.to_string().contains(&address));
             let id = members.iter().find(is_it).and_then(|member| member.get("ID")).context("no such member")?;
-            // Whoever is removed ends, and answers nobody any more.
+            // Whoever is removed ends, and answers nobody any more; who is asked for it may not answer either, once it is done.
             let _process = self.members.get_mut(name).and_then(|member| member.process.take());
             let body = json!({"ID": id});
-            until("etcd lets the member go", async || Ok(self.ask("/v3/cluster/member/remove", &body).await.ok()))
-                .await?;
+            until("etcd lets the member go", async || {
+                let asked = self.ask("/v3/cluster/member/remove", &body);
+                let _ = tokio::time::timeout(ANSWER, asked).await;
+                let listed = tokio::time::timeout(ANSWER, self.ask("/v3/cluster/member/list", &json!({}))).await;
+                let is_listed =
+                    |list: &Value| list.get("members").is_some_and(|members| members.to_string().contains(&address));
+                Ok(listed.ok().and_then(Result::ok).filter(|list| !is_listed(list)).map(drop))
+            })
+            .await?;
         }
         self.api(MACHINE).delete(name, &DeleteParams::default()).await?;
         self.members.remove(name);
