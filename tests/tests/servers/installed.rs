@@ -335,7 +335,8 @@ fn secrets_are_read_by_their_names_and_listed_by_nobody() {
     let rules = roles.iter().filter(|object| ["ClusterRole", "Role"].contains(&kind(object)));
     let rules = rules.flat_map(|role| role["rules"].as_array().unwrap().iter());
     let verbs: Vec<_> = rules
-        .filter(|rule| rule["resources"].as_array().unwrap().iter().any(|resource| resource == "secrets"))
+        // A rule of paths (`nonResourceURLs`) has no resources.
+        .filter(|rule| rule["resources"].as_array().into_iter().flatten().any(|resource| resource == "secrets"))
         .map(|rule| rule["verbs"].clone())
         .collect();
     assert_eq!(verbs, [json!(["get"])]);
