@@ -73,6 +73,11 @@ pub fn overlays() -> Vec<(String, String)> {
     overlays.into_iter().flatten().collect()
 }
 
+fn job_pod() -> Value {
+    let container = json!({"name": "a", "image": "example.com/a:v1"});
+    json!({"spec": {"restartPolicy": "Never", "containers": [container]}})
+}
+
 fn one_of_each(component: &str) -> Vec<Value> {
     let labels = json!({"matchLabels": {"app": "nothing"}});
     let pod = json!({"metadata": {"labels": {"app": "nothing"}}, "spec": {"containers": [{"name": "a", "image": "example.com/a:v1"}]}});
@@ -89,6 +94,8 @@ fn one_of_each(component: &str) -> Vec<Value> {
             "StatefulSet",
             json!({"spec": {"replicas": 0, "serviceName": "a", "selector": labels, "template": pod}}),
         ),
+        // Suspended, since nobody runs its pods here.
+        ("batch/v1", "Job", json!({"spec": {"suspend": true, "template": job_pod()}})),
         ("rbac.authorization.k8s.io/v1", "Role", json!({"rules": []})),
         ("rbac.authorization.k8s.io/v1", "RoleBinding", role("Role")),
         ("rbac.authorization.k8s.io/v1", "ClusterRole", json!({"rules": []})),

@@ -23,16 +23,31 @@ const STAGES: [&str; 10] =
 const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization");
 
 /// What is granted and not needed in this cluster, and why it is granted.
-const NOT_NEEDED_HERE: [(&str, &str); 8] = [
+const NOT_NEEDED_HERE: [(&str, &str); 18] = [
     ("create subjectaccessreviews.authorization.k8s.io", "metrics are on loopback here; scraping.rs asks for it"),
     ("create tokenreviews.authentication.k8s.io", "the same"),
-    ("get leases.coordination.k8s.io", "the demo's clusters are on Docker, where no kube-vip is expected"),
     ("get ocirepositories.source.toolkit.fluxcd.io", "Flux fetches from git here"),
+    ("list *.acme.cert-manager.io", UNCHANGED),
+    ("list *.cilium.io", UNCHANGED),
+    ("list *.image.toolkit.fluxcd.io", UNCHANGED),
+    ("list *.notification.toolkit.fluxcd.io", UNCHANGED),
+    ("list *.source.toolkit.fluxcd.io", UNCHANGED),
+    ("list csistoragecapacities.storage.k8s.io", NOTHING_GOES),
+    ("list devicetaintrules.resource.k8s.io", NOTHING_GOES),
+    ("list flowschemas.flowcontrol.apiserver.k8s.io", NOTHING_GOES),
     ("list gitrepositories.source.toolkit.fluxcd.io", "servers without watch-list are listed before they are watched"),
-    ("list helmreleases.helm.toolkit.fluxcd.io", "servers without watch-list are listed before they are watched"),
+    ("list mutatingadmissionpolicies.admissionregistration.k8s.io", NOTHING_GOES),
+    ("list mutatingadmissionpolicybindings.admissionregistration.k8s.io", NOTHING_GOES),
     ("list ocirepositories.source.toolkit.fluxcd.io", "servers without watch-list are listed before they are watched"),
+    ("list prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", NOTHING_GOES),
+    ("list volumeattributesclasses.storage.k8s.io", NOTHING_GOES),
     ("patch ocirepositories.source.toolkit.fluxcd.io", "Flux fetches from git here"),
 ];
+
+const UNCHANGED: &str =
+    "objects are read where a rollout changes their definition, and this one changes none of the group";
+
+const NOTHING_GOES: &str = "objects are read where a version of theirs goes with the minor that a rollout takes";
 
 #[test]
 fn a_whole_rollout_makes_use_of_all_that_is_granted_and_is_refused_nothing() {
