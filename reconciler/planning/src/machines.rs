@@ -3,7 +3,7 @@
 
 use domain::GroupName;
 use overlays::{ClusterKind, ClusterSpec};
-use policy::MachinePolicy;
+use policy::{ControlPlaneGate, MachinePolicy};
 use rollout::{
     ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, Extent, KubeletVersions,
     MachineOrderRules, MembersHeard, ObjectReference, OldMembers, WorkersExpectation,
@@ -80,7 +80,14 @@ impl Specification<'_> {
                 lease: policy.lease.clone(),
                 brakes: policy.brakes.unwrap_or_else(|| cluster.is_management()),
             },
+            gate: self.gate(policy),
         })
+    }
+
+    /// How far its control plane has to be: a cluster that manages itself waits for the whole, since what
+    /// replaces its machines runs on them.
+    pub fn gate(&self, policy: &MachinePolicy) -> ControlPlaneGate {
+        if self.cluster.is_management() { ControlPlaneGate::Whole } else { policy.gate }
     }
 
     /// One of its worker groups.

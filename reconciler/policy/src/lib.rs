@@ -19,5 +19,5 @@ pub use rules::{
     ApprovalRules, Discounted, GivenApproval, InvalidPerson, Means, Missing, Override, Owner, Owners, OwnersDialect,
     OwnersError, OwningEntry, Person, Question, Roster, Verdict,
 };
-pub use stage::{Approval, MachinePolicy, OnFailure, PlanPolicy, StagePolicy};
+pub use stage::{Approval, ControlPlaneGate, MachinePolicy, OnFailure, PlanPolicy, StagePolicy};
 pub use window::{MaintenanceWindow, TimeZone, UnknownTimeZone, Week, Weekday, WindowDay, Windows};

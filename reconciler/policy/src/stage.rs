@@ -33,6 +33,26 @@ pub enum OnFailure {
     Revert,
 }
 
+/// How far a control plane has to be before the next stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ControlPlaneGate {
+    /// All of its machines are replaced.
+    #[default]
+    Whole,
+    /// One new machine is proven and one old machine is gone: the rest rolls beside the next stages,
+    /// and `verify` waits for all of it. A cluster that manages itself waits for the whole all the same.
+    FirstNode,
+}
+
+impl ControlPlaneGate {
+    /// Whether all machines have to be replaced.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        *self == Self::Whole
+    }
+}
+
 /// How the machines of a control plane are replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -43,6 +63,9 @@ pub struct MachinePolicy {
     /// The Lease in `kube-system` of the cluster that says which node holds the control plane's address; none where the specification tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
+    /// How far it has to be before the next stage.
+    #[serde(skip_serializing_if = "ControlPlaneGate::is_whole")]
+    pub gate: ControlPlaneGate,
 }
 
 impl MachinePolicy {

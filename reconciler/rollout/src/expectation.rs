@@ -8,7 +8,7 @@ use crate::before::Before;
 use crate::check::{DefinitionChange, RemovedApis};
 use crate::observation::ObjectReference;
 use domain::GroupName;
-use policy::Waiver;
+use policy::{ControlPlaneGate, Waiver};
 
 /// One thing that must hold before a stage counts as passed.
 ///
@@ -275,7 +275,8 @@ pub enum KubeletVersions {
     WhenReported,
 }
 
-/// A control plane fully rolled out: every machine at the version, and the control plane says so at its own generation.
+/// A control plane rolled out as far as its gate asks: every machine at the version, and the control plane says so at its own
+/// generation; or the first of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneExpectation {
@@ -302,6 +303,9 @@ pub struct ControlPlaneExpectation {
     /// In which order its machines go, and how far it has to be.
     #[serde(default, skip_serializing_if = "MachineOrderRules::is_default")]
     pub order: MachineOrderRules,
+    /// How far it has to be.
+    #[serde(default, skip_serializing_if = "ControlPlaneGate::is_whole")]
+    pub gate: ControlPlaneGate,
 }
 
 impl ControlPlaneExpectation {

@@ -167,6 +167,7 @@ fn replay(samples: &[Value], version: &str, policy: &StagePolicy) -> Vec<(Observ
         kubelet_versions: KubeletVersions::WhenReported,
         kube_vip: None,
         order: MachineOrderRules::default(),
+        gate: policy::ControlPlaneGate::Whole,
     };
     let workers = WorkersExpectation {
         namespace: "default".into(),

@@ -10,7 +10,8 @@ mod harness {
 
     use domain::ClusterName;
     use jiff::SignedDuration;
-    use rollout::Effect;
+    use policy::ControlPlaneGate;
+    use rollout::{Effect, StageName};
     use simulator::model::{Controller, Crash, Defect, Scenario, Simulation, play, scenario};
 
     #[expect(clippy::disallowed_methods, reason = "how many plans to try is the caller's choice")]
@@ -165,6 +166,32 @@ mod harness {
         let each = started.elapsed() / u32::try_from(seeds.len()).unwrap();
         println!("{} simulations in {:?}, {each:?} each", seeds.len(), started.elapsed());
     }
+
+    /// Where the first node is enough, workers begin while the rest of the control plane rolls, and the end is whole.
+    #[test]
+    fn workers_begin_beside_the_rest_of_a_control_plane() {
+        let begins_beside = |seed: &u64| {
+            let calm = scenario(*seed, true);
+            let mut simulation = calm.simulation.clone();
+            let mut controller = Controller::start(&simulation);
+            let mut beside = false;
+            while let Some(turn) = controller.turn(&mut simulation).filter(|turn| turn.at < calm.deadline) {
+                let begins = |effect: &Effect| matches!(effect, Effect::Commit(commit) if matches!(commit.stage.name, StageName::Workers(_)));
+                let cluster = simulation.cluster(&turn.cluster).map(|cluster| cluster.policy.machines.gate);
+                let rolls = simulation.simulated(&turn.cluster).map(|known| known.unfinished()).unwrap_or_default();
+                let rolls = rolls.iter().any(|object| object.starts_with("KubeadmControlPlane"));
+                if rolls && turn.effects.iter().any(begins) {
+                    assert_eq!(cluster, Some(ControlPlaneGate::FirstNode), "STEPGATE_SEED={seed}");
+                    beside = true;
+                }
+            }
+            simulation.check_end();
+            assert!(simulation.violations().is_empty(), "STEPGATE_SEED={seed}: {:?}", simulation.violations());
+            beside
+        };
+        assert!((0..400).any(|seed| begins_beside(&seed)), "no worker began beside its control plane");
+    }
+
     /// A harness that finds nothing wrong with a wrong controller would prove nothing.
     #[test]
     fn wrong_controllers_are_found() {

@@ -134,6 +134,7 @@ fn expectation(version: &str) -> ControlPlaneExpectation {
         kubelet_versions: KubeletVersions::WhenReported,
         kube_vip: Some(KubeVipExpectation { image: None, lease: None }),
         order: MachineOrderRules { lease: None, brakes: true },
+        gate: policy::ControlPlaneGate::Whole,
     }
 }
 

@@ -115,6 +115,7 @@ fn control_plane(version: &str) -> ControlPlaneExpectation {
         kubelet_versions: KubeletVersions::WhenReported,
         kube_vip: None,
         order: MachineOrderRules::default(),
+        gate: policy::ControlPlaneGate::Whole,
     }
 }
 

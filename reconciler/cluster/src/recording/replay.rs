@@ -219,6 +219,7 @@ impl GateReplay {
                     kubelet_versions,
                     kube_vip: None,
                     order: MachineOrderRules::default(),
+                    gate: policy::ControlPlaneGate::Whole,
                 };
                 control_plane_gate(&expectation, observation, &self.policy, &history)
             }

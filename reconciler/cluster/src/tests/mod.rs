@@ -88,6 +88,7 @@ fn control_plane() -> ControlPlaneExpectation {
         kubelet_versions: KubeletVersions::Required,
         kube_vip: None,
         order: MachineOrderRules::default(),
+        gate: policy::ControlPlaneGate::Whole,
     }
 }
 

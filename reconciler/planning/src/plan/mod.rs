@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use domain::{ClusterName, CommitId};
 use jiff::civil::Date;
 use overlays::{ClusterKind, ClusterSpec, ComponentName, Fleet, Note, ObjectSummary, RenderedTree, Weight};
-use policy::Policy;
-use policy::StagePolicy;
+use policy::{ControlPlaneGate, Policy, StagePolicy};
 use rollout::{
     Block, ChecksExpectation, ClusterRole, ComponentChange, Expectation, Extent, PlanInput, Rollback, StageInput,
     StageName,
@@ -281,7 +280,10 @@ fn machine_expectations(facts: &Facts<'_>, part: &StageTree, side: Side) -> Vec<
         groups.map(move |group| specification.workers(&group))
     });
     // What comes first of a specification is there before the rest is carried out.
-    let extent = if part.stage.name == StageName::Etcd { Extent::Begun } else { Extent::Whole };
+    let is_of_first_node = own
+        .as_ref()
+        .is_some_and(|own| matches!(own, Expectation::ControlPlane(own) if own.gate == ControlPlaneGate::FirstNode));
+    let extent = if part.stage.name == StageName::Etcd || is_of_first_node { Extent::Begun } else { Extent::Whole };
     // What is wrong with the machines themselves helps more than that the controller is still at it.
     own.into_iter().chain(rolled).chain(specification.carried_out(extent)).collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use overlays::{Note, NoteKind, RemovedVersion, Weight};
+use policy::{ControlPlaneGate, MachinePolicy};
 use rollout::{ComponentChange, LostVersion, Risk, RiskKind, StageName};
 
 use super::{Facts, nodes, plural, policy_in_force, rolled_groups};
@@ -71,6 +72,7 @@ fn control_plane_risks(facts: &Facts<'_>, part: &StageTree) -> Vec<Risk> {
     let specification = Specification { cluster: facts.cluster, objects: &objects };
     let contradicted = kube_vip::contradiction(&specification, &policy.machines);
     risks.extend(contradicted.map(|text| Risk::new(RiskKind::GateReach, text)));
+    risks.extend(first_node_risk(facts, &specification, &policy.machines));
     let mut releases: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for group in rolled_groups(facts, part) {
         let NewRelease { group, machines, releases: release } = group;
@@ -88,6 +90,24 @@ fn control_plane_risks(facts: &Facts<'_>, part: &StageTree) -> Vec<Risk> {
         Risk::new(RiskKind::RolledTogether, text)
     }));
     risks
+}
+
+/// What `gate: first-node` means for what comes next, or why it does not count.
+fn first_node_risk(facts: &Facts<'_>, specification: &Specification<'_>, policy: &MachinePolicy) -> Option<Risk> {
+    let asks = policy.gate == ControlPlaneGate::FirstNode;
+    let text = match specification.gate(policy) {
+        ControlPlaneGate::FirstNode => format!(
+            "gate: first-node lets the next stages begin when one of {} machines is proven: until the rest has rolled, kubelets may be \
+             newer than an API server that they reach",
+            facts.cluster.control_plane_count.map_or_else(|| "its".to_owned(), |count| count.to_string())
+        ),
+        ControlPlaneGate::Whole if asks => {
+            "gate: first-node does not count for a cluster that manages itself: the whole control plane is waited for"
+                .to_owned()
+        }
+        ControlPlaneGate::Whole => return None,
+    };
+    Some(Risk::new(RiskKind::GateReach, text))
 }
 
 /// What the gate of a `MachinePool` cannot tell: nodes name their version, and not what else they were made from.

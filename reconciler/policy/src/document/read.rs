@@ -10,7 +10,7 @@ use super::paths::PathPattern;
 use super::settings::StageSettings;
 use super::types::{Apply, BundleSelection, Policy, ProviderSecrets};
 use super::{DurationError, parse_duration};
-use crate::{Approval, OnFailure};
+use crate::{Approval, ControlPlaneGate, OnFailure};
 use domain::nearest;
 use domain::{Problem, ProblemCode, RepoPath};
 
@@ -233,6 +233,10 @@ impl Reader<'_> {
             "acceptEdits" => settings.accept_edits = self.boolean(node, key),
             "brakes" => settings.brakes = self.boolean(node, key),
             "lease" => settings.lease = self.object_name(node, key),
+            "gate" => {
+                let choices = [("whole", ControlPlaneGate::Whole), ("first-node", ControlPlaneGate::FirstNode)];
+                settings.gate = self.choice(node, key, &choices);
+            }
             "approvers" => settings.approvers = self.approvers(node, key),
             _ => return false,
         }
@@ -392,7 +396,7 @@ fn is_branch_name(text: &str) -> bool {
 pub(super) const API_VERSION: &str = "stepgate.dev/v1alpha1";
 pub(super) const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const ON_FAILURE: [(&str, OnFailure); 2] = [("hold", OnFailure::Hold), ("revert", OnFailure::Revert)];
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "soak",
     "timeout",
     "approval",
@@ -402,10 +406,11 @@ const SETTINGS: [&str; 10] = [
     "acceptEdits",
     "brakes",
     "lease",
+    "gate",
     "approvers",
 ];
 /// Those of them that say something of one stage alone.
-const OF_CONTROL_PLANE: [&str; 2] = ["brakes", "lease"];
+const OF_CONTROL_PLANE: [&str; 3] = ["brakes", "lease", "gate"];
 const CONTROL_PLANE: &str = "control-plane";
 const LEVEL: [&str; 9] =
     ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData", "waivers"];

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 
 use super::approvers::ApproverRules;
 use super::schema::{DurationText, every_field_is_optional};
-use crate::{Approval, OnFailure, StagePolicy};
+use crate::{Approval, ControlPlaneGate, OnFailure, StagePolicy};
 
 /// Settings as written at one level; what is absent comes from the next weaker level.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema)]
@@ -34,6 +34,8 @@ pub struct StageSettings {
     /// Of the control plane: the Lease in `kube-system` of the cluster that says which node holds its address, where the specification does not tell.
     /// The machine of that node goes last.
     pub lease: Option<String>,
+    /// Of the control plane: how far it has to be before the next stage.
+    pub gate: Option<ControlPlaneGate>,
     /// Whose approval is enough.
     pub approvers: ApproverRules,
 }
@@ -50,5 +52,6 @@ impl StageSettings {
         weaker.accept_edits = self.accept_edits.unwrap_or(weaker.accept_edits);
         weaker.machines.brakes = self.brakes.or(weaker.machines.brakes);
         weaker.machines.lease = self.lease.clone().or(weaker.machines.lease.take());
+        weaker.machines.gate = self.gate.unwrap_or(weaker.machines.gate);
     }
 }

@@ -80,6 +80,7 @@ deploy:
 #     timeout: 2h
 #     brakes: true           # no machine is drained before the newest is proven; default for a cluster that manages itself
 #     lease: plndr-cp-lock   # says which node holds the address, where the specification does not tell
+#     gate: whole            # first-node: the next stages begin when one new machine is proven; workload clusters alone
 
 # When stages may begin. None: at any time. What has begun goes on to the end of its stage. Days are those on which a window
 # opens, every one, or one of the month ("first tuesday", "last sunday"); `to` at or before `from` is on the next day.

@@ -3,6 +3,7 @@
 //! `Available` means one healthy machine and a quorum of etcd.
 
 use bundles::KubernetesVersion;
+use policy::ControlPlaneGate;
 
 use crate::expectation::{ControlPlaneExpectation, KubeVipExpectation};
 use crate::observation::{
@@ -12,6 +13,7 @@ use crate::verdict::Reason;
 
 use super::contract;
 use super::findings::{Findings, object};
+use super::first_node;
 use super::machines::{self, MachineConditions, MachineRule};
 use super::topology;
 use super::workload;
@@ -51,6 +53,9 @@ pub(super) fn check(expectation: &ControlPlaneExpectation, observation: &Observa
     };
     check_cluster(expectation, &version, observation, findings);
     match &control_plane.kind {
+        ControlPlaneKind::Kubeadm if expectation.gate == ControlPlaneGate::FirstNode => {
+            first_node::check(control_plane, expectation, &version, observation, findings);
+        }
         ControlPlaneKind::Kubeadm => {
             check_control_plane(control_plane, expectation, &version, findings);
             check_machines(control_plane, expectation, &version, observation, findings);
@@ -105,7 +110,10 @@ fn check_cluster(
         let message = format!("{topology}, {} expected", expectation.version);
         findings.wait(Reason::on(&subject, message).field("spec.topology.version").help(&help));
     }
-    topology::check(&subject, cluster, &help, findings);
+    // What the topology holds back meanwhile is what comes after the first node.
+    if expectation.gate.is_whole() {
+        topology::check(&subject, cluster, &help, findings);
+    }
 }
 
 /// What any kind of control plane is asked for: it is there, is not paused, and is to be at the version.

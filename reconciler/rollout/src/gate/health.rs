@@ -17,6 +17,7 @@ use crate::expectation::{
 use crate::observation::{BackupFailure, BackupReport, ConditionStatus, ControlPlane, Observation};
 use crate::verdict::Reason;
 use domain::RolloutId;
+use policy::ControlPlaneGate;
 
 use super::findings::{Findings, object};
 use super::{TOLERATED_SKEW, control_plane, etcd, extension, flux, leftovers, workers};
@@ -82,6 +83,7 @@ fn check_cluster_api(cluster: &str, observation: &Observation, findings: &mut Fi
             kubelet_versions: KubeletVersions::WhenReported,
             kube_vip: None,
             order: MachineOrderRules::default(),
+            gate: ControlPlaneGate::Whole,
         };
         control_plane::check(&expectation, observation, findings);
     }

@@ -22,6 +22,7 @@ fn expectation(brakes: bool) -> ControlPlaneExpectation {
         kubelet_versions: KubeletVersions::WhenReported,
         kube_vip: Some(KubeVipExpectation { image: None, lease: None }),
         order: MachineOrderRules { lease: None, brakes },
+        gate: policy::ControlPlaneGate::Whole,
     }
 }
 

@@ -46,7 +46,8 @@ pub(super) fn check(machines: &[&Machine], rule: &MachineRule<'_>, observation: 
     findings.settle(names.join(","));
 }
 
-fn check_one(machine: &Machine, rule: &MachineRule<'_>, observation: &Observation, findings: &mut Findings) {
+/// Waits unless this machine does.
+pub(super) fn check_one(machine: &Machine, rule: &MachineRule<'_>, observation: &Observation, findings: &mut Findings) {
     let subject = object("Machine", &machine.namespace, &machine.name);
     let help = format!("kubectl describe machine {} -n {}", machine.name, machine.namespace);
     let is_met =

@@ -10,6 +10,7 @@ mod eks_anywhere;
 mod etcd;
 mod extension;
 mod findings;
+mod first_node;
 mod flux;
 mod health;
 pub(crate) mod leftovers;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::deploy::{DeployHead, Landed, StageTrailer};
-use crate::expectation::Expectation;
+use crate::expectation::{ControlPlaneExpectation, EksaClusterExpectation, Expectation, Extent};
 use crate::gate::Gate;
 use crate::history::GateHistory;
 use crate::identity::ClusterIdentity;
@@ -16,7 +16,7 @@ use crate::stage::{StageId, StageName};
 use crate::verdict::{Binding, GateVerdict, Reason};
 use crate::world::World;
 use domain::{ClusterName, RolloutId};
-use policy::StagePolicy;
+use policy::{ControlPlaneGate, StagePolicy};
 
 /// A gate with the values it needs.
 #[derive(Debug, Clone)]
@@ -188,15 +188,42 @@ pub(crate) fn verify(world: &World, ledger: &Ledger, plan: &Plan) -> Option<Owne
             verified.before.clone_from(&ledger.before);
         }
     }
-    gate.expectations.extend(last.expectations);
+    gate.expectations.extend(last.expectations.into_iter().map(whole));
     gate.policy.timeout = Duration::MAX;
     Some(gate)
 }
 
-/// The gate of the last committed stage of the rollout that runs, by its own plan where that is known.
-pub(crate) fn running_one(world: &World) -> Option<OwnedGate> {
+/// What is expected at the end: all of a control plane, whatever let the next stages begin.
+fn whole(expectation: Expectation) -> Expectation {
+    match expectation {
+        Expectation::ControlPlane(expectation) => {
+            Expectation::ControlPlane(ControlPlaneExpectation { gate: ControlPlaneGate::Whole, ..expectation })
+        }
+        Expectation::EksaCluster(expectation) => {
+            Expectation::EksaCluster(EksaClusterExpectation { extent: Extent::Whole, ..expectation })
+        }
+        expectation => expectation,
+    }
+}
+
+/// The gate of the control plane whose machines may be rolling: the last committed one, or one before it that let the next stages
+/// begin at its first node.
+pub(crate) fn of_control_plane(world: &World) -> Option<OwnedGate> {
     let (ledger, plan) = of_running(world)?;
-    running(world, ledger, plan)?.ok()
+    let last = running(world, ledger, plan)?.ok()?;
+    if last.stage.name == StageName::ControlPlane {
+        return Some(last);
+    }
+    let is_of_first_node = |expectation: &Expectation| match expectation {
+        Expectation::ControlPlane(expectation) => expectation.gate == ControlPlaneGate::FirstNode,
+        _ => false,
+    };
+    let rolls_on = |stage: &&StagePlan| {
+        stage.stage.name == StageName::ControlPlane
+            && stage.state == StageState::Committed
+            && stage.expectations.iter().any(is_of_first_node)
+    };
+    plan.stages.iter().find(rolls_on).map(|stage| of_another(world, plan, stage))
 }
 
 /// The ledger of the rollout that runs, and its own plan; the newest where that is not known.

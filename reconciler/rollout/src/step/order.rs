@@ -9,7 +9,6 @@ use crate::expectation::{ControlPlaneExpectation, Expectation};
 use crate::gate::{MachineOrder, RunningOrder, machine_order};
 use crate::history::GateHistory;
 use crate::observation::{Machine, Observation, Reachability};
-use crate::stage::StageName;
 use crate::verdict::Reason;
 use crate::world::World;
 
@@ -36,14 +35,14 @@ fn order(world: &World, now: Timestamp) -> MachineOrder {
     if observation.reachable != Reachability::Reachable || observation.identity.of(cluster, recorded).is_err() {
         return MachineOrder::default();
     }
-    let gate = gates::running_one(world);
+    let gate = gates::of_control_plane(world);
     machine_order(cluster, gate.as_ref().and_then(running), observation, now)
 }
 
 /// The history with what this reading shows of the machines whose order that is.
 pub(super) fn with_machines(world: &World, observation: &Observation, history: GateHistory) -> GateHistory {
     let Some(gate) =
-        gates::running_one(world).filter(|gate| gate.as_gate().is_trustworthy(observation, observation.read_at))
+        gates::of_control_plane(world).filter(|gate| gate.as_gate().is_trustworthy(observation, observation.read_at))
     else {
         return history;
     };
@@ -62,9 +61,6 @@ pub(super) fn with_machines(world: &World, observation: &Observation, history: G
 
 /// What the gate of a control plane says of its machines' order, until its time is over.
 fn running(gate: &OwnedGate) -> Option<RunningOrder<'_>> {
-    if gate.stage.name != StageName::ControlPlane {
-        return None;
-    }
     let expectation = gate.expectations.iter().find_map(|expectation| match expectation {
         Expectation::ControlPlane(expectation) => Some(expectation),
         _ => None,

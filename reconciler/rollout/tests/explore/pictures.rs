@@ -28,6 +28,7 @@ pub fn expectations(stage: &str, version: u8) -> Vec<Expectation> {
             kubelet_versions,
             kube_vip: None,
             order: MachineOrderRules::default(),
+            gate: policy::ControlPlaneGate::Whole,
         }),
         "workers/md-0" => Expectation::Workers(WorkersExpectation {
             namespace,

@@ -439,6 +439,7 @@ pub fn expectations() -> Vec<Expectation> {
             kubelet_versions: KubeletVersions::Required,
             kube_vip: Some(KubeVipExpectation { image: Some(image()), lease: None }),
             order: MachineOrderRules::default(),
+            gate: policy::ControlPlaneGate::Whole,
         }),
         Expectation::Workers(WorkersExpectation {
             namespace: "eksa-system".into(),

@@ -27,6 +27,7 @@ use std::{
 
 use domain::RolloutId;
 use jiff::Timestamp;
+use policy::ControlPlaneGate;
 use rollout::{
     BackupReport, Condition, ConditionStatus, CustomResourceDefinition, EtcdAct, ObjectReference, Observation,
     StageName,
@@ -166,7 +167,13 @@ impl SimulatedCluster {
     /// is measured by. Empty when everything is rolled out.
     #[must_use]
     pub fn unfinished(&self) -> Vec<String> {
-        self.state.unfinished()
+        self.unfinished_for(ControlPlaneGate::Whole)
+    }
+
+    /// The same, where so much of the control plane is enough.
+    #[must_use]
+    pub fn unfinished_for(&self, gate: ControlPlaneGate) -> Vec<String> {
+        self.state.unfinished(gate)
     }
 
     /// What goes wrong at this moment.

@@ -7,7 +7,7 @@ use domain::{ClusterName, CommitId};
 use jiff::{SignedDuration, Timestamp};
 use rollout::{Effect, EtcdAct, GateHistory, LedgerState, Prerequisite, World, plan, record, step};
 
-use super::{defect::Defect, invariant, simulation::Simulation};
+use super::{ModelCluster, defect::Defect, invariant, simulation::Simulation};
 
 /// How often a cluster is looked at when nothing else asks for it.
 const POLL: SignedDuration = SignedDuration::from_secs(60);
@@ -127,9 +127,10 @@ impl Controller {
         for effect in effects {
             if let Effect::Commit(commit) | Effect::Revert(commit) = effect {
                 let now = simulation.now();
+                let gate = simulation.cluster(cluster).map(ModelCluster::control_plane_gate).unwrap_or_default();
                 let unfinished = simulation.simulated(cluster).map(|simulated| {
                     simulated.advance(now);
-                    simulated.unfinished()
+                    simulated.unfinished_for(gate)
                 });
                 violations.extend(invariant::check_commit(simulation, commit, &unfinished.unwrap_or_default()));
             }

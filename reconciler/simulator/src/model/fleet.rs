@@ -6,7 +6,7 @@ use std::{
 };
 
 use domain::{ClusterName, CommitId, GroupName};
-use policy::{PlanPolicy, StagePolicy};
+use policy::{ControlPlaneGate, PlanPolicy, StagePolicy};
 use rollout::{
     ChecksExpectation, ClusterRole, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation,
     Extent, GroupVersions, KubeVipExpectation, KubeletVersions, Ledger, MachineOrderRules, MembersHeard,
@@ -176,6 +176,14 @@ impl ModelCluster {
         }
     }
 
+    /// How far the control plane has to be before the next stage.
+    pub(super) fn control_plane_gate(&self) -> ControlPlaneGate {
+        match self.role {
+            ClusterRole::Management => ControlPlaneGate::Whole,
+            ClusterRole::Workload => self.policy.machines.gate,
+        }
+    }
+
     /// What the gate of a stage expects once these parts are deployed.
     #[must_use]
     pub fn expectations(&self, stage: &StageName, parts: &Parts) -> Vec<Expectation> {
@@ -189,7 +197,10 @@ impl ModelCluster {
                 namespace: EKSA_NAMESPACE.to_owned(),
                 name: self.name().to_string(),
                 children: self.machine_config(parts).into_iter().map(reference).collect(),
-                extent: if *stage == StageName::Etcd { Extent::Begun } else { Extent::Whole },
+                extent: match (stage, self.control_plane_gate()) {
+                    (StageName::Etcd, _) | (StageName::ControlPlane, ControlPlaneGate::FirstNode) => Extent::Begun,
+                    _ => Extent::Whole,
+                },
             }));
         }
         for object in self.objects(stage, parts) {
@@ -241,6 +252,7 @@ impl ModelCluster {
                             lease: None,
                             brakes: self.policy.machines.brakes.unwrap_or(self.role == ClusterRole::Management),
                         },
+                        gate: self.control_plane_gate(),
                     })
                 }
                 DesiredObject::Workers { group, machines } => Expectation::Workers(WorkersExpectation {

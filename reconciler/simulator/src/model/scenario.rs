@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use domain::ClusterName;
 use jiff::{SignedDuration, Timestamp};
-use policy::{Approval, OnFailure, StagePolicy};
+use policy::{Approval, ControlPlaneGate, OnFailure, StagePolicy};
 use rollout::{ApprovalState, ClusterRole, StageName};
 
 use super::{
@@ -170,14 +170,12 @@ fn cluster(
         ],
         ClusterRole::Workload => vec![StageName::Cilium],
     };
-    ModelCluster {
-        shape,
-        role,
-        components,
-        policy: policy.clone(),
-        after: after.to_vec(),
-        flux_waits: random.chance(1, 3),
+    let mut policy = policy.clone();
+    // Half of the workload clusters; what was drawn for them decides, so that no other seed changes its course.
+    if role == ClusterRole::Workload && policy.soak.subsec_millis() % 2 == 0 {
+        policy.machines.gate = ControlPlaneGate::FirstNode;
     }
+    ModelCluster { shape, role, components, policy, after: after.to_vec(), flux_waits: random.chance(1, 3) }
 }
 
 /// New versions for some of the parts, at least one in the whole fleet. Machines move by a patch or, where `minor`

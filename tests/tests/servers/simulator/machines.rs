@@ -89,6 +89,7 @@ pub fn control_plane(machines: DesiredMachines) -> Expectation {
         kubelet_versions: KubeletVersions::WhenReported,
         kube_vip: None,
         order: MachineOrderRules::default(),
+        gate: policy::ControlPlaneGate::Whole,
     })
 }
 
