@@ -278,9 +278,12 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
                             resource.plural
                         );
                     }
-                    // Whoever finds that the server answers again ends the pause.
+                    // Whoever finds that the server answers again ends the pause. A server that has just begun answers some
+                    // requests and refuses to be watched for a moment: it is asked again soon, and not after the pause before.
                     let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-                    let _ = tokio::time::timeout(pause, connection.answers_again()).await;
+                    if tokio::time::timeout(pause, connection.answers_again()).await.is_ok() {
+                        pauses.reset();
+                    }
                 }
             }
         }
