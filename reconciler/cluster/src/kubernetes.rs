@@ -22,7 +22,7 @@ pub use crate::read::emergency::{Emergency, emergencies};
 pub use crate::watch::watched::ManagementWatches;
 pub use crate::watch::{ChangeScope, Changes};
 pub use crate::write::apply::{ApplyConflict, ApplyError};
-pub use crate::write::backup::{BackupError, read_backup};
+pub use crate::write::backup::{Backup, BackupError, BackupHeader, SavedCluster, SavedFile, read_backup};
 pub use crate::write::leadership::Leadership;
 pub use crate::write::lease::{Holder, Lease};
 pub use crate::write::machine_order::end_expired as end_expired_marks;
@@ -183,6 +183,18 @@ impl KubernetesCluster {
         }
     }
 
+    async fn saved(&self, request: &BackupRequest) -> Result<BackupReport, BackupError> {
+        let cluster = SavedCluster {
+            name: self.reference.name.clone(),
+            namespace: self.reference.namespace.clone(),
+            uid: None,
+            identity: self.reference.recorded.clone(),
+            manages_itself: matches!(self.own, Own::Management),
+        };
+        let subject = backup::Subject { cluster, management: self.management.identity().await? };
+        backup::back_up(&self.management, &self.backups, subject, request).await
+    }
+
     /// The newest backup that is there, and why the last one failed, if it did.
     pub(crate) fn backup_state(&self) -> (Option<BackupReport>, Option<BackupFailure>) {
         let mut known = self.memory.backup.lock().unwrap_or_else(PoisonError::into_inner);
@@ -280,9 +292,7 @@ impl Cluster for KubernetesCluster {
             self.prove_management_of_it()
                 .await
                 .map_err(|not| identity::not_proven("back up Cluster API objects", not))?;
-            // What manages others is restored with all that is needed to go on managing them.
-            let only = matches!(self.own, Own::Workload { .. }).then_some(self.reference.name.as_str());
-            let backed_up = backup::back_up(&self.management, &self.backups, only, request).await;
+            let backed_up = self.saved(request).await;
             let mut known = self.memory.backup.lock().unwrap_or_else(PoisonError::into_inner);
             match &backed_up {
                 Ok(report) => *known = KnownBackup { newest: Some(report.clone()), failure: None },

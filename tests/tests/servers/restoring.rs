@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster, read_backup};
+use cluster::kubernetes::{Backup, Connection, ConnectionSource, KubernetesCluster, read_backup};
 use cluster::{BackupRequest, Cluster as _};
 use domain::RolloutId;
 use jiff::Timestamp;
@@ -22,8 +22,8 @@ use super::scene::Scene;
 pub async fn assert_backup_restores(scene: &Scene, programs: &Programs) -> anyhow::Result<()> {
     let folders: Vec<_> = std::fs::read_dir(scene.file("backups").join(CLUSTER))?.collect::<Result<_, _>>()?;
     let [folder] = folders.as_slice() else { anyhow::bail!("{} backups, one expected", folders.len()) };
-    let (report, saved) = read_backup(&folder.path())?;
-    ensure!(report.read_back && report.objects > 0, "{report:?}");
+    let Backup { header, objects: saved } = read_backup(&folder.path())?;
+    ensure!(header.report.read_back && header.report.objects > 0, "{header:?}");
     let empty = ApiServer::start(programs, &scene.file("empty"), ApiServerOptions::default()).await?;
     ClusterApi::define(programs, &empty).await?;
     let restored = restore(&empty.client().await?, saved.clone()).await?;
@@ -47,7 +47,7 @@ pub async fn assert_backup_holds_what_clusterctl_moves(scene: &Scene, programs: 
     let cluster = KubernetesCluster::management(Connection::open(&source).await?, backups.clone());
     let rollout: RolloutId = "0123456789ab".parse()?;
     cluster.back_up(&BackupRequest { rollout: rollout.clone(), at: Timestamp::now(), keep: 1 }).await?;
-    let (_, saved) = read_backup(&backups.join(rollout.as_str()))?;
+    let saved = read_backup(&backups.join(rollout.as_str()))?.objects;
 
     label_definitions(&scene.client).await?;
     let moved = scene.file("moved");

@@ -6,7 +6,7 @@ use domain::CommitId;
 
 use super::*;
 use crate::client::server::{Answer, Asked};
-use crate::kubernetes::read_backup;
+use crate::kubernetes::{Backup, read_backup};
 use crate::{ApplyRequest, ApplyServer, ApplySet, BackupRequest};
 use rollout::FluxReference;
 
@@ -30,8 +30,8 @@ async fn a_backup_is_written_read_back_and_found_again() {
     let report = cluster.back_up(&backup(at)).await.unwrap();
     // One Cluster, one control plane, two machines, one Secret: the kinds that this server lists.
     assert_eq!((report.objects, report.read_back, report.taken_at), (5, true, at));
-    let (read, objects) = read_backup(Path::new(&report.location)).unwrap();
-    assert_eq!((&read, objects.len()), (&report, 5));
+    let Backup { header, objects } = read_backup(Path::new(&report.location)).unwrap();
+    assert_eq!((&header.report, objects.len()), (&report, 5));
     assert!(objects.iter().any(|object| object["metadata"]["ownerReferences"][0]["kind"] == "MachineSet"));
     // Without their types they could not be restored.
     assert!(objects.iter().all(|object| object["kind"].is_string() && object["apiVersion"].is_string()), "{objects:?}");

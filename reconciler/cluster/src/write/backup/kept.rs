@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 use domain::RolloutId;
 use rollout::BackupReport;
 
-use super::files::{PARTIAL, read_backup, read_report};
+use super::files::{PARTIAL, read_backup, read_header};
 
 /// The newest whole backup below `root`.
 pub(crate) fn newest(root: &Path) -> Option<BackupReport> {
     let whole = folders(root).into_iter().filter_map(|folder| read_backup(&folder).ok());
-    whole.map(|(report, _)| report).max_by_key(|report| report.taken_at)
+    whole.map(|backup| backup.header.report).max_by_key(|report| report.taken_at)
 }
 
 /// Whether this backup still lies where it was written.
 pub(crate) fn is_there(report: &BackupReport) -> bool {
-    read_report(Path::new(&report.location)).is_ok_and(|found| found == *report)
+    read_header(Path::new(&report.location)).is_ok_and(|found| found.report == *report)
 }
 
 /// Removes all but the newest backups below `root`. What cannot be read is left alone: it may be somebody else's.
 pub(super) fn remove_old(root: &Path, keep: u32) {
     let mut known: Vec<(BackupReport, PathBuf)> =
-        folders(root).into_iter().filter_map(|folder| Some((read_report(&folder).ok()?, folder))).collect();
+        folders(root).into_iter().filter_map(|folder| Some((read_header(&folder).ok()?.report, folder))).collect();
     known.sort_by_key(|(report, _)| std::cmp::Reverse(report.taken_at));
     // The one that was just taken stays in any case.
     let keep = usize::try_from(keep).unwrap_or(usize::MAX).max(1);
@@ -64,7 +64,7 @@ fn directories(root: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::write::backup::files;
+    use crate::write::backup::{Contents, files, header};
 
     fn take(root: &Path, rollout: &str, minute: i64) -> BackupReport {
         let folder = root.join(rollout);
@@ -75,8 +75,15 @@ mod tests {
             read_back: true,
             location: folder.display().to_string(),
         };
-        files::write(&folder, &[], &report).unwrap();
-        report
+        let header = header::BackupHeader {
+            format: header::FORMAT,
+            report,
+            cluster: None,
+            management: None,
+            files: Default::default(),
+            digest: None,
+        };
+        files::write(&folder, &Contents { header, kinds: Vec::new() }).unwrap()
     }
 
     fn names(root: &Path) -> Vec<String> {

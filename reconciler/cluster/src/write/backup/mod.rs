@@ -1,20 +1,25 @@
 //! Backups of Cluster API objects: listed, written, read back and compared.
 
 mod files;
+mod header;
 mod kept;
+#[cfg(test)]
+mod tests;
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
-use rollout::BackupReport;
+use rollout::{BackupReport, ClusterIdentity};
 
-pub use self::files::read_backup;
+pub use self::files::{Backup, read_backup};
+pub use self::header::{BackupHeader, SavedCluster, SavedFile};
 pub(crate) use self::kept::{is_there, newest};
 use crate::BackupRequest;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
-use crate::client::kind::SECRET;
+use crate::client::kind::{CLUSTER, SECRET};
 use crate::client::request::Selection;
 use crate::client::secrets;
 
@@ -47,6 +52,38 @@ pub enum BackupError {
         /// The file or folder that could not be written.
         path: PathBuf,
     },
+    /// A file of a backup could not be read.
+    #[error("could not read backup {}: {source}; name the folder of a whole backup", path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// It is laid out in a way that is not understood.
+    #[error(
+        "backup {} is of format {format}, and this program reads formats 1 and 2; use the program that took it, or a newer one",
+        path.display()
+    )]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The format that it states.
+        format: u32,
+    },
+    /// It was taken of another cluster.
+    #[error(
+        "backup {} is of cluster {found}, and {wanted} is to be restored; name a backup of that one by --from",
+        path.display()
+    )]
+    OtherCluster {
+        /// The folder.
+        path: PathBuf,
+        /// The cluster that it is of, as `namespace/name`.
+        found: String,
+        /// The cluster that is to be restored.
+        wanted: String,
+    },
     /// What was read back is not what was written.
     #[error("backup {} does not read back: {reason}; do not rely on it, check the disk and take another", path.display())]
     ReadBack {
@@ -71,16 +108,31 @@ impl BackupError {
     }
 }
 
-/// Saves every object of Cluster API's and EKS Anywhere's groups, and the Secrets of the clusters (of one, where that is named), to a folder named after
-/// the rollout.
+/// What goes into a backup: its header, the files of which are still to be listed, and the objects of each kind.
+pub(super) struct Contents {
+    pub(super) header: BackupHeader,
+    pub(super) kinds: Vec<(String, Vec<DynamicObject>)>,
+}
+
+/// Of which cluster a backup is taken, and where.
+pub(crate) struct Subject {
+    pub(crate) cluster: SavedCluster,
+    pub(crate) management: ClusterIdentity,
+}
+
+/// Saves every object of Cluster API's and EKS Anywhere's groups, and the Secrets of the clusters (of the one it is taken for, unless that manages
+/// others), to a folder named after the rollout.
 ///
 /// The folder holds credentials: it can be read by this program's user alone. The newest of those that are kept stay beside it.
 pub(crate) async fn back_up(
     connection: &Connection,
     root: &Path,
-    cluster: Option<&str>,
+    subject: Subject,
     request: &BackupRequest,
 ) -> Result<BackupReport, BackupError> {
+    let Subject { mut cluster, management } = subject;
+    // What manages others is restored with all that is needed to go on managing them.
+    let only = (!cluster.manages_itself).then_some(cluster.name.as_str());
     let mut kinds = Vec::new();
     for api_version in connection.served_versions().await?.preferred(is_saved) {
         for address in connection.kinds(&api_version).await? {
@@ -96,13 +148,14 @@ pub(crate) async fn back_up(
         return Err(BackupError::Nothing { server: connection.server().to_owned() });
     }
     let saved: Vec<DynamicObject> = kinds.iter().flat_map(|(_, objects)| objects.iter().cloned()).collect();
-    let secrets = secrets::read(connection, &saved, cluster).await?;
+    let secrets = secrets::read(connection, &saved, only).await?;
     kinds.push((String::from("secrets"), with_types(secrets, &SECRET.resource("v1"))));
     for (_, objects) in &mut kinds {
         for object in objects {
             object.metadata.managed_fields = None;
         }
     }
+    cluster.uid = uid_of(&cluster, &saved);
     let count = kinds.iter().map(|(_, objects)| objects.len()).sum::<usize>();
     let folder = root.join(request.rollout.as_str());
     let report = BackupReport {
@@ -112,16 +165,29 @@ pub(crate) async fn back_up(
         read_back: true,
         location: folder.display().to_string(),
     };
-    let (written, root, keep) = (report.clone(), root.to_owned(), request.keep);
+    let (cluster, management, files) = (Some(cluster), Some(management), BTreeMap::new());
+    let header = BackupHeader { format: header::FORMAT, report, cluster, management, files, digest: None };
+    let contents = Contents { header, kinds };
+    let (root, keep) = (root.to_owned(), request.keep);
     let failed = root.clone();
     let work = tokio::task::spawn_blocking(move || {
         kept::remove_attempts(&root);
-        files::write(&folder, &kinds, &written)?;
+        let written = files::write(&folder, &contents)?;
         kept::remove_old(&root, keep);
-        Ok::<_, BackupError>(())
+        Ok::<_, BackupError>(written)
     });
-    work.await.map_err(|error| BackupError::ReadBack { path: failed, reason: error.to_string() })??;
-    Ok(report)
+    work.await.map_err(|error| BackupError::ReadBack { path: failed, reason: error.to_string() })?
+}
+
+/// UID of the cluster's Cluster API object.
+fn uid_of(cluster: &SavedCluster, objects: &[DynamicObject]) -> Option<String> {
+    let is_it = |object: &&DynamicObject| {
+        let (metadata, types) = (&object.metadata, object.types.as_ref());
+        types.is_some_and(|types| types.kind == CLUSTER.kind && types.api_version.starts_with(CLUSTER.group))
+            && metadata.name.as_ref() == Some(&cluster.name)
+            && metadata.namespace.as_ref() == Some(&cluster.namespace)
+    };
+    objects.iter().find(is_it).and_then(|object| object.metadata.uid.clone())
 }
 
 /// Items of a list need not repeat their type, and nothing can be restored without.
