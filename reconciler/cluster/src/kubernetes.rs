@@ -22,11 +22,14 @@ pub use crate::read::emergency::{Emergency, emergencies};
 pub use crate::watch::watched::ManagementWatches;
 pub use crate::watch::{ChangeScope, Changes};
 pub use crate::write::apply::{ApplyConflict, ApplyError};
-pub use crate::write::backup::{Backup, BackupError, BackupHeader, SavedCluster, SavedFile, read_backup};
+pub use crate::write::backup::{Backup, BackupError, BackupHeader, SavedCluster, SavedFile, newest_whole, read_backup};
 pub use crate::write::leadership::Leadership;
 pub use crate::write::lease::{Holder, Lease};
 pub use crate::write::machine_order::end_expired as end_expired_marks;
 pub use crate::write::pause::{Paused, end_expired};
+pub use crate::write::restore::{
+    ComparedObject, Comparison, Restore, RestoreError, RestoreOptions, Restored, SavedState,
+};
 pub use crate::write::rollout_resource::{Projection, RolloutView, rollout_definition};
 
 use crate::client::identity;
@@ -137,6 +140,12 @@ impl KubernetesCluster {
         &self.reference
     }
 
+    /// Address of the management cluster's API server, without credentials.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        self.management.server()
+    }
+
     /// The same cluster, of which more or something else is recorded by now. What it remembers, it goes on remembering.
     #[must_use]
     pub fn known_as(&self, reference: ClusterReference) -> Self {
@@ -183,7 +192,8 @@ impl KubernetesCluster {
         }
     }
 
-    async fn saved(&self, request: &BackupRequest) -> Result<BackupReport, BackupError> {
+    /// Of what a backup is taken.
+    pub(crate) async fn subject(&self) -> Result<backup::Subject, BackupError> {
         let cluster = SavedCluster {
             name: self.reference.name.clone(),
             namespace: self.reference.namespace.clone(),
@@ -191,8 +201,11 @@ impl KubernetesCluster {
             identity: self.reference.recorded.clone(),
             manages_itself: matches!(self.own, Own::Management),
         };
-        let subject = backup::Subject { cluster, management: self.management.identity().await? };
-        backup::back_up(&self.management, &self.backups, subject, request).await
+        Ok(backup::Subject { cluster, management: self.management.identity().await? })
+    }
+
+    async fn saved(&self, request: &BackupRequest) -> Result<BackupReport, BackupError> {
+        backup::back_up(&self.management, &self.backups, self.subject().await?, request).await
     }
 
     /// The newest backup that is there, and why the last one failed, if it did.

@@ -12,6 +12,7 @@ mod init;
 mod inspect;
 mod install;
 mod kustomize;
+mod restore;
 mod run;
 mod schema;
 
@@ -242,6 +243,8 @@ enum Verb {
     Retry(answer::retry::Arguments),
     /// Put a cluster back to a state that was verified before, stage by stage in reverse order, through the same gates and approvals.
     Rollback(answer::rollback::Arguments),
+    /// Put Cluster API objects of a cluster back from a backup, or move them to another management cluster: paused, linked anew, then let go.
+    Restore(restore::Arguments),
     /// Stop a cluster for a while: what Flux applies of it is paused, until a time that stands on each object.
     Hold(answer::hold::Arguments),
     /// End what `hold` began, before its time.
@@ -305,6 +308,7 @@ fn run_verb(verb: Verb) -> Result<Exit, CommandError> {
         Verb::Reject(arguments) => answer::reject::run(&arguments),
         Verb::Retry(arguments) => answer::retry::run(&arguments),
         Verb::Rollback(arguments) => answer::rollback::run(&arguments),
+        Verb::Restore(arguments) => restore::run(&arguments),
         Verb::Hold(arguments) => answer::hold::run(&arguments),
         Verb::Resume(arguments) => answer::resume::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),
@@ -345,6 +349,7 @@ mod tests {
             ("plan", schema_for!(inspect::plan::PlanReport)),
             ("policy", policy::policy_schema()),
             ("render", schema_for!(inspect::render::RenderReport)),
+            ("restore", schema_for!(restore::RestoreReport)),
             ("run", schema_for!(run::verb::PassReport)),
             ("status", schema_for!(inspect::status::StatusReport)),
             ("why", schema_for!(inspect::why::WhyReport)),

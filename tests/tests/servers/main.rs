@@ -31,6 +31,7 @@ mod registry;
 mod rendered;
 mod replaced;
 mod requests;
+mod restored;
 mod restoring;
 mod scene;
 mod scraping;

@@ -91,10 +91,10 @@ async fn label_definitions(client: &Client) -> anyhow::Result<()> {
 }
 
 /// What an object says, with its owners by their names instead of uids.
-type Linked<'a> = (Option<&'a Value>, Option<&'a Value>, Vec<String>);
+pub type Linked<'a> = (Option<&'a Value>, Option<&'a Value>, Vec<String>);
 
 /// Each object by kind, namespace and name.
-fn linked(objects: &[Value]) -> anyhow::Result<BTreeMap<String, Linked<'_>>> {
+pub fn linked(objects: &[Value]) -> anyhow::Result<BTreeMap<String, Linked<'_>>> {
     let text = |object: &Value, path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let name = |object: &Value| {
         let place = text(object, "/metadata/namespace");

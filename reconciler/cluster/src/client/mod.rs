@@ -8,6 +8,7 @@ pub(crate) mod http;
 pub(crate) mod identity;
 pub(crate) mod kind;
 pub(crate) mod limit;
+pub(crate) mod replace;
 pub(crate) mod request;
 pub(crate) mod review;
 pub(crate) mod secrets;

@@ -440,7 +440,7 @@ impl Connection {
     }
 
     /// Sends a request and reads its answer.
-    async fn send<T: DeserializeOwned>(
+    pub(super) async fn send<T: DeserializeOwned>(
         &self,
         attempt: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
@@ -519,7 +519,7 @@ fn writes(request: &http::Request<Vec<u8>>) -> bool {
 }
 
 /// The path of a kind's objects.
-fn path(resource: &ApiResource, namespace: Option<&str>) -> String {
+pub(super) fn path(resource: &ApiResource, namespace: Option<&str>) -> String {
     let base = if resource.group.is_empty() { "/api" } else { "/apis" };
     let namespace = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
     format!("{base}/{}/{namespace}{}", resource.api_version, resource.plural)

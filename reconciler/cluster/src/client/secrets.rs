@@ -37,7 +37,8 @@ pub(crate) async fn read(
     Ok(found)
 }
 
-fn named_by(objects: &[DynamicObject], only: Option<&str>) -> BTreeSet<Reference> {
+/// The names of those Secrets, whether they are there or not.
+pub(crate) fn named_by(objects: &[DynamicObject], only: Option<&str>) -> BTreeSet<Reference> {
     let mut wanted = BTreeSet::new();
     for object in objects {
         let metadata = &object.metadata;

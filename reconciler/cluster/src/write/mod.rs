@@ -7,4 +7,5 @@ pub(crate) mod leadership;
 pub(crate) mod lease;
 pub(crate) mod machine_order;
 pub(crate) mod pause;
+pub(crate) mod restore;
 pub(crate) mod rollout_resource;

@@ -49,8 +49,7 @@ fn write_partial(partial: &Path, contents: &Contents) -> Result<BackupReport, Ba
     for (kind, objects) in &contents.kinds {
         let name = format!("{kind}.json");
         let path = partial.join(&name);
-        let text =
-            serde_json::to_vec_pretty(objects).map_err(|error| BackupError::of_file(&path, error.into()))?;
+        let text = serde_json::to_vec_pretty(objects).map_err(|error| BackupError::of_file(&path, error.into()))?;
         write_file(&path, &text)?;
         let count = u32::try_from(objects.len()).unwrap_or(u32::MAX);
         header.files.insert(name, SavedFile { objects: count, digest: digest_of(&text) });
@@ -159,10 +158,7 @@ fn read_objects(folder: &Path, header: &BackupHeader) -> Result<Vec<Value>, Back
 }
 
 /// The files with objects: those that the header lists, or in format 1 all that there are.
-fn files<'h>(
-    folder: &Path,
-    header: &'h BackupHeader,
-) -> Result<Vec<(PathBuf, Option<&'h SavedFile>)>, BackupError> {
+fn files<'h>(folder: &Path, header: &'h BackupHeader) -> Result<Vec<(PathBuf, Option<&'h SavedFile>)>, BackupError> {
     if header.format > 1 {
         return Ok(header.files.iter().map(|(name, file)| (folder.join(name), Some(file))).collect());
     }

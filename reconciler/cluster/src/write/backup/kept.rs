@@ -6,12 +6,18 @@ use std::path::{Path, PathBuf};
 use domain::RolloutId;
 use rollout::BackupReport;
 
-use super::files::{PARTIAL, read_backup, read_header};
+use super::files::{Backup, PARTIAL, read_backup, read_header};
 
 /// The newest whole backup below `root`.
 pub(crate) fn newest(root: &Path) -> Option<BackupReport> {
+    newest_whole(root).map(|backup| backup.header.report)
+}
+
+/// The newest whole backup below a folder, with its objects.
+#[must_use]
+pub fn newest_whole(root: &Path) -> Option<Backup> {
     let whole = folders(root).into_iter().filter_map(|folder| read_backup(&folder).ok());
-    whole.map(|backup| backup.header.report).max_by_key(|report| report.taken_at)
+    whole.max_by_key(|backup| backup.header.report.taken_at)
 }
 
 /// Whether this backup still lies where it was written.

@@ -10,11 +10,14 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use domain::PlanDigest;
+use jiff::Timestamp;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
 use rollout::{BackupReport, ClusterIdentity};
 
 pub use self::files::{Backup, read_backup};
 pub use self::header::{BackupHeader, SavedCluster, SavedFile};
+pub use self::kept::newest_whole;
 pub(crate) use self::kept::{is_there, newest};
 use crate::BackupRequest;
 use crate::client::connection::Connection;
@@ -130,6 +133,42 @@ pub(crate) async fn back_up(
     subject: Subject,
     request: &BackupRequest,
 ) -> Result<BackupReport, BackupError> {
+    let folder = root.join(request.rollout.as_str());
+    let report = BackupReport {
+        rollout: request.rollout.clone(),
+        taken_at: request.at,
+        objects: 0,
+        read_back: true,
+        location: folder.display().to_string(),
+    };
+    let contents = collect(connection, subject, report).await?;
+    let (root, keep) = (root.to_owned(), request.keep);
+    let failed = root.clone();
+    let work = tokio::task::spawn_blocking(move || {
+        kept::remove_attempts(&root);
+        let written = files::write(&folder, &contents)?;
+        kept::remove_old(&root, keep);
+        Ok::<_, BackupError>(written)
+    });
+    work.await.map_err(|error| BackupError::ReadBack { path: failed, reason: error.to_string() })?
+}
+
+/// What a backup would hold, without writing one.
+pub(crate) async fn in_memory(connection: &Connection, subject: Subject, at: Timestamp) -> Result<Backup, BackupError> {
+    let location = connection.server().to_owned();
+    let report =
+        BackupReport { rollout: PlanDigest::of([]).rollout_id(), taken_at: at, objects: 0, read_back: false, location };
+    let Contents { header, kinds } = collect(connection, subject, report).await?;
+    let objects = kinds.into_iter().flat_map(|(_, objects)| objects);
+    let objects = objects.map(serde_json::to_value).collect::<Result<Vec<_>, _>>();
+    let failed = |error: serde_json::Error| BackupError::Unreadable {
+        path: PathBuf::from(connection.server()),
+        source: error.into(),
+    };
+    Ok(Backup { header, objects: objects.map_err(failed)? })
+}
+
+async fn collect(connection: &Connection, subject: Subject, mut report: BackupReport) -> Result<Contents, BackupError> {
     let Subject { mut cluster, management } = subject;
     // What manages others is restored with all that is needed to go on managing them.
     let only = (!cluster.manages_itself).then_some(cluster.name.as_str());
@@ -157,26 +196,10 @@ pub(crate) async fn back_up(
     }
     cluster.uid = uid_of(&cluster, &saved);
     let count = kinds.iter().map(|(_, objects)| objects.len()).sum::<usize>();
-    let folder = root.join(request.rollout.as_str());
-    let report = BackupReport {
-        rollout: request.rollout.clone(),
-        taken_at: request.at,
-        objects: u32::try_from(count).unwrap_or(u32::MAX),
-        read_back: true,
-        location: folder.display().to_string(),
-    };
+    report.objects = u32::try_from(count).unwrap_or(u32::MAX);
     let (cluster, management, files) = (Some(cluster), Some(management), BTreeMap::new());
     let header = BackupHeader { format: header::FORMAT, report, cluster, management, files, digest: None };
-    let contents = Contents { header, kinds };
-    let (root, keep) = (root.to_owned(), request.keep);
-    let failed = root.clone();
-    let work = tokio::task::spawn_blocking(move || {
-        kept::remove_attempts(&root);
-        let written = files::write(&folder, &contents)?;
-        kept::remove_old(&root, keep);
-        Ok::<_, BackupError>(written)
-    });
-    work.await.map_err(|error| BackupError::ReadBack { path: failed, reason: error.to_string() })?
+    Ok(Contents { header, kinds })
 }
 
 /// UID of the cluster's Cluster API object.
