@@ -4,6 +4,7 @@ pub(crate) mod emergency;
 pub(crate) mod etcd;
 pub(crate) mod inspect;
 pub(crate) mod known;
+pub(crate) mod metrics;
 pub(crate) mod observe;
 pub(crate) mod probe;
 pub(crate) mod workload;

@@ -159,6 +159,39 @@ async fn uses_of_versions_that_go_are_found_where_they_show() {
 }
 
 #[tokio::test]
+async fn the_size_of_a_stacked_etcd_is_told_by_the_server_that_it_serves() {
+    let pod = |name: &str, container: Value| {
+        json!({"metadata": {"name": name, "namespace": "kube-system", "labels": {"component": "etcd"}},
+            "spec": {"containers": [container]}})
+    };
+    let flag = json!({"name": "etcd", "command": ["etcd", "--quota-backend-bytes=4194304"]});
+    let variable = json!({"name": "etcd", "env": [{"name": "ETCD_QUOTA_BACKEND_BYTES", "value": "8388608"}]});
+    let now = "apiserver_storage_size_bytes{storage_cluster_id=\"etcd-0\"} 3.145728e+06\n";
+    let before = "etcd_db_total_size_in_bytes{endpoint=\"https://127.0.0.1:2379\"} 3.145728e+06\n";
+    for (pods, metrics, expected) in [
+        (vec![pod("etcd-a", variable.clone()), pod("etcd-b", flag)], now, (Some("etcd-b"), Some(4 << 20))),
+        (vec![pod("etcd-a", variable)], before, (Some("etcd-a"), Some(8 << 20))),
+        (
+            vec![pod("etcd-a", json!({"name": "etcd", "args": ["--quota-backend-bytes=0"]}))],
+            now,
+            (Some("etcd-a"), Some(2 << 30)),
+        ),
+        (vec![], now, (None, None)),
+    ] {
+        let script = with(&[]).list("/api/v1/namespaces/kube-system/pods", &pods);
+        let (inspection, _server) = inspected(script.on("GET /metrics", Answer::Text(200, metrics))).await;
+        let [database] = inspection.etcd.databases.as_slice() else { panic!("{inspection:?}") };
+        let object = database.object.as_ref().map(|object| object.name.as_str());
+        assert_eq!((object, database.quota, database.size), (expected.0, expected.1, 3 << 20));
+        assert_eq!(inspection.etcd.unread, [""; 0]);
+    }
+    let (inspection, _server) =
+        inspected(with(&[]).on("GET /metrics", Answer::Error(403, "metrics are forbidden"))).await;
+    assert!(inspection.etcd.unread[0].contains("the size of etcd's database could not be read"), "{inspection:?}");
+    assert_eq!(inspection.unread.get(&CheckName::Etcd), None);
+}
+
+#[tokio::test]
 async fn pods_leave_with_the_nodes_that_roll_and_budgets_decide_when() {
     let rolling =
         RollingNodes { cluster: "prod".to_owned(), control_plane: false, groups: vec!["md-0".parse().unwrap()] };

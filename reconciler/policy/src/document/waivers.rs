@@ -29,12 +29,21 @@ pub enum CheckName {
     RemovedApis,
     /// No drain of a node that rolls waits for ever.
     Drains,
+    /// etcd has room, and raises no alarm.
+    Etcd,
 }
 
 impl CheckName {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 6] =
-        [Self::Nodes, Self::Certificates, Self::Webhooks, Self::Definitions, Self::RemovedApis, Self::Drains];
+    pub const ALL: [Self; 7] = [
+        Self::Nodes,
+        Self::Certificates,
+        Self::Webhooks,
+        Self::Definitions,
+        Self::RemovedApis,
+        Self::Drains,
+        Self::Etcd,
+    ];
 
     /// The name, as people write it.
     #[must_use]
@@ -46,6 +55,7 @@ impl CheckName {
             Self::Definitions => "definitions",
             Self::RemovedApis => "removed-apis",
             Self::Drains => "drains",
+            Self::Etcd => "etcd",
         }
     }
 }
@@ -259,7 +269,7 @@ mod tests {
             ),
             (
                 "{check: nothing-like-it, reason: r, expires: 2026-12-31}",
-                "checks are: nodes, certificates, webhooks, definitions, removed-apis, drains",
+                "checks are: nodes, certificates, webhooks, definitions, removed-apis, drains, etcd",
             ),
             ("{check: nodes, reason: r, expires: 2026-13-01}", "\"2026-13-01\" is not a valid day"),
             ("{check: nodes, reason: r, expires: tomorrow}", "\"tomorrow\" is not a valid day"),

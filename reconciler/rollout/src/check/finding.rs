@@ -74,11 +74,13 @@ pub struct CheckFinding {
     pub message: String,
     /// What helps.
     pub remedy: Option<String>,
+    /// Whether it holds nothing, although it is unknown and its check is blocking.
+    pub is_advisory: bool,
 }
 
 impl CheckFinding {
     fn new(status: CheckStatus, message: impl Into<String>) -> Self {
-        Self { status, object: None, message: message.into(), remedy: None }
+        Self { status, object: None, message: message.into(), remedy: None, is_advisory: false }
     }
 
     pub(super) fn fail(message: impl Into<String>) -> Self {
@@ -91,6 +93,11 @@ impl CheckFinding {
 
     pub(super) fn unknown(message: impl Into<String>) -> Self {
         Self::new(CheckStatus::Unknown, message)
+    }
+
+    /// What cannot be read in every cluster, so that no rollout waits for it.
+    pub(super) fn unreadable(message: impl Into<String>) -> Self {
+        Self { is_advisory: true, ..Self::unknown(message) }
     }
 
     pub(super) fn on(self, object: FoundObject) -> Self {

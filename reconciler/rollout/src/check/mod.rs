@@ -10,6 +10,7 @@
 mod certificates;
 mod definitions;
 mod drains;
+mod etcd;
 mod finding;
 mod narrowing;
 mod nodes;
@@ -76,8 +77,15 @@ impl Check {
 }
 
 /// Every check, in the order in which they are told.
-pub const CHECKS: &[Check] =
-    &[nodes::CHECK, certificates::CHECK, webhooks::CHECK, definitions::CHECK, removed_apis::CHECK, drains::CHECK];
+pub const CHECKS: &[Check] = &[
+    nodes::CHECK,
+    certificates::CHECK,
+    webhooks::CHECK,
+    definitions::CHECK,
+    removed_apis::CHECK,
+    drains::CHECK,
+    etcd::CHECK,
+];
 
 /// What a check judges.
 struct Judged<'a> {
@@ -111,7 +119,13 @@ impl CheckOutcome {
     /// Whether a rollout waits until more is known.
     #[must_use]
     pub fn waits(&self) -> bool {
-        self.severity == CheckSeverity::Blocking && self.status == CheckStatus::Unknown
+        self.status == CheckStatus::Unknown && self.findings.iter().any(|finding| self.waits_for(finding))
+    }
+
+    /// Whether a rollout waits until more is known of this finding.
+    #[must_use]
+    pub fn waits_for(&self, finding: &CheckFinding) -> bool {
+        self.severity == CheckSeverity::Blocking && finding.status == CheckStatus::Unknown && !finding.is_advisory
     }
 
     /// In one line: `warn: Node a: is cordoned (and 2 more)`.

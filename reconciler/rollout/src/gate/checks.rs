@@ -19,7 +19,7 @@ pub(super) fn check(expectation: &ChecksExpectation, observation: &Observation, 
             match finding.status {
                 CheckStatus::Fail if outcome.holds() && on_its_way => findings.failing(reason),
                 CheckStatus::Fail if outcome.holds() => findings.fail(reason),
-                CheckStatus::Unknown if outcome.holds() || outcome.waits() => findings.wait(reason),
+                CheckStatus::Unknown if outcome.waits_for(finding) => findings.wait(reason),
                 CheckStatus::Fail | CheckStatus::Unknown | CheckStatus::Warn | CheckStatus::Pass => {}
             }
         }

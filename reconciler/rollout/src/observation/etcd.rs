@@ -1,6 +1,8 @@
-//! What the members of an external etcd say of themselves.
+//! What the members of an etcd say of themselves.
 
 use serde::{Deserialize, Serialize};
+
+use super::ObjectReference;
 
 /// The members of an external etcd, asked one by one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,4 +61,52 @@ pub enum EtcdHealth {
         /// Why.
         reason: String,
     },
+}
+
+/// What is known of an etcd's alarms and of its databases, whoever told.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EtcdInspection {
+    /// Alarms that are raised.
+    pub alarms: Vec<EtcdAlarm>,
+    /// The databases of those members that are known.
+    pub databases: Vec<EtcdDatabase>,
+    /// What could not be read, in one line each.
+    pub unread: Vec<String>,
+}
+
+impl EtcdInspection {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// An alarm of etcd. It lasts until somebody disarms it, whatever has become of its cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdAlarm {
+    /// The Machine of the member that raised it; none where no machine has its address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<ObjectReference>,
+    /// The member, as etcd names it.
+    pub member: String,
+    /// Its name: `NOSPACE` or `CORRUPT`.
+    pub alarm: String,
+}
+
+/// The database file of a member.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdDatabase {
+    /// The Machine or Pod of the member; none where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<ObjectReference>,
+    /// Its bytes: what the quota is compared with.
+    pub size: u64,
+    /// How many of them hold something: a defragmentation gives back the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_use: Option<u64>,
+    /// How many bytes it may have; none where nobody tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<u64>,
 }

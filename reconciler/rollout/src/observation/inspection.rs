@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::ObjectReference;
+use super::etcd::EtcdInspection;
 use policy::CheckName;
 
 /// What was read for checks alone.
@@ -33,6 +34,9 @@ pub struct Inspection {
     /// The budgets that decide when these may go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<DisruptionBudget>,
+    /// What etcd tells of itself.
+    #[serde(default, skip_serializing_if = "EtcdInspection::is_empty")]
+    pub etcd: EtcdInspection,
 }
 
 /// An admission webhook with `failurePolicy: Fail` that is called for requests of the system.

@@ -25,7 +25,7 @@ use crate::identity::Identification;
 pub use cluster_api::{EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
 pub use control_plane::{ControlPlane, ControlPlaneKind, ControlPlaneReference};
 pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
-pub use etcd::{EtcdHealth, EtcdMember, EtcdMembership};
+pub use etcd::{EtcdAlarm, EtcdDatabase, EtcdHealth, EtcdInspection, EtcdMember, EtcdMembership};
 pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, Unfinished, WebhookOutcome, WebhookProbe};
 pub use flux::{
     Artifacts, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, SourceKind,

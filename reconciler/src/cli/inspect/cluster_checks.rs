@@ -58,6 +58,8 @@ pub struct FindingReport {
     pub message: String,
     /// What helps.
     pub remedy: Option<String>,
+    /// Whether it holds nothing, although it is unknown and its check is blocking.
+    pub is_advisory: bool,
 }
 
 /// A finding that the team lives with.
@@ -82,6 +84,7 @@ impl From<&CheckFinding> for FindingReport {
             object: finding.object.as_ref().map(ToString::to_string),
             message: finding.message.clone(),
             remedy: finding.remedy.clone(),
+            is_advisory: finding.is_advisory,
         }
     }
 }
@@ -217,6 +220,7 @@ mod tests {
             object: object.map(str::to_owned),
             message: "is cordoned".to_owned(),
             remedy: Some("kubectl uncordon a".to_owned()),
+            is_advisory: false,
         }
     }
 

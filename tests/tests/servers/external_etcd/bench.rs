@@ -15,7 +15,9 @@ use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Config};
-use rollout::{EtcdAct, EtcdExpectation, Expectation, MembersHeard, Observation, OldMembers};
+use policy::CheckName;
+use rollout::check::{self, CheckOutcome};
+use rollout::{ChecksExpectation, EtcdAct, EtcdExpectation, Expectation, MembersHeard, Observation, OldMembers};
 use serde_json::{Value, json};
 use tests::servers::manifests::{apply, objects};
 use tests::servers::{ApiServer, ApiServerOptions, Authority, Folder, Identity, Process, Programs};
@@ -54,11 +56,18 @@ pub struct Bench {
     made: u8,
     template: String,
     generation: i64,
+    /// How many bytes a member may hold; etcd's own default where none is given.
+    quota: Option<u64>,
 }
 
 impl Bench {
     /// Three members that are well.
     pub async fn start(programs: Programs) -> anyhow::Result<Self> {
+        Self::start_with(programs, None).await
+    }
+
+    /// The same, each with room for so many bytes.
+    pub async fn start_with(programs: Programs, quota: Option<u64>) -> anyhow::Result<Self> {
         let folder = Folder::new()?;
         let server =
             ApiServer::start(&programs, &folder.path().join("management"), ApiServerOptions::default()).await?;
@@ -83,6 +92,7 @@ impl Bench {
             made: 0,
             template: "etcd-1".to_owned(),
             generation: 1,
+            quota,
         };
         bench.keep_secrets().await?;
         let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
@@ -238,6 +248,18 @@ impl Bench {
         self.members.get_mut(name).and_then(|member| member.process.as_mut()).context("it does not run")?.kill()
     }
 
+    /// Writes until etcd takes no more.
+    pub async fn fill(&self) -> anyhow::Result<()> {
+        let value = STANDARD.encode(vec![b'x'; 512 << 10]);
+        for key in 0..64 {
+            let body = json!({"key": STANDARD.encode(format!("filler-{key}")), "value": value});
+            if self.ask("/v3/kv/put", &body).await.is_err() {
+                return Ok(());
+            }
+        }
+        anyhow::bail!("it takes whatever is written")
+    }
+
     fn peers(&self, names: &[String]) -> String {
         let peer = |name: &String| Some(format!("{name}=http://{}:2380", self.members.get(name)?.address));
         names.iter().filter_map(peer).collect::<Vec<_>>().join(",")
@@ -261,7 +283,8 @@ impl Bench {
             .arg(format!("--cert-file={}", certificates.join(format!("{name}.crt")).display()))
             .arg(format!("--key-file={}", certificates.join(format!("{name}.key")).display()))
             .arg(format!("--trusted-ca-file={}", certificates.join("authority.crt").display()))
-            .args(["--client-cert-auth", "--unsafe-no-fsync"]);
+            .args(["--client-cert-auth", "--unsafe-no-fsync"])
+            .args(self.quota.map(|quota| format!("--quota-backend-bytes={quota}")));
         member.process = Some(Process::start(folder, name, command)?);
         Ok(())
     }
@@ -314,8 +337,23 @@ impl Bench {
 
     /// What Stepgate reads.
     pub async fn read(&self) -> Observation {
+        self.reading(expected(OldMembers::MayStay)).await
+    }
+
+    /// What the checks say of the etcd before a rollout.
+    pub async fn checked(&self) -> anyhow::Result<CheckOutcome> {
+        let expectation = ChecksExpectation {
+            cluster: Some((NAMESPACE.to_owned(), CLUSTER.to_owned())),
+            ..ChecksExpectation::default()
+        };
+        let seen = self.reading(Expectation::Checks(expectation.clone())).await;
+        let outcomes = check::outcomes(&expectation, &seen);
+        outcomes.into_iter().find(|outcome| outcome.check == CheckName::Etcd).context("no such check")
+    }
+
+    async fn reading(&self, expectation: Expectation) -> Observation {
         let request = ObserveRequest {
-            expectations: vec![expected(OldMembers::MayStay)],
+            expectations: vec![expectation],
             kustomizations: Vec::new(),
             deployed: Arc::default(),
             freshness: Freshness::Fresh,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use jiff::{SignedDuration, Timestamp};
 use policy::StagePolicy;
+use rollout::check::CheckStatus;
 use rollout::{EtcdAct, Gate, GateHistory, GateVerdict, Observation, OldMembers, StageName};
 use tests::servers::isolated;
 use tests::waiting::until;
@@ -159,5 +160,33 @@ fn a_first_member_is_taken_back_and_the_cluster_is_as_before() {
         bench.act(&EtcdAct::Resume { cluster, namespace, name }).await?;
         bench.status(true).await?;
         says(&bench, OldMembers::Gone, "pass").await
+    });
+}
+
+#[test]
+fn a_full_member_raises_an_alarm_that_holds_until_it_is_disarmed() {
+    let name = "external_etcd::a_full_member_raises_an_alarm_that_holds_until_it_is_disarmed";
+    isolated(name, NEEDED, |programs| async {
+        let bench = Bench::start_with(programs, Some(4 << 20)).await?;
+        let said = bench.checked().await?;
+        ensure!(said.status == CheckStatus::Pass && said.findings.is_empty(), "{said:?}");
+        bench.fill().await?;
+        let told = async || {
+            let said = bench.checked().await?;
+            let whole: Vec<String> = said.findings.iter().map(ToString::to_string).collect();
+            let alarm = |line: &&String| line.contains("etcd has raised the alarm NOSPACE");
+            Ok((said.holds() && whole.iter().any(|line| alarm(&line))).then_some(whole))
+        };
+        let whole = until("the alarm is told", told).await?;
+        let of_machine = |line: &&String| line.starts_with(&format!("Machine {NAMESPACE}/{ETCD}-"));
+        ensure!(whole.iter().all(|line| of_machine(&line)), "{whole:?}");
+        let size = whole.iter().find(|line| line.contains("% of its quota of 4 MiB"));
+        ensure!(size.is_some(), "{whole:?}");
+        // Nobody can be asked: that is told, and no rollout waits for it.
+        bench.lose_secrets().await?;
+        let said = bench.checked().await?;
+        ensure!(said.status == CheckStatus::Unknown && !said.holds() && !said.waits(), "{said:?}");
+        ensure!(said.line().contains("Secret fleet/shop-apiserver-etcd-client is not there"), "{said:?}");
+        Ok(())
     });
 }

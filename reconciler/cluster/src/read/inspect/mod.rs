@@ -5,6 +5,7 @@
 
 mod apis;
 mod certificates;
+mod etcd;
 mod evictions;
 mod helm;
 mod objects;
@@ -22,14 +23,19 @@ use crate::read::probe;
 /// Reads what the checks of this expectation look at, in the cluster itself and in the one that manages it.
 pub(crate) async fn inspect(management: &Connection, own: &Connection, expectation: &ChecksExpectation) -> Inspection {
     let mut inspection = Inspection::default();
-    let (configurations, secrets, unfit) = join!(
+    let (configurations, secrets, unfit, etcd) = join!(
         configurations(own),
         certificates::of_secrets(management, expectation.cluster.as_ref()),
         objects::unfit(own, &expectation.definitions),
+        etcd::inspect(management, own, expectation.cluster.as_ref()),
     );
     match unfit {
         Ok(unfit) => inspection.unfit = unfit,
         Err(error) => note(&mut inspection, CheckName::Definitions, &error),
+    }
+    match etcd {
+        Ok(etcd) => inspection.etcd = etcd,
+        Err(error) => note(&mut inspection, CheckName::Etcd, &error),
     }
     let configurations = match configurations {
         Ok(configurations) => configurations,

@@ -4,6 +4,8 @@
 //! They are asked with the client certificate of the cluster's API server, which etcd's controller
 //! keeps in a Secret. Whatever stands in the way makes the answer unknown, never good.
 
+mod storage;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -24,6 +26,8 @@ use serde_json::Value;
 use crate::client::connection::Connection;
 use crate::client::http;
 use crate::client::kind::SECRET;
+
+pub(crate) use storage::{Member, Storage, storage};
 
 /// Where members listen.
 const PORT: u16 = 2379;
@@ -288,6 +292,12 @@ impl Credentials {
 
     /// The document that a request is answered with, whatever its status.
     async fn send(&self, request: Result<Request<Vec<u8>>, axum::http::Error>) -> Result<Value, Problem> {
+        let bytes = self.bytes(request).await?;
+        serde_json::from_slice(&bytes).map_err(|_| Problem::Other(String::from("its answer is not valid JSON")))
+    }
+
+    /// What a request is answered with.
+    async fn bytes(&self, request: Result<Request<Vec<u8>>, axum::http::Error>) -> Result<Vec<u8>, Problem> {
         let other = |error: &dyn std::fmt::Display| Problem::Other(error.to_string());
         let request = request.map_err(|error| other(&error))?;
         let client = self.client(request.uri()).map_err(Problem::Other)?;
@@ -298,7 +308,7 @@ impl Credentials {
         let bytes = tokio::time::timeout(PATIENCE, answer)
             .await
             .map_err(|_| Problem::Other(format!("no answer within {} s", PATIENCE.as_secs())))??;
-        serde_json::from_slice(&bytes).map_err(|_| Problem::Other(String::from("its answer is not valid JSON")))
+        Ok(bytes.into())
     }
 
     fn client(&self, uri: &axum::http::Uri) -> Result<Client, String> {
