@@ -95,6 +95,12 @@ pub struct ObjectSummary {
     pub name: String,
     /// Images of its containers and init containers, each once, in order.
     pub images: Vec<String>,
+    /// The architectures that its pods are bound to; empty where they may run on any node.
+    #[serde(skip)]
+    pub architectures: Vec<String>,
+    /// Whether its pods name Secrets to pull with.
+    #[serde(skip)]
+    pub has_pull_secrets: bool,
     /// `spec.replicas` of a workload: 1 for a Deployment that does not say.
     pub replicas: Option<u32>,
     /// For a `CustomResourceDefinition`.
@@ -130,7 +136,22 @@ impl ObjectSummary {
             _ => Vec::new(),
         };
         let namespace = text(&["metadata", "namespace"]);
-        Some(Self { api_version, kind, namespace, name, images, replicas, crd, webhooks })
+        let pod = pod_path(&kind).and_then(|path| node.at(path));
+        let secrets = pod.and_then(|pod| pod.get("imagePullSecrets")).and_then(Node::as_sequence);
+        let has_pull_secrets = secrets.is_some_and(|secrets| !secrets.is_empty());
+        let architectures = pod.map(architectures).unwrap_or_default();
+        Some(Self {
+            api_version,
+            kind,
+            namespace,
+            name,
+            images,
+            architectures,
+            has_pull_secrets,
+            replicas,
+            crd,
+            webhooks,
+        })
     }
 
     /// Its identity.
@@ -199,6 +220,28 @@ pub(crate) fn containers(node: &Node) -> Vec<&Node> {
         .filter_map(|key| pod.get(key).and_then(Node::as_sequence))
         .flatten()
         .collect()
+}
+
+/// The architectures of nodes that a pod is bound to.
+fn architectures(pod: &Node) -> Vec<String> {
+    const KEY: &str = "kubernetes.io/arch";
+    let text = |node: &Node, key: &str| node.get(key).and_then(Node::as_str).map(str::to_owned);
+    if let Some(one) = pod.at(&["nodeSelector", KEY]).and_then(Node::as_str) {
+        return vec![one.to_owned()];
+    }
+    let terms = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
+    let terms = pod.at(&terms).and_then(Node::as_sequence).unwrap_or_default();
+    let mut found = Vec::new();
+    for term in terms {
+        let expressions = term.get("matchExpressions").and_then(Node::as_sequence).unwrap_or_default();
+        let is_it =
+            |it: &&Node| text(it, "key").as_deref() == Some(KEY) && text(it, "operator").as_deref() == Some("In");
+        // One term is enough: one that does not bind them lets them go anywhere.
+        let Some(bound) = expressions.iter().find(is_it) else { return Vec::new() };
+        let values = bound.get("values").and_then(Node::as_sequence).unwrap_or_default();
+        found.extend(values.iter().filter_map(Node::as_str).map(str::to_owned));
+    }
+    found
 }
 
 fn crd_summary(node: &Node) -> CrdSummary {

@@ -10,6 +10,7 @@ mod charts;
 mod helm;
 mod http;
 mod https;
+mod images;
 mod inflation;
 #[cfg(test)]
 mod loopback;
@@ -25,8 +26,9 @@ pub use charts::HelmCharts;
 pub use helm::{HELM_VARIABLE, Helm, HelmError};
 pub use http::FetchOptions;
 pub use https::Https;
+pub use images::Images;
 pub use inflation::ChartInflation;
 pub use mirror::{Mirror, MirrorFolder};
 pub use network::{AllowList, is_public};
-pub use registry::Registry;
+pub use registry::{ImageAnswer, Registry};
 pub use remote::Remote;

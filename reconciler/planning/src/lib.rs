@@ -13,6 +13,7 @@ pub mod edits;
 mod error;
 pub mod expectation;
 pub mod facts;
+pub mod images;
 pub mod kube_vip;
 mod licence;
 pub mod machines;

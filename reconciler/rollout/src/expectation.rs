@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::before::Before;
-use crate::check::{DefinitionChange, RemovedApis};
+use crate::check::{DefinitionChange, PlannedImage, RemovedApis};
 use crate::observation::ObjectReference;
 use domain::GroupName;
 use policy::{ControlPlaneGate, Waiver};
@@ -153,6 +153,9 @@ pub struct ChecksExpectation {
     /// Which nodes roll; none where no machine is replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling: Option<RollingNodes>,
+    /// The images that nodes pull.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<PlannedImage>,
 }
 
 /// The nodes that a rollout replaces.

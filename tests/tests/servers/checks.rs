@@ -7,11 +7,14 @@ use anyhow::{Context as _, ensure};
 use cluster::kubernetes::KubernetesCluster;
 use cluster::{Cluster as _, Freshness, ObserveRequest};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use rollout::check::RemovedApis;
 use rollout::{ApiUse, ApiUseKind, ChecksExpectation, Expectation, RollingNodes};
 use serde_json::{Value, json};
 use tests::servers::manifests::apply;
-use tests::servers::{ApiServer, ApiServerOptions, FleetRepository, Folder, demo_fleet, isolated};
+use tests::servers::{ApiServer, ApiServerOptions, FleetRepository, Folder, Registry, demo_fleet, isolated};
 
 use super::installed::{NEEDED, install, refused};
 use super::scene::POLICY;
@@ -42,8 +45,11 @@ impl Fleet {
 
     fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stepgate-in-tests"));
+        let authority = self.folder.path().join("registry/ca.pem");
         command
             .args(arguments)
+            .env("SSL_CERT_FILE", authority)
+            .env("STEPGATE_PRIVATE_HOSTS", "127.0.0.1")
             .env("STEPGATE_REPO", self.repository.bare())
             .env("STEPGATE_KUBECONFIG", self.server.kubeconfig())
             .env("STEPGATE_MIRROR", self.folder.path().join("mirror"))
@@ -112,6 +118,85 @@ fn a_webhook_that_would_keep_nodes_out_holds_until_it_is_waived() {
         assert_eq!((&waived["reason"], &waived["owner"]), (&json!("it moves"), &json!("security")));
         let said = fleet.pass()?;
         ensure!(!said.contains("check webhooks"), "{said}");
+        fleet.folder.done();
+        Ok(())
+    });
+}
+
+#[test]
+fn images_of_the_plan_are_looked_for_in_their_registry() {
+    let name = "checks::images_of_the_plan_are_looked_for_in_their_registry";
+    isolated(name, &["etcd", "kube-apiserver", "registry"], async |programs| {
+        let fleet = Fleet::start(&programs).await?;
+        let registry = Registry::start(&programs, &fleet.folder.path().join("registry"))?;
+        let policy = format!("{POLICY}fetch: {{allow: ['{}']}}\n", registry.address());
+        fleet.repository.push("Let the registry be asked", &[("stepgate.yaml", &policy)])?;
+        let adopted = fleet.run(&["adopt", "--yes"])?;
+        ensure!(adopted.status.success(), "{adopted:?}");
+        let client = fleet.server.client().await?;
+        let node = |name: &str, architecture: &str| {
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+                "status": {"nodeInfo": {"architecture": architecture, "operatingSystem": "linux", "bootID": "b",
+                    "containerRuntimeVersion": "c", "kernelVersion": "k", "kubeProxyVersion": "", "kubeletVersion": "v1.36.0",
+                    "machineID": "m", "osImage": "o", "systemUUID": "u"}}})
+        };
+        apply(&client, &[node("a", "amd64"), node("b", "arm64")]).await?;
+        // An image comes with an overlay, at a digest that its registry may have or not.
+        let wants = |image: &str| {
+            let workload = format!(
+                "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: probe, namespace: cert-manager}}\nspec:\n  \
+                 selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    spec: \
+                 {{containers: [{{name: a, image: '{image}'}}]}}\n"
+            );
+            let overlay = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [probe.yaml]\n";
+            let files = [
+                ("overlays/cert-manager/kustomization.yaml", overlay),
+                ("overlays/cert-manager/probe.yaml", workload.as_str()),
+            ];
+            fleet.repository.push("Probe it", &files)
+        };
+        let said = || -> anyhow::Result<(String, String)> {
+            let (checks, _) = fleet.checked()?;
+            let images = check(&checks, "images")?;
+            let about = images["findings"].as_array().into_iter().flatten();
+            let ours = about.filter(|finding| finding.to_string().contains("probe"));
+            let told: Vec<String> = ours.map(ToString::to_string).collect();
+            Ok((images["status"].as_str().unwrap_or_default().to_owned(), told.join("\n")))
+        };
+        let image = format!("{}/tools/probe", registry.address());
+        wants(&format!("{image}:1"))?;
+        let (status, told) = said()?;
+        ensure!(
+            status == "fail" && told.contains("there is no image") && told.contains("Deployment cert-manager/probe"),
+            "{told}"
+        );
+        let digest = registry.push("tools/probe", "1", &["amd64"]).await?;
+        wants(&format!("{image}:1@{digest}"))?;
+        let (status, told) = said()?;
+        ensure!(status == "fail" && told.contains("is for amd64 alone, and there are nodes of arm64"), "{told}");
+        let digest = registry.push("tools/probe", "1", &["amd64", "arm64"]).await?;
+        wants(&format!("{image}:1@{digest}"))?;
+        let (status, told) = said()?;
+        ensure!(status != "fail" && told.is_empty(), "{status}: {told}");
+        // It is there, and a node could not pull it all the same.
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe-1", "namespace": "default"},
+            "spec": {"nodeName": "a", "containers": [{"name": "a", "image": format!("{image}:1@{digest}")}]}});
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}});
+        apply(&client, &[account, pod]).await?;
+        let waiting = json!({"status": {"containerStatuses": [{"name": "a", "image": image, "imageID": "", "ready": false,
+            "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}});
+        let pods = Api::<Pod>::namespaced(client.clone(), "default");
+        pods.patch_status("probe-1", &PatchParams::default(), &Patch::Merge(&waiting)).await?;
+        let (status, told) = said()?;
+        ensure!(status == "fail" && told.contains("could not be pulled on node a: ImagePullBackOff"), "{told}");
+        pods.delete("probe-1", &kube::api::DeleteParams::default().grace_period(0)).await?;
+        drop(registry);
+        let (checks, _) = fleet.checked()?;
+        let images = check(&checks, "images")?;
+        ensure!(
+            images["status"] == "unknown" && images["findings"].to_string().contains("\"isAdvisory\":true"),
+            "{images}"
+        );
         fleet.folder.done();
         Ok(())
     });

@@ -192,6 +192,33 @@ async fn the_size_of_a_stacked_etcd_is_told_by_the_server_that_it_serves() {
 }
 
 #[tokio::test]
+async fn images_that_no_node_could_pull_are_told_as_the_manifest_has_them() {
+    let waiting = |container: &str, reason: &str| json!({"name": container, "image": "docker.io/library/x:1", "state": {"waiting": {"reason": reason}}});
+    let pod = |name: &str, status: Value| {
+        json!({"metadata": {"name": name, "namespace": "n"}, "spec": {"nodeName": "a",
+            "initContainers": [{"name": "first", "image": "y:1"}], "containers": [{"name": "a", "image": "x:1"}]},
+            "status": status})
+    };
+    let pods = [
+        pod("one", json!({"containerStatuses": [waiting("a", "ImagePullBackOff")]})),
+        pod("two", json!({"initContainerStatuses": [waiting("first", "ErrImagePull")]})),
+        pod("three", json!({"containerStatuses": [waiting("a", "CrashLoopBackOff")]})),
+    ];
+    let kind = |architecture: &str, system: &str| {
+        json!({"metadata": {"name": architecture}, "status": {"nodeInfo":
+            {"architecture": architecture, "operatingSystem": system}}})
+    };
+    let nodes = [kind("amd64", "linux"), kind("arm64", "linux"), kind("s390x", "windows")];
+    let (inspection, _server) = inspected(with(&[]).list("/api/v1/pods", &pods).list("/api/v1/nodes", &nodes)).await;
+    let told = inspection.unpulled.iter().map(|known| format!("{} {} {}", known.object, known.image, known.reason));
+    assert_eq!(told.collect::<Vec<_>>(), ["Pod n/one x:1 ImagePullBackOff", "Pod n/two y:1 ErrImagePull"]);
+    assert_eq!(inspection.architectures.iter().map(String::as_str).collect::<Vec<_>>(), ["amd64", "arm64"]);
+    let forbidden = with(&[]).on("GET /api/v1/pods", Answer::Error(403, "pods are forbidden"));
+    let (inspection, _server) = inspected(forbidden).await;
+    assert!(inspection.unread[&CheckName::Images].contains("list pods"), "{inspection:?}");
+}
+
+#[tokio::test]
 async fn pods_leave_with_the_nodes_that_roll_and_budgets_decide_when() {
     let rolling =
         RollingNodes { cluster: "prod".to_owned(), control_plane: false, groups: vec!["md-0".parse().unwrap()] };

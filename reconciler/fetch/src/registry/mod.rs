@@ -13,6 +13,7 @@
 
 mod challenge;
 mod credentials;
+mod image;
 mod manifest;
 mod session;
 
@@ -26,6 +27,9 @@ use self::credentials::Credentials;
 use self::session::Session;
 use super::address::MirrorPath;
 use super::http::{FetchOptions, Http, wait_for};
+
+pub use self::image::ImageAnswer;
+pub(crate) use self::image::{Looked, Place};
 
 /// The largest manifest of a chart, in bytes: what the OCI specification asks registries to take at least.
 const MAXIMUM_MANIFEST: u64 = 4 << 20;
@@ -122,5 +126,7 @@ impl Chart {
     }
 }
 
+#[cfg(test)]
+mod image_tests;
 #[cfg(test)]
 mod tests;

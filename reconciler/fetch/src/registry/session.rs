@@ -1,8 +1,10 @@
 //! One chart's requests to one registry, with what it asks to be shown.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use overlays::FetchError;
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, LOCATION};
-use reqwest::{RequestBuilder, Response, StatusCode, Url};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 
 use super::challenge::Challenge;
@@ -22,6 +24,8 @@ pub(super) struct Session<'a> {
     repository: &'a str,
     /// What the registry is shown, once it has asked.
     authorization: Option<HeaderValue>,
+    /// Whether a request got no answer.
+    is_silent: AtomicBool,
 }
 
 /// Docker's token authentication specification: `token`, or `access_token` as OAuth 2.0 has it.
@@ -33,24 +37,40 @@ struct TokenAnswer {
 
 impl<'a> Session<'a> {
     pub fn new(http: &'a Http, credentials: &'a Credentials, uri: &'a str, host: &'a str, repository: &'a str) -> Self {
-        Self { http, credentials, uri, host, repository, authorization: None }
+        Self { http, credentials, uri, host, repository, authorization: None, is_silent: AtomicBool::new(false) }
+    }
+
+    /// Whether a request got no answer at all.
+    pub fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Relaxed)
     }
 
     /// What lies at `path` of the repository, of at most `maximum` bytes. When the registry asks for it, the request is made
     /// once more with a token or a password.
     pub async fn get(&mut self, path: &str, accept: &'static str, maximum: u64) -> Result<Vec<u8>, FetchError> {
+        let response = self.ask(Method::GET, path, accept).await?;
+        body(response, maximum).await.map_err(|message| self.failed(message))
+    }
+
+    /// Whether something lies at `path` of the repository.
+    pub async fn head(&mut self, path: &str, accept: &'static str) -> Result<(), FetchError> {
+        self.ask(Method::HEAD, path, accept).await.map(drop)
+    }
+
+    /// The answer to a request for what is there.
+    async fn ask(&mut self, method: Method, path: &str, accept: &'static str) -> Result<Response, FetchError> {
         let address = format!("{}://{}/v2/{}/{path}", self.http.scheme, self.host, self.repository);
         let url = Url::parse(&address).map_err(|error| self.failed(format!("{address}: {error}")))?;
         if authority(&url) != self.host {
             return Err(self.failed(format!("{:?} is not a valid host", self.host)));
         }
-        let mut response = self.follow(url.clone(), accept).await?;
+        let mut response = self.follow(&method, url.clone(), accept).await?;
         if response.status() == StatusCode::UNAUTHORIZED && self.authorization.is_none() {
             self.authorization = Some(self.authorize(response.headers()).await?);
-            response = self.follow(url, accept).await?;
+            response = self.follow(&method, url, accept).await?;
         }
         match response.status() {
-            StatusCode::OK => body(response, maximum).await.map_err(|message| self.failed(message)),
+            StatusCode::OK => Ok(response),
             status @ (StatusCode::NOT_FOUND | StatusCode::GONE) => {
                 let searched = format!("the registry says {status} of {path}");
                 Err(FetchError::NotFound { uri: self.uri.to_owned(), searched })
@@ -61,10 +81,10 @@ impl<'a> Session<'a> {
     }
 
     /// The answer at the end of the redirects from `url`. What the registry is shown goes to the registry alone.
-    async fn follow(&self, mut url: Url, accept: &'static str) -> Result<Response, FetchError> {
+    async fn follow(&self, method: &Method, mut url: Url, accept: &'static str) -> Result<Response, FetchError> {
         for _ in 0..=MAXIMUM_REDIRECTS {
             self.check(&url)?;
-            let mut request = self.http.client.get(url.clone()).header(ACCEPT, accept);
+            let mut request = self.http.client.request(method.clone(), url.clone()).header(ACCEPT, accept);
             if let Some(authorization) = self.authorization.as_ref().filter(|_| authority(&url) == self.host) {
                 request = request.header(AUTHORIZATION, authorization.clone());
             }
@@ -158,7 +178,10 @@ impl<'a> Session<'a> {
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, FetchError> {
-        request.send().await.map_err(|error| self.failed(chain(error)))
+        request.send().await.map_err(|error| {
+            self.is_silent.store(true, Ordering::Relaxed);
+            self.failed(chain(error))
+        })
     }
 
     fn refused(&self, who: &str, status: StatusCode) -> FetchError {
@@ -166,7 +189,7 @@ impl<'a> Session<'a> {
         self.failed(format!("{who} says {status}; log in with `docker login {host}`, or give the right to pull"))
     }
 
-    fn failed(&self, message: String) -> FetchError {
+    pub fn failed(&self, message: String) -> FetchError {
         FetchError::Failed { uri: self.uri.to_owned(), message }
     }
 }

@@ -21,7 +21,7 @@ fn honest() -> String {
 }
 
 /// Serves, and keeps what was asked.
-fn recorded(answer: impl Fn(&Request, u16) -> String + Send + 'static) -> (u16, Arc<Mutex<Vec<Request>>>) {
+pub(super) fn recorded(answer: impl Fn(&Request, u16) -> String + Send + 'static) -> (u16, Arc<Mutex<Vec<Request>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&asked);
     let port = serve(move |request, port| {
@@ -45,7 +45,7 @@ fn with_tokens(realm: impl Fn(u16) -> String + Send + 'static) -> (u16, Arc<Mute
     })
 }
 
-fn allowing(allow: &[String], private_hosts: &[&str], credentials: Credentials) -> Registry {
+pub(super) fn allowing(allow: &[String], private_hosts: &[&str], credentials: Credentials) -> Registry {
     let options = FetchOptions {
         allow: AllowList::new(allow),
         private_hosts: private_hosts.iter().map(ToString::to_string).collect(),

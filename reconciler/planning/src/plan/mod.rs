@@ -20,7 +20,7 @@ use crate::machines::Specification;
 use crate::policies::Befores;
 use crate::stage_tree::{StageTree, target_tree};
 use crate::support::NewRelease;
-use crate::{changes, definitions, expectation, people, removed_apis, rolled};
+use crate::{changes, definitions, expectation, images, people, removed_apis, rolled};
 use rollout::FluxReference;
 
 /// What is known about one cluster when its plan is made.
@@ -103,6 +103,7 @@ pub fn input(facts: &Facts<'_>) -> PlanInput {
                 facts.deployed.map(|deployed| deployed.kubernetes_version.as_str()),
                 &facts.cluster.kubernetes_version,
             ),
+            images: images::images(facts.parts),
             ..ChecksExpectation::default()
         },
         blocked,

@@ -31,11 +31,13 @@ pub enum CheckName {
     Drains,
     /// etcd has room, and raises no alarm.
     Etcd,
+    /// Nodes can pull every image.
+    Images,
 }
 
 impl CheckName {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Nodes,
         Self::Certificates,
         Self::Webhooks,
@@ -43,6 +45,7 @@ impl CheckName {
         Self::RemovedApis,
         Self::Drains,
         Self::Etcd,
+        Self::Images,
     ];
 
     /// The name, as people write it.
@@ -56,6 +59,7 @@ impl CheckName {
             Self::RemovedApis => "removed-apis",
             Self::Drains => "drains",
             Self::Etcd => "etcd",
+            Self::Images => "images",
         }
     }
 }
@@ -269,7 +273,7 @@ mod tests {
             ),
             (
                 "{check: nothing-like-it, reason: r, expires: 2026-12-31}",
-                "checks are: nodes, certificates, webhooks, definitions, removed-apis, drains, etcd",
+                "checks are: nodes, certificates, webhooks, definitions, removed-apis, drains, etcd, images",
             ),
             ("{check: nodes, reason: r, expires: 2026-13-01}", "\"2026-13-01\" is not a valid day"),
             ("{check: nodes, reason: r, expires: tomorrow}", "\"tomorrow\" is not a valid day"),

@@ -12,6 +12,7 @@ mod definitions;
 mod drains;
 mod etcd;
 mod finding;
+mod images;
 mod narrowing;
 mod nodes;
 mod removals;
@@ -30,6 +31,7 @@ use policy::{CheckName, Waiver};
 
 pub use definitions::NAMED_OBJECTS;
 pub use finding::{CheckFinding, CheckStatus, FoundObject};
+pub use images::PlannedImage;
 pub use narrowing::{Bound, DefinitionChange, FieldStep, NarrowedVersion, Narrowing, Requirement, Violation};
 pub use removals::{ApiRemoval, REMOVALS, minor_of, removal_of};
 pub use removed_apis::RemovedApis;
@@ -85,6 +87,7 @@ pub const CHECKS: &[Check] = &[
     removed_apis::CHECK,
     drains::CHECK,
     etcd::CHECK,
+    images::CHECK,
 ];
 
 /// What a check judges.

@@ -1,12 +1,13 @@
 //! What checks look at before a rollout, beyond what gates read anyway.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::ObjectReference;
 use super::etcd::EtcdInspection;
+use super::image::{ImageReading, UnpulledImage};
 use policy::CheckName;
 
 /// What was read for checks alone.
@@ -37,6 +38,15 @@ pub struct Inspection {
     /// What etcd tells of itself.
     #[serde(default, skip_serializing_if = "EtcdInspection::is_empty")]
     pub etcd: EtcdInspection,
+    /// What registries say of the images of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageReading>,
+    /// Images that nodes could not pull.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unpulled: Vec<UnpulledImage>,
+    /// The architectures of its nodes.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub architectures: BTreeSet<String>,
 }
 
 /// An admission webhook with `failurePolicy: Fail` that is called for requests of the system.

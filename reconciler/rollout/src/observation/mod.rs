@@ -8,6 +8,7 @@ mod eks_anywhere;
 mod etcd;
 mod extension;
 mod flux;
+mod image;
 mod inspection;
 mod machine_pool;
 mod mark;
@@ -30,6 +31,7 @@ pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, Unfini
 pub use flux::{
     Artifacts, FluxKustomization, FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, SourceKind,
 };
+pub use image::{ImageReading, ImageState, UnpulledImage};
 pub use inspection::{
     AdmissionWebhook, ApiUse, ApiUseKind, Certificate, DisruptionBudget, EvictedPod, Inspection, SystemRequest,
     UnfitObject,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use overlays::{Charts, FetchError, Fleet, Manifests};
 
 use crate::reconcile::planner::Sources;
-use fetch::{AllowList, Cache, Chain, FetchOptions, Helm, HelmCharts, Mirror, MirrorFolder, Remote};
+use fetch::{AllowList, Cache, Chain, FetchOptions, Helm, HelmCharts, Images, Mirror, MirrorFolder, Remote};
 use host::memory::Part;
 
 /// Sources made from folders and a policy. The same policy gives the same sources, with what they have cached.
@@ -25,6 +25,7 @@ struct Made {
     allow: Vec<String>,
     manifests: Arc<dyn Manifests>,
     charts: Arc<dyn Charts>,
+    images: Option<Arc<Images>>,
 }
 
 impl FetchSources {
@@ -86,10 +87,16 @@ impl FetchSources {
     }
 
     fn make(&self, named: Vec<String>, allow: Vec<String>) -> Made {
-        let mut sources = self.folders(&named);
+        let (mut sources, mut images) = (self.folders(&named), None);
         if !allow.is_empty() {
             let allow = AllowList::new(allow.iter().cloned());
             let options = FetchOptions { allow, private_hosts: self.private_hosts.clone(), ..FetchOptions::default() };
+            images = Images::new(options.clone())
+                .map(Arc::new)
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "no registry can be asked for images");
+                })
+                .ok();
             sources.push(match Remote::new(options) {
                 Ok(remote) => Box::new(remote),
                 Err(error) => unusable(error.to_string()),
@@ -97,7 +104,7 @@ impl FetchSources {
         }
         let manifests: Arc<dyn Manifests> = Arc::new(Cache::new(Chain::new(sources), Part::Manifests.bytes()));
         let charts: Arc<dyn Charts> = Arc::new(HelmCharts::new(Helm::find(), Arc::clone(&manifests)));
-        Made { named, allow, manifests, charts }
+        Made { named, allow, manifests, charts, images }
     }
 }
 
@@ -135,6 +142,10 @@ impl Sources for FetchSources {
 
     fn charts(&self, fleet: &Fleet, allow: &[String]) -> Arc<dyn Charts> {
         self.of(fleet, allow).charts
+    }
+
+    fn images(&self, fleet: &Fleet, allow: &[String]) -> Option<Arc<Images>> {
+        self.of(fleet, allow).images
     }
 }
 

@@ -11,6 +11,7 @@ use crate::reconcile::clusters::cluster_timeout::ClusterTimeout;
 use crate::reconcile::effects::direct;
 use crate::reconcile::main_loop::report::ClusterOutcome;
 use crate::reconcile::observe::flux_precheck::PrecheckOutcome;
+use crate::reconcile::observe::images;
 use crate::reconcile::observe::observe_request::request;
 use crate::reconcile::planner::{ClusterView, FleetReading};
 use cluster::{Cluster, Freshness, ObserveRequest};
@@ -50,7 +51,7 @@ impl Controller {
         }
         let readings = match self.confirm(view, world, cluster.as_ref(), &request).await {
             Some(readings) => readings,
-            None => FastPath::whole(cluster.observe(&request).await),
+            None => FastPath::whole(images::observe(cluster.as_ref(), view, &request).await),
         };
         let reachable = readings.reading().observation().map(|observation| observation.reachable.clone());
         self.remember(&view.name, |memory| memory.reachable = reachable);

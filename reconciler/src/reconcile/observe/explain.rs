@@ -16,6 +16,7 @@ use crate::reconcile::clusters::recorded_commits;
 use crate::reconcile::clusters::world::{Known, assemble};
 use crate::reconcile::main_loop::clock::Clock;
 use crate::reconcile::observe::final_health::{Verdict, judge};
+use crate::reconcile::observe::images;
 use crate::reconcile::observe::observe_request::request;
 use crate::reconcile::planner::{ClusterView, FleetReading, PlanError, Planner};
 use crate::reconcile::proposal::{self, Asking, Mergers, ProposalCache};
@@ -145,7 +146,7 @@ impl<'a> Explainer<'a> {
     async fn read(&self, view: &ClusterView, world: &mut World) {
         let cluster = self.cluster(view);
         let request = request(view, world, Freshness::Fresh, self.clock.now());
-        world.observation = Some(Arc::new(cluster.observe(&request).await));
+        world.observation = Some(Arc::new(images::observe(cluster.as_ref(), view, &request).await));
         world.history = rollout::record(world, self.clock.now());
     }
 

@@ -6,6 +6,7 @@ use rollout::{FastPath, GateHistory, Observation, Precheck, Waiting, WatchEviden
 
 use crate::reconcile::Controller;
 use crate::reconcile::main_loop::report::ClusterOutcome;
+use crate::reconcile::observe::images;
 use crate::reconcile::planner::ClusterView;
 use cluster::kubernetes::ChangeScope;
 use cluster::{Cluster, Freshness, ObserveRequest};
@@ -50,7 +51,7 @@ impl Controller {
             Precheck::ReadEverything => PrecheckOutcome::ReadEverything,
             Precheck::Gate(expectations, rest) => {
                 let request = ObserveRequest { expectations, ..request };
-                match self.look_at_gate(world, cluster, &request, &rest).await {
+                match self.look_at_gate(view, world, cluster, &request, &rest).await {
                     WatchEvidence::Waits(stage, reason, deadline) => match fast_path.deadline() {
                         Some(until) => self.waits(view, world, (stage, reason, deadline), until),
                         None => PrecheckOutcome::ReadEverything,
@@ -64,6 +65,7 @@ impl Controller {
     /// The running gate, as watches tell of it where they do, else as it is read. It may have failed where it is said to hold.
     async fn look_at_gate(
         &self,
+        view: &ClusterView,
         world: &World,
         cluster: &dyn Cluster,
         request: &ObserveRequest,
@@ -74,7 +76,7 @@ impl Controller {
         if let Some(told) = told.and_then(|told| FastPath::told_of_gate(world, rest, &told, now)) {
             return told;
         }
-        let read = cluster.observe(request).await;
+        let read = images::observe(cluster, view, request).await;
         FastPath::read_of_gate(world, read, self.clock.now())
     }
 
@@ -109,7 +111,7 @@ impl Controller {
         let (expectations, rest) = self.memory(&view.name).fast_path.confirming(world, request.at)?;
         let (kustomizations, freshness) = (Vec::new(), Freshness::Again);
         let request = ObserveRequest { expectations, kustomizations, freshness, ..request.clone() };
-        let read = cluster.observe(&request).await;
+        let read = images::observe(cluster, view, &request).await;
         // What has changed meanwhile may be the rest.
         let changed = self.clusters.changes().and_then(|changes| changes.of(view.name.as_str()));
         (changed != Some(ChangeScope::More)).then(|| FastPath::confirmed(read, rest))

@@ -3,5 +3,6 @@
 pub mod explain;
 pub(in crate::reconcile) mod final_health;
 pub mod flux_precheck;
+pub mod images;
 pub mod observation_cache;
 pub mod observe_request;

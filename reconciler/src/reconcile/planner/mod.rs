@@ -31,6 +31,7 @@ use crate::reconcile::main_loop::clock::{Clock, SystemClock};
 use cluster::DeployedObjects;
 use domain::BranchName;
 use domain::ObjectId;
+use fetch::Images;
 use forge::{Forge, ForgeAccess, ForgeError, Forges};
 use git::{DeployLayout, GitError, GitSnapshot, Heads, HistoryEntry, Limit, Repository, Signing};
 use host::memory::Part;
@@ -42,6 +43,10 @@ pub trait Sources: Send + Sync {
     fn manifests(&self, fleet: &Fleet, allow: &[String]) -> Arc<dyn Manifests>;
     /// Helm charts, likewise.
     fn charts(&self, fleet: &Fleet, allow: &[String]) -> Arc<dyn Charts>;
+    /// What asks registries for images, likewise; none where nobody is to be asked.
+    fn images(&self, _fleet: &Fleet, _allow: &[String]) -> Option<Arc<Images>> {
+        None
+    }
 }
 
 /// Reads fleets and makes plans. The same commits give the same plans; what it remembers only saves reading them again.
@@ -344,6 +349,7 @@ impl Planner {
         let befores = self.befores_of(reading, &cluster_name, &directory, history.base.as_ref())?;
         let context = reading.context(&cluster_name, &directory, base.as_deref(), &befores);
         let missing = self.missing_record(context.deploy, &cluster_name, &directory)?;
+        let images = self.sources.images(&reading.fleet, &befores.fetch_allow(context.newest));
         let Planned { plan, parts, kustomizations, reaches_far } = self.plan(&context, &reading.source, cluster)?;
         let running = self.running_plan(&context, &plan)?;
         let roster = Arc::new(planning::people::roster_since(&reading.fleet.policy, &befores));
@@ -367,6 +373,7 @@ impl Planner {
             deployed,
             roster,
             befores: Arc::new(befores),
+            images,
         };
         Ok(view.weighed())
     }

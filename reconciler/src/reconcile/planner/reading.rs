@@ -15,6 +15,7 @@ use crate::reconcile::cache::inputs::SourceReading;
 use crate::reconcile::clusters::missing::MissingRecord;
 use cluster::DeployedObjects;
 use domain::BranchName;
+use fetch::Images;
 use git::{DeployLayout, GitError, GitSnapshot, LastSeen};
 use host::memory::{self, bytes_of};
 use planning::ClusterDirectory;
@@ -125,6 +126,8 @@ pub struct ClusterView {
     pub roster: Arc<Roster>,
     /// The policies of before that count besides the newest.
     pub befores: Arc<Befores>,
+    /// What asks registries for its images; none where the policy lets nobody be asked.
+    pub images: Option<Arc<Images>>,
 }
 
 impl ClusterView {

@@ -8,9 +8,7 @@ use serde_json::Value;
 
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
-use crate::client::kind::{
-    Kind, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, PERSISTENT_VOLUME, POD, POD_DISRUPTION_BUDGET,
-};
+use crate::client::kind::{Kind, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, PERSISTENT_VOLUME, POD_DISRUPTION_BUDGET};
 use crate::client::request::Selection;
 use crate::objects;
 
@@ -25,12 +23,12 @@ pub(super) async fn evictions(
     management: &Connection,
     own: &Connection,
     rolling: &RollingNodes,
+    pods: &[DynamicObject],
 ) -> Result<(Vec<EvictedPod>, Vec<DisruptionBudget>), RequestError> {
     let nodes = nodes(management, rolling).await?;
     if nodes.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
-    let pods = own.list(&POD, Some("v1"), None, None).await?;
     let budgets = own.list(&POD_DISRUPTION_BUDGET, Some("v1"), None, None).await?;
     let volumes = own.list(&PERSISTENT_VOLUME, Some("v1"), None, None).await?;
     let claims = local_claims(&volumes);

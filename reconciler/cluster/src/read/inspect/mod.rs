@@ -8,6 +8,7 @@ mod certificates;
 mod etcd;
 mod evictions;
 mod helm;
+mod images;
 mod objects;
 
 use futures::join;
@@ -17,17 +18,19 @@ use rollout::{ChecksExpectation, Inspection};
 
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
-use crate::client::kind::{Kind, MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION};
+use crate::client::kind::{Kind, MUTATING_WEBHOOK_CONFIGURATION, NODE, POD, VALIDATING_WEBHOOK_CONFIGURATION};
 use crate::read::probe;
 
 /// Reads what the checks of this expectation look at, in the cluster itself and in the one that manages it.
 pub(crate) async fn inspect(management: &Connection, own: &Connection, expectation: &ChecksExpectation) -> Inspection {
     let mut inspection = Inspection::default();
-    let (configurations, secrets, unfit, etcd) = join!(
+    let (configurations, secrets, unfit, etcd, pods, nodes) = join!(
         configurations(own),
         certificates::of_secrets(management, expectation.cluster.as_ref()),
         objects::unfit(own, &expectation.definitions),
         etcd::inspect(management, own, expectation.cluster.as_ref()),
+        own.list(&POD, Some("v1"), None, None),
+        own.list(&NODE, Some("v1"), None, None),
     );
     match unfit {
         Ok(unfit) => inspection.unfit = unfit,
@@ -45,8 +48,20 @@ pub(crate) async fn inspect(management: &Connection, own: &Connection, expectati
             Vec::new()
         }
     };
+    let pods = pods.unwrap_or_else(|error| {
+        note(&mut inspection, CheckName::Images, &error);
+        if expectation.rolling.is_some() {
+            note(&mut inspection, CheckName::Drains, &error);
+        }
+        Vec::new()
+    });
+    inspection.unpulled = pods.iter().flat_map(images::unpulled).collect();
+    match nodes {
+        Ok(nodes) => inspection.architectures = nodes.iter().filter_map(images::architecture).collect(),
+        Err(error) => note(&mut inspection, CheckName::Images, &error),
+    }
     if let Some(rolling) = &expectation.rolling {
-        match evictions::evictions(management, own, rolling).await {
+        match evictions::evictions(management, own, rolling, &pods).await {
             Ok((evicted, budgets)) => (inspection.evicted, inspection.budgets) = (evicted, budgets),
             Err(error) => note(&mut inspection, CheckName::Drains, &error),
         }
