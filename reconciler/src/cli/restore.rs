@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use rollout::LedgerState;
 use serde::Serialize;
 
-use super::answer::approve::PersonArguments;
+use super::ClusterArguments;
+use super::answer::arguments::{Answer, AnswerArguments};
 use super::common::error::CommandError;
 use super::common::exit::Exit;
-use super::common::fleet::{self, Opened};
+use super::common::fleet::Opened;
 use super::common::output::{self, Format, Report, Table};
-use super::{ClusterArguments, FleetArguments};
 use crate::reconcile::planner::ClusterView;
 use cluster::kubernetes::{
     Backup, Comparison, Connection, ConnectionSource, KubernetesCluster, Restore, RestoreError, RestoreOptions,
@@ -24,13 +24,9 @@ use cluster::kubernetes::{
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
-    fleet: FleetArguments,
+    answer: AnswerArguments,
     #[command(flatten)]
     access: ClusterArguments,
-    #[command(flatten)]
-    person: PersonArguments,
-    /// The cluster.
-    cluster: String,
     /// The backup: its folder, or the rollout that it was taken for. Left out, it is the newest whole one of the cluster below --backups.
     #[arg(long, value_name = "DIR|ROLLOUT")]
     from: Option<String>,
@@ -172,15 +168,12 @@ impl RestoreReport {
 
 /// Restores, or says what would be restored.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let opened = fleet::open(&arguments.fleet)?;
-    opened.clusters(Some(&arguments.cluster))?;
-    let by = arguments.person.identity(opened.planner.repository())?;
-    let view = opened.view(&arguments.cluster)?;
+    let Answer { opened, view, by } = arguments.answer.open()?;
     let connection = arguments.access.connect()??;
     super::run::verb::runtime()?.block_on(async {
         let reference = opened.planner.reference(&opened.reading, &view.cluster);
         let named = arguments.access.management_cluster.clone().filter(|name| !name.is_empty());
-        let backups = arguments.access.backups.join(&arguments.cluster);
+        let backups = arguments.access.backups.join(arguments.answer.cluster());
         let cluster = KubernetesCluster::new(connection, reference, named, backups.clone());
         let by = by.as_ref().map(|by| by.name().to_owned());
         restore(arguments, &opened, &view, &cluster, &backups, by).await
@@ -218,7 +211,7 @@ async fn restore(
     let comparison = restore.compare().await?;
     let obstacles = comparison.obstacles(arguments.overwrite_newer);
     let server = target.as_ref().map_or_else(|| cluster.server().to_owned(), |target| target.server().to_owned());
-    let mut report = RestoreReport::of(&arguments.cluster, &backup, &server, comparison, obstacles);
+    let mut report = RestoreReport::of(arguments.answer.cluster(), &backup, &server, comparison, obstacles);
     let Some(by) = by.filter(|_| report.obstacles.is_empty()) else {
         output::print(arguments.output, &report)?;
         return Ok(if report.obstacles.is_empty() { Exit::Success } else { Exit::Blocked });
@@ -240,7 +233,7 @@ async fn restore(
             "the objects in {} stay there, paused: never let them go on; say who manages {} now in its specification, and \
              `stepgate adopt` it there",
             cluster.server(),
-            arguments.cluster
+            arguments.answer.cluster()
         ));
     }
     Ok(Exit::Success)
@@ -268,14 +261,15 @@ async fn is_still_there(arguments: &Arguments, cluster: &KubernetesCluster) -> R
         }
     };
     if is_there && arguments.source_is_gone {
-        let error = CommandError::new(format!("{} answers and has cluster {}", cluster.server(), arguments.cluster));
+        let error =
+            CommandError::new(format!("{} answers and has cluster {}", cluster.server(), arguments.answer.cluster()));
         return Err(error.hint("leave --source-is-gone out: its objects are moved as they are now"));
     }
     if is_there && arguments.from.is_some() {
         let error = CommandError::new(format!(
             "{} still manages cluster {}, and a backup says less than it does",
             cluster.server(),
-            arguments.cluster
+            arguments.answer.cluster()
         ));
         return Err(error.hint("leave --from out: the objects are moved as they are now"));
     }
@@ -305,7 +299,7 @@ async fn refuse_while_rolling(
 
 /// The backup that is named, or the newest whole one.
 fn saved(arguments: &Arguments, backups: &Path) -> Result<Backup, CommandError> {
-    let name = &arguments.cluster;
+    let name = arguments.answer.cluster();
     match &arguments.from {
         Some(from) if from.parse::<RolloutId>().is_ok() => Ok(read_backup(&backups.join(from))?),
         Some(from) => Ok(read_backup(Path::new(from))?),

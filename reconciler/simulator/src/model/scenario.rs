@@ -172,7 +172,7 @@ fn cluster(
     };
     let mut policy = policy.clone();
     // Half of the workload clusters; what was drawn for them decides, so that no other seed changes its course.
-    if role == ClusterRole::Workload && policy.soak.subsec_millis() % 2 == 0 {
+    if role == ClusterRole::Workload && policy.soak.subsec_millis().is_multiple_of(2) {
         policy.machines.gate = ControlPlaneGate::FirstNode;
     }
     ModelCluster { shape, role, components, policy, after: after.to_vec(), flux_waits: random.chance(1, 3) }

@@ -2,22 +2,17 @@
 
 use clap::Args;
 
-use crate::cli::FleetArguments;
+use super::arguments::{Answer, AnswerArguments};
 use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
-use crate::cli::common::{fleet, output};
+use crate::cli::common::output;
 use crate::reconcile::proposal::{AnswerError, Approval, Consent, answer};
-use git::{Identity, Repository};
 
 /// Arguments of `stepgate approve`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
-    fleet: FleetArguments,
-    #[command(flatten)]
-    person: PersonArguments,
-    /// The cluster.
-    cluster: String,
+    answer: AnswerArguments,
     /// Set the rules for approvals aside, in an emergency. Who did, when, why, and what was missing stays in git.
     #[arg(long = "override", requires = "reason")]
     overriding: bool,
@@ -26,41 +21,9 @@ pub struct Arguments {
     reason: Option<String>,
 }
 
-/// Who answers a proposal, and whether it is meant.
-#[derive(Debug, Args)]
-pub struct PersonArguments {
-    /// Who answers, `Name <address>`; without it, git's own configuration says who you are.
-    #[arg(long = "as", value_name = "PERSON")]
-    person: Option<String>,
-    /// Do it. Without it, only what would be done is said.
-    #[arg(long)]
-    yes: bool,
-}
-
-impl PersonArguments {
-    /// The person; none for a dry run.
-    ///
-    /// # Errors
-    /// When it is meant and nobody says who answers.
-    pub fn identity(&self, repository: &Repository) -> Result<Option<Identity>, CommandError> {
-        let identity = match &self.person {
-            Some(person) => Some(person.parse()?),
-            None => repository.identity(),
-        };
-        match identity {
-            None if self.yes => Err(CommandError::new("nobody is named who answers")
-                .hint("set user.name and user.email in git's configuration, or use --as 'Name <address>'")),
-            identity => Ok(identity.filter(|_| self.yes)),
-        }
-    }
-}
-
 /// Merges it, or says what would be merged.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let opened = fleet::open(&arguments.fleet)?;
-    opened.clusters(Some(&arguments.cluster))?;
-    let by = arguments.person.identity(opened.planner.repository())?;
-    let view = opened.view(&arguments.cluster)?;
+    let Answer { opened, view, by } = arguments.answer.open()?;
     let consent = arguments.reason.as_deref().map_or(Consent::Word, Consent::Override);
     let now = jiff::Timestamp::now();
     let answer = answer(&opened.planner, &opened.reading, &view, by.as_ref(), &consent, now);

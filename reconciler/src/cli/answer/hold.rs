@@ -3,24 +3,20 @@
 use clap::Args;
 use jiff::Timestamp;
 
-use super::approve::PersonArguments;
+use super::arguments::{Answer, AnswerArguments};
+use crate::cli::ClusterArguments;
 use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
-use crate::cli::common::{fleet, output};
-use crate::cli::{ClusterArguments, FleetArguments};
+use crate::cli::common::output;
 use cluster::kubernetes::{PauseLease, Paused};
 
 /// Arguments of `stepgate hold`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
-    fleet: FleetArguments,
+    answer: AnswerArguments,
     #[command(flatten)]
     access: ClusterArguments,
-    #[command(flatten)]
-    person: PersonArguments,
-    /// The cluster.
-    cluster: String,
     /// Why, for those who ask.
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -31,10 +27,7 @@ pub struct Arguments {
 
 /// Holds it, or says what would be held.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let opened = fleet::open(&arguments.fleet)?;
-    opened.clusters(Some(&arguments.cluster))?;
-    let by = arguments.person.identity(opened.planner.repository())?;
-    let view = opened.view(&arguments.cluster)?;
+    let Answer { opened, view, by } = arguments.answer.open()?;
     let until = Timestamp::now().checked_add(arguments.duration)?;
     let references = view.flux_references();
     let Some(by) = by else {

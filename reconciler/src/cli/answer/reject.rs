@@ -2,22 +2,18 @@
 
 use clap::Args;
 
-use super::approve::{PersonArguments, explain, would};
-use crate::cli::FleetArguments;
+use super::approve::{explain, would};
+use super::arguments::{Answer, AnswerArguments};
 use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
-use crate::cli::common::{fleet, output};
+use crate::cli::common::output;
 use crate::reconcile::proposal::reject;
 
 /// Arguments of `stepgate reject`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
-    fleet: FleetArguments,
-    #[command(flatten)]
-    person: PersonArguments,
-    /// The cluster.
-    cluster: String,
+    answer: AnswerArguments,
     /// Why, for those who asked.
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -25,10 +21,7 @@ pub struct Arguments {
 
 /// Rejects it, or says what would be rejected.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let opened = fleet::open(&arguments.fleet)?;
-    opened.clusters(Some(&arguments.cluster))?;
-    let by = arguments.person.identity(opened.planner.repository())?;
-    let view = opened.view(&arguments.cluster)?;
+    let Answer { opened, view, by } = arguments.answer.open()?;
     let now = jiff::Timestamp::now();
     let answer = reject(&opened.planner, &opened.reading, &view, by.as_ref(), &arguments.reason, now);
     let rejected = answer.map_err(explain)?;

@@ -2,30 +2,23 @@
 
 use clap::Args;
 
-use super::approve::{PersonArguments, explain};
-use crate::cli::FleetArguments;
+use super::approve::explain;
+use super::arguments::{Answer, AnswerArguments};
 use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
-use crate::cli::common::{fleet, output};
+use crate::cli::common::output;
 use crate::reconcile::proposal::retry;
 
 /// Arguments of `stepgate retry`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
-    fleet: FleetArguments,
-    #[command(flatten)]
-    person: PersonArguments,
-    /// The cluster.
-    cluster: String,
+    answer: AnswerArguments,
 }
 
 /// Notes it on the deploy branch, or says what would be noted.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let opened = fleet::open(&arguments.fleet)?;
-    opened.clusters(Some(&arguments.cluster))?;
-    let by = arguments.person.identity(opened.planner.repository())?;
-    let view = opened.view(&arguments.cluster)?;
+    let Answer { opened, view, by } = arguments.answer.open()?;
     let done = retry(&opened.planner, &opened.reading, &view, by.as_ref(), None, jiff::Timestamp::now());
     let retried = done.map_err(explain)?;
     output::print_text(&match &retried.commit {

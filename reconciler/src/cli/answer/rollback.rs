@@ -3,12 +3,11 @@
 use clap::Args;
 use rollout::{Plan, Rollback, StagePlan, StageState, risk_groups};
 
-use super::approve::PersonArguments;
-use crate::cli::FleetArguments;
+use super::arguments::{Answer, AnswerArguments};
 use crate::cli::common::error::CommandError;
 use crate::cli::common::exit::Exit;
 use crate::cli::common::fleet::Opened;
-use crate::cli::common::{fleet, output};
+use crate::cli::common::output;
 use crate::reconcile::effects::rollback::{end, go_back};
 use crate::reconcile::planner::{ClusterView, RollbackError};
 
@@ -16,11 +15,7 @@ use crate::reconcile::planner::{ClusterView, RollbackError};
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
-    fleet: FleetArguments,
-    #[command(flatten)]
-    person: PersonArguments,
-    /// The cluster.
-    cluster: String,
+    answer: AnswerArguments,
     /// What it goes back to: a rollout that ended, or the stage of the last rollout which is to be the last that stays. Left out, it is
     /// what the last rollout found.
     #[arg(long, value_name = "ROLLOUT|STAGE", conflicts_with = "end")]
@@ -35,11 +30,8 @@ pub struct Arguments {
 
 /// Records it on the deploy branch, or says what would be done.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let opened = fleet::open(&arguments.fleet)?;
-    opened.clusters(Some(&arguments.cluster))?;
-    let by = arguments.person.identity(opened.planner.repository())?;
+    let Answer { opened, view, by } = arguments.answer.open()?;
     let by = by.map(|by| by.to_string());
-    let view = opened.view(&arguments.cluster)?;
     if arguments.end {
         let_count(&opened, &view, by.as_deref())
     } else {
