@@ -1,6 +1,7 @@
 //! What only real servers can show. Each test runs in namespaces of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+mod adopted_again;
 mod alerts;
 mod api_server;
 mod approved;
