@@ -259,7 +259,8 @@ pub fn watch(arguments: &[String]) -> anyhow::Result<()> {
         let mut followed = Vec::new();
         for number in 0..CLUSTERS {
             let name = cluster(number);
-            let own = KubernetesCluster::management(connection.clone(), "unused".into()).watched(&name, &watches);
+            let own = KubernetesCluster::management(connection.clone(), std::path::PathBuf::from("unused"))
+                .watched(&name, &watches);
             let expectation = expectation(&name)?;
             let request = ObserveRequest {
                 expectations: vec![Expectation::Workers(expectation.clone())],

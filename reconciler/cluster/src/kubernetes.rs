@@ -1,7 +1,6 @@
 //! Real clusters, through their API servers.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::CommitId;
@@ -22,7 +21,10 @@ pub use crate::read::emergency::{Emergency, emergencies};
 pub use crate::watch::watched::ManagementWatches;
 pub use crate::watch::{ChangeScope, Changes};
 pub use crate::write::apply::{ApplyConflict, ApplyError};
-pub use crate::write::backup::{Backup, BackupError, BackupHeader, SavedCluster, SavedFile, newest_whole, read_backup};
+pub use crate::write::backup::{
+    Backup, BackupError, BackupHeader, BackupIdentity, BackupPlace, BackupRecipient, SavedCluster, SavedFile,
+    newest_whole, read_backup,
+};
 pub use crate::write::leadership::Leadership;
 pub use crate::write::lease::{Holder, Lease};
 pub use crate::write::machine_order::end_expired as end_expired_marks;
@@ -67,7 +69,7 @@ pub struct KubernetesCluster {
     pub(crate) named: Option<String>,
     pub(crate) reference: ClusterReference,
     pub(crate) own: Own,
-    pub(crate) backups: PathBuf,
+    pub(crate) backups: BackupPlace,
     pub(crate) memory: Arc<Memory>,
     pub(crate) watched: Option<Arc<Watched>>,
 }
@@ -97,7 +99,7 @@ pub(crate) struct Applied {
 impl KubernetesCluster {
     /// A management cluster: whoever connects says that it is this one. Backups go to a folder for each rollout below `backups`.
     #[must_use]
-    pub fn management(connection: Connection, backups: PathBuf) -> Self {
+    pub fn management(connection: Connection, backups: impl Into<BackupPlace>) -> Self {
         let name = String::from("management");
         let reference = ClusterReference {
             name: name.clone(),
@@ -110,7 +112,7 @@ impl KubernetesCluster {
 
     /// A workload cluster: the Cluster API `Cluster` of this namespace and name in the management cluster.
     #[must_use]
-    pub fn workload(management: Connection, namespace: &str, name: &str, backups: PathBuf) -> Self {
+    pub fn workload(management: Connection, namespace: &str, name: &str, backups: impl Into<BackupPlace>) -> Self {
         let reference = ClusterReference {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
@@ -122,7 +124,13 @@ impl KubernetesCluster {
 
     /// The cluster of a fleet that is meant, where `named` is the one that the operator says this connection leads to.
     #[must_use]
-    pub fn new(management: Connection, reference: ClusterReference, named: Option<String>, backups: PathBuf) -> Self {
+    pub fn new(
+        management: Connection,
+        reference: ClusterReference,
+        named: Option<String>,
+        backups: impl Into<BackupPlace>,
+    ) -> Self {
+        let backups = backups.into();
         let is_named = named.as_ref() == Some(&reference.name);
         let own = match reference.management {
             ManagementReference::Itself { .. } => Own::Management,
@@ -214,7 +222,7 @@ impl KubernetesCluster {
         known.newest.take_if(|report| !backup::is_there(report));
         if known.newest.is_none() {
             // After a restart the folder remembers.
-            known.newest = backup::newest(&self.backups);
+            known.newest = backup::newest(&self.backups.folder);
         }
         (known.newest.clone(), known.failure.clone())
     }

@@ -20,6 +20,7 @@ mod write;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use domain::{ClusterName, CommitId, RolloutId};
 use futures::future::BoxFuture;
@@ -70,6 +71,8 @@ pub struct BackupRequest {
     pub at: Timestamp,
     /// How many of the cluster's backups stay, this one included.
     pub keep: u32,
+    /// How old they may grow; the newest whole one stays in any case.
+    pub keep_for: Option<Duration>,
 }
 
 /// The objects that the deploy branch holds for a cluster. They are parsed when one of them is looked at first.

@@ -137,7 +137,7 @@ mod tests {
     #[tokio::test]
     async fn a_simulated_backup_names_its_rollout_and_nothing_is_applied_past_flux() {
         let cluster = simulated();
-        let backup = BackupRequest { rollout: "0123456789ab".parse().unwrap(), at: at(10), keep: 5 };
+        let backup = BackupRequest { rollout: "0123456789ab".parse().unwrap(), at: at(10), keep: 5, keep_for: None };
         assert_eq!(cluster.back_up(&backup).await.unwrap().rollout, backup.rollout);
         cluster.nudge(&[], at(11)).await.unwrap();
         let (cluster_name, commit) = ("demo".parse().unwrap(), "0".repeat(40).parse().unwrap());

@@ -31,7 +31,9 @@ pub use common::output::{Format, Report, Table};
 
 use crate::reconcile::clusters::access::{Clusters, KubernetesClusters, NoAccess};
 use crate::telemetry::{self, LogFormat};
-use cluster::kubernetes::{Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT, REQUESTS_PER_SECOND};
+use cluster::kubernetes::{
+    BackupPlace, BackupRecipient, Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT, REQUESTS_PER_SECOND,
+};
 use fetch::MirrorFolder;
 use git::{LimitSetting, Pace, Signing};
 use host::memory::{self, Amount};
@@ -178,7 +180,7 @@ pub struct ClusterArguments {
 impl ClusterArguments {
     /// Connects. No request is made: whether a server answers shows at the first reading.
     fn open(&self) -> Result<Arc<dyn Clusters>, CommandError> {
-        self.clusters(self.connect()?)
+        self.clusters(self.connect()?, Vec::new())
     }
 
     /// Whether somebody named how a cluster is reached.
@@ -186,11 +188,16 @@ impl ClusterArguments {
         self.in_cluster || self.kubeconfig.is_some() || self.context.is_some()
     }
 
-    /// The clusters that are reached through this connection.
-    fn clusters(&self, connection: Result<Connection, ConnectionError>) -> Result<Arc<dyn Clusters>, CommandError> {
+    /// The clusters that are reached through this connection, and whom their backups are encrypted to.
+    fn clusters(
+        &self,
+        connection: Result<Connection, ConnectionError>,
+        recipients: Vec<BackupRecipient>,
+    ) -> Result<Arc<dyn Clusters>, CommandError> {
         match connection {
             Ok(connection) => {
-                let clusters = KubernetesClusters::new(connection, self.backups.clone());
+                let clusters =
+                    KubernetesClusters::new(connection, BackupPlace { folder: self.backups.clone(), recipients });
                 // The Deployment of an installation has an empty variable where nobody has named it.
                 let named = self.management_cluster.clone().filter(|name| !name.is_empty());
                 Ok(Arc::new(clusters.connected_to(named)))

@@ -16,9 +16,12 @@ use super::common::fleet::Opened;
 use super::common::output::{self, Format, Report, Table};
 use crate::reconcile::planner::ClusterView;
 use cluster::kubernetes::{
-    Backup, Comparison, Connection, ConnectionSource, KubernetesCluster, Restore, RestoreError, RestoreOptions,
-    Restored, SavedState, newest_whole, read_backup,
+    Backup, BackupIdentity, Comparison, Connection, ConnectionSource, KubernetesCluster, Restore, RestoreError,
+    RestoreOptions, Restored, SavedState, newest_whole, read_backup,
 };
+
+/// The largest file of keys, in bytes.
+const LARGEST_IDENTITY: u64 = 64 << 10;
 
 /// Arguments of `stepgate restore`.
 #[derive(Debug, Args)]
@@ -30,6 +33,9 @@ pub struct Arguments {
     /// The backup: its folder, or the rollout that it was taken for. Left out, it is the newest whole one of the cluster below --backups.
     #[arg(long, value_name = "DIR|ROLLOUT")]
     from: Option<String>,
+    /// File with the secret key of age (as `age-keygen` writes it) that opens an encrypted backup.
+    #[arg(long, value_name = "FILE")]
+    identity: Option<PathBuf>,
     /// Kubeconfig of another management cluster, where the objects are to be instead. Those of the old one, if it still has them, are moved as
     /// they are now and stay there, paused.
     #[arg(long, value_name = "FILE")]
@@ -300,15 +306,25 @@ async fn refuse_while_rolling(
 /// The backup that is named, or the newest whole one.
 fn saved(arguments: &Arguments, backups: &Path) -> Result<Backup, CommandError> {
     let name = arguments.answer.cluster();
-    match &arguments.from {
-        Some(from) if from.parse::<RolloutId>().is_ok() => Ok(read_backup(&backups.join(from))?),
-        Some(from) => Ok(read_backup(Path::new(from))?),
+    let folder = match &arguments.from {
+        Some(from) if from.parse::<RolloutId>().is_ok() => backups.join(from),
+        Some(from) => PathBuf::from(from),
         None => newest_whole(backups).ok_or_else(|| {
             let error =
                 CommandError::new(format!("there is no whole backup of cluster {name} below {}", backups.display()));
             error.hint("name one by --from, or where they are by --backups")
-        }),
-    }
+        })?,
+    };
+    Ok(read_backup(&folder, &identities(arguments)?)?)
+}
+
+/// The keys that open an encrypted backup.
+fn identities(arguments: &Arguments) -> Result<Vec<BackupIdentity>, CommandError> {
+    let Some(path) = &arguments.identity else { return Ok(Vec::new()) };
+    let place = path.display();
+    let failed = |reason: String| CommandError::new(format!("could not use identity {place}: {reason}"));
+    let text = host::disk::read_text(path, LARGEST_IDENTITY).map_err(|error| failed(error.to_string()))?;
+    BackupIdentity::of_file(&text).map_err(failed)
 }
 
 fn explain(error: RestoreError) -> CommandError {

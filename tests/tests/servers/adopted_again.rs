@@ -36,7 +36,8 @@ struct Machines {
 
 impl Machines {
     async fn read(client: &Client) -> anyhow::Result<Self> {
-        let text = |value: &Value, path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |value: &Value, path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let machines = list(client, MACHINE, NAMESPACE).await?;
         let known = machines.iter().map(|machine| (machine.name_any(), text(&machine.data, "/spec/providerID")));
         let nodes: Api<Node> = Api::all(inside(client).await?);
@@ -59,7 +60,7 @@ async fn back_up(scene: &Scene) -> anyhow::Result<PathBuf> {
     let source = ConnectionSource::Kubeconfig { path: Some(scene.server.kubeconfig()), context: None };
     let connection = Connection::open(&source).await?;
     let cluster = KubernetesCluster::workload(connection, NAMESPACE, CLUSTER, scene.file("backups").join(CLUSTER));
-    let request = BackupRequest { rollout: "0123456789ab".parse()?, at: Timestamp::now(), keep: 5 };
+    let request = BackupRequest { rollout: "0123456789ab".parse()?, at: Timestamp::now(), keep: 5, keep_for: None };
     Ok(PathBuf::from(cluster.back_up(&request).await?.location))
 }
 
@@ -116,7 +117,7 @@ fn a_cluster_that_was_lost_goes_on_with_the_machines_it_has() {
         let scene = Scene::start(&programs).await?;
         let _cluster_api = machines::create(&scene, &programs, OLD, POLICY).await?;
         let backup = back_up(&scene).await?;
-        let saved = read_backup(&backup)?.objects;
+        let saved = read_backup(&backup, &[])?.objects;
         let before = Machines::read(&scene.client).await?;
         ensure!(before.known.len() == 6 && before.nodes.len() == 6, "{before:?}");
         let (said, code) = restored(&scene, &[])?;

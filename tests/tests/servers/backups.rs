@@ -24,7 +24,7 @@ fn volume(folder: &Path, kibibytes: u32) -> anyhow::Result<()> {
 }
 
 fn backup(rollout: &str, keep: u32) -> BackupRequest {
-    BackupRequest { rollout: rollout.parse().unwrap(), at: Timestamp::now(), keep }
+    BackupRequest { rollout: rollout.parse().unwrap(), at: Timestamp::now(), keep, keep_for: None }
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_volume_without_room_is_named_and_keeps_the_backup_that_it_has() {
         assert_eq!((failure.rollout, failure.at, failure.volume_full), (request.rollout.clone(), request.at, true));
         // What was there is there still, and what could not be finished takes no room.
         assert_eq!(seen.backup.as_ref(), Some(&first));
-        read_backup(Path::new(&first.location))?;
+        read_backup(Path::new(&first.location), &[])?;
         let left: Vec<_> =
             std::fs::read_dir(&backups)?.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>()?;
         assert_eq!(left, ["aaaaaaaaaaaa"]);

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use age::secrecy::ExposeSecret as _;
+use age::x25519::Identity;
 use anyhow::{Context as _, ensure};
-use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster, read_backup};
+use cluster::kubernetes::{BackupPlace, Connection, ConnectionSource, KubernetesCluster, read_backup};
 use cluster::{BackupRequest, Cluster as _};
 use jiff::Timestamp;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -107,11 +109,14 @@ impl Fleet {
     }
 
     async fn back_up(&self, cluster: &str) -> anyhow::Result<PathBuf> {
+        self.back_up_to(cluster, self.folder.path().join("backups").join(cluster)).await
+    }
+
+    async fn back_up_to(&self, cluster: &str, place: impl Into<BackupPlace>) -> anyhow::Result<PathBuf> {
         let source = ConnectionSource::Kubeconfig { path: Some(self.server.kubeconfig()), context: None };
-        let backups = self.folder.path().join("backups").join(cluster);
         let connection = Connection::open(&source).await?.with_requests_per_second(1000);
-        let cluster = KubernetesCluster::workload(connection, NAMESPACE, cluster, backups);
-        let request = BackupRequest { rollout: "0123456789ab".parse()?, at: Timestamp::now(), keep: 5 };
+        let cluster = KubernetesCluster::workload(connection, NAMESPACE, cluster, place);
+        let request = BackupRequest { rollout: "0123456789ab".parse()?, at: Timestamp::now(), keep: 5, keep_for: None };
         Ok(PathBuf::from(cluster.back_up(&request).await?.location))
     }
 
@@ -181,7 +186,7 @@ async fn there(client: &Client) -> anyhow::Result<Vec<Value>> {
 
 /// What was saved of the cluster is there, linked to owners that are there, and nothing stands still.
 async fn assert_as_saved(client: &Client, backup: &Path) -> anyhow::Result<()> {
-    let saved = read_backup(backup)?.objects;
+    let saved = read_backup(backup, &[])?.objects;
     let saved: Vec<Value> = saved
         .into_iter()
         .filter(|object| object["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(CLUSTER)))
@@ -340,6 +345,39 @@ fn a_backup_that_cannot_be_used_is_refused_before_anything_is_written() {
         let elsewhere = started(&programs, &fleet.folder.path().join("elsewhere")).await?;
         let kubeconfig = elsewhere.kubeconfig().display().to_string();
         refused(&["--yes", "--kubeconfig", &kubeconfig], "was taken in another management cluster")?;
+        fleet.folder.done();
+        Ok(())
+    });
+}
+
+#[test]
+fn an_encrypted_backup_is_restored_with_its_identity_alone() {
+    let name = "restored::an_encrypted_backup_is_restored_with_its_identity_alone";
+    isolated(name, NEEDED, async |programs| {
+        let fleet = Fleet::start(&programs).await?;
+        let plain = fleet.folder.path().join("backups").join(CLUSTER).join("0123456789ab");
+        let saved = fleet.folder.path().join("plain");
+        std::fs::rename(&plain, &saved)?;
+        let key = Identity::generate();
+        let place = BackupPlace {
+            folder: fleet.folder.path().join("backups").join(CLUSTER),
+            recipients: vec![key.to_public().to_string().parse().map_err(anyhow::Error::msg)?],
+        };
+        fleet.back_up_to(CLUSTER, place).await?;
+        fleet.lose().await?;
+        let file = fleet.folder.path().join("backup.key");
+        std::fs::write(&file, format!("# of the operator\n{}\n", key.to_string().expose_secret()))?;
+        let other = fleet.folder.path().join("other.key");
+        std::fs::write(&other, format!("{}\n", Identity::generate().to_string().expose_secret()))?;
+        let (file, other) = (file.display().to_string(), other.display().to_string());
+        for arguments in [&["--yes"][..], &["--yes", "--identity", &other]] {
+            let (said, code) = fleet.restore(arguments)?;
+            ensure!(code == 2 && said.contains(&format!("is encrypted to {}", key.to_public())), "{said}");
+        }
+        ensure!(there(&fleet.client).await?.is_empty(), "something was written");
+        let (said, code) = fleet.restore(&["--yes", "--identity", &file])?;
+        ensure!(code == 0 && said.contains("65 made anew"), "{said}");
+        assert_as_saved(&fleet.client, &saved).await?;
         fleet.folder.done();
         Ok(())
     });

@@ -22,7 +22,7 @@ use super::scene::Scene;
 pub async fn assert_backup_restores(scene: &Scene, programs: &Programs) -> anyhow::Result<()> {
     let folders: Vec<_> = std::fs::read_dir(scene.file("backups").join(CLUSTER))?.collect::<Result<_, _>>()?;
     let [folder] = folders.as_slice() else { anyhow::bail!("{} backups, one expected", folders.len()) };
-    let Backup { header, objects: saved } = read_backup(&folder.path())?;
+    let Backup { header, objects: saved } = read_backup(&folder.path(), &[])?;
     ensure!(header.report.read_back && header.report.objects > 0, "{header:?}");
     let empty = ApiServer::start(programs, &scene.file("empty"), ApiServerOptions::default()).await?;
     ClusterApi::define(programs, &empty).await?;
@@ -46,8 +46,8 @@ pub async fn assert_backup_holds_what_clusterctl_moves(scene: &Scene, programs: 
     let backups = scene.file("beside-clusterctl");
     let cluster = KubernetesCluster::management(Connection::open(&source).await?, backups.clone());
     let rollout: RolloutId = "0123456789ab".parse()?;
-    cluster.back_up(&BackupRequest { rollout: rollout.clone(), at: Timestamp::now(), keep: 1 }).await?;
-    let saved = read_backup(&backups.join(rollout.as_str()))?.objects;
+    cluster.back_up(&BackupRequest { rollout: rollout.clone(), at: Timestamp::now(), keep: 1, keep_for: None }).await?;
+    let saved = read_backup(&backups.join(rollout.as_str()), &[])?.objects;
 
     label_definitions(&scene.client).await?;
     let moved = scene.file("moved");

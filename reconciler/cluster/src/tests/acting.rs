@@ -26,11 +26,11 @@ async fn a_backup_is_written_read_back_and_found_again() {
     let folder = tempfile::tempdir().unwrap();
     let at = "2026-03-01T12:00:00Z".parse().unwrap();
     let cluster = KubernetesCluster::management(server.connection(), folder.path().to_owned());
-    let backup = |at| BackupRequest { rollout: "0123456789ab".parse().unwrap(), at, keep: 5 };
+    let backup = |at| BackupRequest { rollout: "0123456789ab".parse().unwrap(), at, keep: 5, keep_for: None };
     let report = cluster.back_up(&backup(at)).await.unwrap();
     // One Cluster, one control plane, two machines, one Secret: the kinds that this server lists.
     assert_eq!((report.objects, report.read_back, report.taken_at), (5, true, at));
-    let Backup { header, objects } = read_backup(Path::new(&report.location)).unwrap();
+    let Backup { header, objects } = read_backup(Path::new(&report.location), &[]).unwrap();
     assert_eq!((&header.report, objects.len()), (&report, 5));
     assert!(objects.iter().any(|object| object["metadata"]["ownerReferences"][0]["kind"] == "MachineSet"));
     // Without their types they could not be restored.
@@ -52,7 +52,9 @@ async fn a_backup_is_written_read_back_and_found_again() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 
     std::fs::remove_file(Path::new(&report.location).join("machines.cluster.x-k8s.io.json")).unwrap();
-    assert!(read_backup(Path::new(&report.location)).unwrap_err().to_string().contains("5 objects expected, 3 found"));
+    assert!(
+        read_backup(Path::new(&report.location), &[]).unwrap_err().to_string().contains("5 objects expected, 3 found")
+    );
     let restarted = KubernetesCluster::management(server.connection(), folder.path().to_owned());
     assert_eq!(restarted.observe(&request(vec![taken()])).await.backup, None);
 }
@@ -70,7 +72,7 @@ async fn a_backup_of_nothing_or_of_half_is_no_backup() {
         let server = ApiServer::start(script).await;
         let cluster = KubernetesCluster::management(server.connection(), folder.path().to_owned());
         let at = "2026-03-01T12:00:00Z".parse().unwrap();
-        let backup = BackupRequest { rollout: "0123456789ab".parse().unwrap(), at, keep: 5 };
+        let backup = BackupRequest { rollout: "0123456789ab".parse().unwrap(), at, keep: 5, keep_for: None };
         let error = cluster.back_up(&backup).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
         let seen = cluster.observe(&request(vec![taken()])).await;

@@ -174,7 +174,7 @@ async fn nothing_is_written_to_a_cluster_that_is_not_proven() {
         assert!(error.starts_with("could not pause what Flux applies: which cluster answers"), "{error}");
         let error = cluster.resume(&kustomizations).await.unwrap_err().to_string();
         assert!(error.starts_with("could not resume what Flux applies: which cluster answers"), "{error}");
-        let backup = BackupRequest { rollout: "0123456789ab".parse().unwrap(), at, keep: 5 };
+        let backup = BackupRequest { rollout: "0123456789ab".parse().unwrap(), at, keep: 5, keep_for: None };
         assert!(cluster.back_up(&backup).await.is_err());
     }
     assert!(management.asked().iter().all(|asked| asked.method == "GET"), "{:?}", management.lines());

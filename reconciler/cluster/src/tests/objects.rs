@@ -146,7 +146,7 @@ async fn definitions_are_read_whole_when_they_have_changed() {
         let server = ApiServer::start(script("1", true)).await;
         let connection = server.connection();
         let reading = || {
-            let cluster = KubernetesCluster::management(connection.clone(), "unused".into());
+            let cluster = KubernetesCluster::management(connection.clone(), PathBuf::from("unused"));
             let request = request(expectations.clone());
             async move { cluster.observe(&request).await.custom_resource_definitions }
         };

@@ -61,6 +61,17 @@ pub(super) fn serialize<S: serde::Serializer>(duration: &Duration, serializer: S
     serializer.serialize_str(&format_duration(*duration))
 }
 
+/// As [`serialize`]; what is not set is left out by whoever holds it.
+pub(super) fn serialize_some<S: serde::Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match duration {
+        Some(duration) => serialize(duration, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -135,25 +135,30 @@ impl Reader<'_> {
         for entry in self.mapping(node, "backup").into_iter().flatten() {
             match entry.key.as_str() {
                 "maxAge" => {
-                    let Some(age) = self.duration(&entry.value, "backup.maxAge") else { continue };
-                    if age < LEAST_AGE {
-                        let hint = format!(
-                            "a backup is looked at some minutes after it was taken: at least {}",
-                            format_duration(LEAST_AGE)
-                        );
-                        self.problem(
-                            entry.value.span,
-                            "backup.maxAge is so short that no backup may count",
-                            Some(hint),
-                        );
-                    } else {
-                        backup.max_age = age;
-                    }
+                    let problem = "backup.maxAge is so short that no backup may count";
+                    let hint = "a backup is looked at some minutes after it was taken";
+                    backup.max_age = self.age(&entry.value, "backup.maxAge", problem, hint).unwrap_or(backup.max_age);
+                }
+                "keepFor" => {
+                    let problem = "backup.keepFor is so short that no backup may stay";
+                    let hint = "the backup of a rollout has to outlast its beginning";
+                    backup.keep_for = self.age(&entry.value, "backup.keepFor", problem, hint);
                 }
                 "keep" => backup.keep = self.number(&entry.value, "backup.keep", 1, 1000).unwrap_or(backup.keep),
-                _ => self.unknown(entry, "backup", &["maxAge", "keep"]),
+                _ => self.unknown(entry, "backup", &["maxAge", "keep", "keepFor"]),
             }
         }
+    }
+
+    /// The age of a backup, unless it is so short that it is a mistake.
+    fn age(&mut self, value: &Node, field: &str, problem: &str, hint: &str) -> Option<Duration> {
+        let age = self.duration(value, field)?;
+        if age >= LEAST_AGE {
+            return Some(age);
+        }
+        let hint = format!("{hint}: at least {}", format_duration(LEAST_AGE));
+        self.problem(value.span, problem, Some(hint));
+        None
     }
 
     pub(super) fn fetch(&mut self, node: &Node) -> Vec<String> {

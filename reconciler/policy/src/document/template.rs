@@ -169,10 +169,11 @@ fetch:
 #   decryption: {secret: sops-age}   # where specifications hold what is encrypted with SOPS
 
 # Before its first commit a rollout saves the objects of Cluster API (--backups says where): how old such a backup may be when the rollout
-# begins, and how many of each cluster stay, the newest.
+# begins, how many of each cluster stay, the newest, and how old those may grow. The newest whole one always stays.
 # backup:
 #   maxAge: 24h
 #   keep: 5
+#   keepFor: 90d
 
 # Where pull requests are opened for what people have to approve: kind gitea (Forgejo too), github or gitlab. The token is given to Stepgate
 # itself (--forge-token-file), never to git. Without a forge, merging the proposed branch by git is the approval.

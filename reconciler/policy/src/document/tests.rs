@@ -138,6 +138,7 @@ fn every_mistake_has_a_place_and_advice() {
         ("mirrors: central", 1, 10, "mirrors must be a list", ""),
         ("fetch: {allow: ['https://a/b']}", 1, 16, "fetch.allow: \"https://a/b\" is an address", "without https"),
         ("backup: {maxAge: 1m}", 1, 18, "backup.maxAge is so short that no backup may count", "at least 10m"),
+        ("backup: {keepFor: 5m}", 1, 19, "backup.keepFor is so short that no backup may stay", "at least 10m"),
         ("backup: {keep: 0}", 1, 16, "backup.keep must be a number from 1 to 1000", ""),
         ("backup: {max_age: 1h}", 1, 10, "unknown field \"max_age\" in backup", "did you mean \"maxAge\"?"),
         ("flux: {source: {kind: Bucket}}", 1, 23, "flux.source.kind must be one of GitRepository, OCIRepository", ""),
@@ -180,8 +181,9 @@ fn a_mistake_in_one_cluster_is_that_clusters_alone() {
 fn backups_count_for_a_day_and_five_of_them_stay_unless_told() {
     let of = |text: &str| good(text).backup;
     let day = Duration::from_secs(24 * 60 * 60);
-    assert_eq!(of(""), BackupPolicy { max_age: day, keep: 5 });
-    assert_eq!(of("backup: {maxAge: 2d, keep: 1}"), BackupPolicy { max_age: day * 2, keep: 1 });
+    assert_eq!(of(""), BackupPolicy { max_age: day, keep: 5, keep_for: None });
+    let some = BackupPolicy { max_age: day * 2, keep: 1, keep_for: Some(day * 90) };
+    assert_eq!(of("backup: {maxAge: 2d, keep: 1, keepFor: 90d}"), some);
     assert_eq!(good("flux: {source: {kind: OCIRepository, name: fleet}}").flux.source.kind, "OCIRepository");
     let decryption = good("flux: {decryption: {secret: sops-age, serviceAccount: kms}}").flux.decryption.unwrap();
     assert_eq!((decryption.secret.as_deref(), decryption.service_account.as_deref()), (Some("sops-age"), Some("kms")));

@@ -144,11 +144,15 @@ pub struct BackupPolicy {
     pub max_age: Duration,
     /// How many of each cluster stay, the newest.
     pub keep: u32,
+    /// How old one of those may grow, but for the newest whole one; without it, as old as it likes.
+    #[serde(serialize_with = "super::duration::serialize_some", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DurationText")]
+    pub keep_for: Option<Duration>,
 }
 
 impl Default for BackupPolicy {
     fn default() -> Self {
-        Self { max_age: Duration::from_secs(24 * 60 * 60), keep: 5 }
+        Self { max_age: Duration::from_secs(24 * 60 * 60), keep: 5, keep_for: None }
     }
 }
 

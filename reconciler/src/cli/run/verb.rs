@@ -16,7 +16,7 @@ use crate::cli::common::output::{Format, Report, Table};
 use crate::cli::{ClusterArguments, FleetArguments};
 use crate::reconcile::main_loop::clock::SystemClock;
 use crate::reconcile::{ClusterPass, Controller, ReconcileReport};
-use cluster::kubernetes::{Connection, Lease, Projection, SYSTEM_NAMESPACE};
+use cluster::kubernetes::{BackupRecipient, Connection, Lease, Projection, SYSTEM_NAMESPACE};
 
 /// The name of the Lease.
 const LEASE: &str = "stepgate";
@@ -47,6 +47,10 @@ pub struct Arguments {
     /// Look once a minute at what the guard (`stepgate install --guard`) was told to let pass, and tell of it in events and Rollouts.
     #[arg(long, env = "STEPGATE_GUARD")]
     guard: bool,
+    /// Whom backups are encrypted to, by a public key of age (`age1…`), before they reach the disk. May be given several times: each of them can
+    /// open them, and this process cannot.
+    #[arg(long = "backup-recipient", env = "STEPGATE_BACKUP_RECIPIENTS", value_delimiter = ',', value_name = "KEY")]
+    backup_recipients: Vec<BackupRecipient>,
     /// How long the Lease is held without being renewed, in seconds.
     #[arg(long, env = "STEPGATE_LEASE_DURATION", value_name = "SECONDS", default_value_t = 15)]
     lease_duration: u64,
@@ -174,7 +178,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let lease = if arguments.once { None } else { arguments.lease()? };
     // Pauses are ended by whoever runs; clusters are written to by whoever leads.
     let leadership = lease.as_ref().map(|lease| lease.leadership().clone());
-    let clusters = arguments.access.clusters(connection.map(|connection| connection.fenced(leadership)))?;
+    let connection = connection.map(|connection| connection.fenced(leadership));
+    let clusters = arguments.access.clusters(connection, arguments.backup_recipients.clone())?;
     let controller = Controller::new(planner, clusters, Arc::new(SystemClock), arguments.concurrent);
     let runtime = runtime()?;
     if arguments.once {

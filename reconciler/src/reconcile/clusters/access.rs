@@ -4,7 +4,6 @@
 //! effect with the next pass. Which cluster was read is part of the evidence.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::{self, BoxFuture};
@@ -13,7 +12,7 @@ use overlays::ClusterSpec;
 use rollout::{BackupReport, Identification, Observation, Reachability};
 
 use crate::reconcile::clusters::reference::unrecorded;
-use cluster::kubernetes::{Changes, Connection, KubernetesCluster, ManagementWatches};
+use cluster::kubernetes::{BackupPlace, Changes, Connection, KubernetesCluster, ManagementWatches};
 use cluster::{ApplyReport, ApplyRequest, BackupRequest, Cluster, ClusterError, ClusterReference, ObserveRequest};
 use rollout::FluxReference;
 
@@ -46,13 +45,14 @@ pub struct KubernetesClusters {
     management: Connection,
     named: Option<String>,
     watches: Arc<ManagementWatches>,
-    backups: PathBuf,
+    backups: BackupPlace,
     open: Mutex<BTreeMap<String, Arc<KubernetesCluster>>>,
 }
 
 impl KubernetesClusters {
     /// Clusters reached from the management cluster. Backups go below `backups`, one folder a cluster.
-    pub fn new(management: Connection, backups: PathBuf) -> Self {
+    pub fn new(management: Connection, backups: impl Into<BackupPlace>) -> Self {
+        let backups = backups.into();
         Self { management, named: None, watches: Arc::default(), backups, open: Mutex::default() }
     }
 
@@ -78,7 +78,7 @@ impl Clusters for KubernetesClusters {
                     tracing::info!(cluster.name = %cluster.name, "`{}` is looked for elsewhere from now on", cluster.name);
                     known.unwatched();
                 }
-                let (backups, named) = (self.backups.join(&cluster.name), self.named.clone());
+                let (backups, named) = (self.backups.of_cluster(&cluster.name), self.named.clone());
                 let opened = KubernetesCluster::new(self.management.clone(), reference.clone(), named, backups);
                 opened.watched(&cluster.name, &self.watches)
             }

@@ -58,7 +58,8 @@ impl Controller {
             }
             Effect::Backup { rollout, .. } => {
                 let cluster = self.handle(reading, view);
-                let request = BackupRequest { rollout, at: now, keep: reading.fleet.policy.backup.keep };
+                let policy::BackupPolicy { keep, keep_for, .. } = reading.fleet.policy.backup;
+                let request = BackupRequest { rollout, at: now, keep, keep_for };
                 if let Err(error) = answering.wait(self.clock.as_ref(), cluster.back_up(&request)).await {
                     tracing::warn!(cluster.name = %view.name, %error, "backup of `{}` failed", view.name);
                 }

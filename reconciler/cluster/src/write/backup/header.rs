@@ -32,6 +32,9 @@ pub struct BackupHeader {
     /// The management cluster that the objects were in; none in format 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub management: Option<ClusterIdentity>,
+    /// Whom its files are encrypted to; empty where they are not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recipients: Vec<String>,
     /// Its files, by name; none in format 1.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, SavedFile>,

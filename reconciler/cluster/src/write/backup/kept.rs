@@ -2,22 +2,24 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use domain::RolloutId;
+use jiff::Timestamp;
 use rollout::BackupReport;
 
-use super::files::{Backup, PARTIAL, read_backup, read_header};
+use super::files::{PARTIAL, check_backup, read_header};
 
 /// The newest whole backup below `root`.
 pub(crate) fn newest(root: &Path) -> Option<BackupReport> {
-    newest_whole(root).map(|backup| backup.header.report)
+    let whole = folders(root).into_iter().filter_map(|folder| check_backup(&folder).ok());
+    whole.map(|header| header.report).max_by_key(|report| report.taken_at)
 }
 
-/// The newest whole backup below a folder, with its objects.
+/// The folder of the newest whole backup below this one.
 #[must_use]
-pub fn newest_whole(root: &Path) -> Option<Backup> {
-    let whole = folders(root).into_iter().filter_map(|folder| read_backup(&folder).ok());
-    whole.max_by_key(|backup| backup.header.report.taken_at)
+pub fn newest_whole(root: &Path) -> Option<PathBuf> {
+    newest(root).map(|report| PathBuf::from(report.location))
 }
 
 /// Whether this backup still lies where it was written.
@@ -25,14 +27,33 @@ pub(crate) fn is_there(report: &BackupReport) -> bool {
     read_header(Path::new(&report.location)).is_ok_and(|found| found.report == *report)
 }
 
-/// Removes all but the newest backups below `root`. What cannot be read is left alone: it may be somebody else's.
-pub(super) fn remove_old(root: &Path, keep: u32) {
+/// How many backups stay, and how old they may grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Retention {
+    pub(super) keep: u32,
+    pub(super) keep_for: Option<Duration>,
+}
+
+/// Removes the backups below `root` that are too many or too old. The newest whole one stays in any case, and one that is broken takes nobody's
+/// place. What cannot be read is left alone: it may be somebody else's.
+pub(super) fn remove_old(root: &Path, retention: Retention, now: Timestamp) {
     let mut known: Vec<(BackupReport, PathBuf)> =
         folders(root).into_iter().filter_map(|folder| Some((read_header(&folder).ok()?.report, folder))).collect();
     known.sort_by_key(|(report, _)| std::cmp::Reverse(report.taken_at));
-    // The one that was just taken stays in any case.
-    let keep = usize::try_from(keep).unwrap_or(usize::MAX).max(1);
-    known.into_iter().skip(keep).for_each(|(_, folder)| remove(&folder));
+    let keep = usize::try_from(retention.keep).unwrap_or(usize::MAX).max(1);
+    let is_old = |report: &BackupReport| {
+        let age = Duration::try_from(now.duration_since(report.taken_at)).unwrap_or_default();
+        retention.keep_for.is_some_and(|longest| age > longest)
+    };
+    let mut whole = 0;
+    for (report, folder) in known {
+        let is_too_much = whole > 0 && (whole >= keep || is_old(&report));
+        if is_too_much {
+            remove(&folder);
+        } else if check_backup(&folder).is_ok() {
+            whole += 1;
+        }
+    }
 }
 
 /// Removes what attempts have left that did not come to an end.
@@ -76,7 +97,7 @@ mod tests {
         let folder = root.join(rollout);
         let report = BackupReport {
             rollout: rollout.parse().unwrap(),
-            taken_at: jiff::Timestamp::from_second(minute * 60).unwrap(),
+            taken_at: Timestamp::from_second(minute * 60).unwrap(),
             objects: 0,
             read_back: true,
             location: folder.display().to_string(),
@@ -86,10 +107,11 @@ mod tests {
             report,
             cluster: None,
             management: None,
+            recipients: Vec::new(),
             files: Default::default(),
             digest: None,
         };
-        files::write(&folder, &Contents { header, kinds: Vec::new() }).unwrap()
+        files::write(&folder, &Contents { header, kinds: Vec::new() }, &[]).unwrap()
     }
 
     fn names(root: &Path) -> Vec<String> {
@@ -110,11 +132,39 @@ mod tests {
             fs::create_dir(root.join(foreign)).unwrap();
         }
         remove_attempts(root);
-        remove_old(root, 2);
+        let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
+        let most = |keep: u32| Retention { keep, keep_for: None };
+        remove_old(root, most(2), at(5));
         assert_eq!(names(root), ["aaaaaaaaaaaa", "cccccccccccc", "eeeeeeeeeeee", "mine.partial", "notes"]);
         assert_eq!(newest(root).unwrap().rollout.as_str(), "cccccccccccc");
-        remove_old(root, 0);
+        remove_old(root, most(0), at(5));
         assert_eq!(names(root), ["cccccccccccc", "eeeeeeeeeeee", "mine.partial", "notes"]);
+    }
+
+    #[test]
+    fn what_is_too_old_goes_but_never_the_last_whole_one() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        for (rollout, minute) in
+            [("aaaaaaaaaaaa", 10), ("bbbbbbbbbbbb", 20), ("cccccccccccc", 30), ("dddddddddddd", 40)]
+        {
+            take(root, rollout, minute);
+        }
+        let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
+        let hour = Some(Duration::from_secs(60 * 60));
+        let broken = |rollout: &str| {
+            let path = root.join(rollout).join("backup.json");
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(path, text.replace("\"objects\": 0", "\"objects\": 1")).unwrap();
+        };
+        remove_old(root, Retention { keep: 5, keep_for: hour }, at(75));
+        assert_eq!(names(root), ["bbbbbbbbbbbb", "cccccccccccc", "dddddddddddd"]);
+        // The newest ones are cut off: what is whole below them stays, however old, and counts.
+        broken("dddddddddddd");
+        broken("cccccccccccc");
+        remove_old(root, Retention { keep: 1, keep_for: hour }, at(1000));
+        assert_eq!(newest(root).unwrap().rollout.as_str(), "bbbbbbbbbbbb");
+        assert!(names(root).contains(&"bbbbbbbbbbbb".to_owned()));
     }
 
     #[test]

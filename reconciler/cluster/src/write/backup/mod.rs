@@ -1,5 +1,6 @@
 //! Backups of Cluster API objects: listed, written, read back and compared.
 
+mod encryption;
 mod files;
 mod header;
 mod kept;
@@ -15,6 +16,7 @@ use jiff::Timestamp;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
 use rollout::{BackupReport, ClusterIdentity};
 
+pub use self::encryption::{BackupIdentity, BackupRecipient};
 pub use self::files::{Backup, read_backup};
 pub use self::header::{BackupHeader, SavedCluster, SavedFile};
 pub use self::kept::newest_whole;
@@ -74,6 +76,20 @@ pub enum BackupError {
         /// The format that it states.
         format: u32,
     },
+    /// It is encrypted, and nothing that was given opens it.
+    #[error(
+        "could not open backup {}, which is encrypted to {recipients}: {reason}; name the file with the identity of \
+         one of them by --identity",
+        path.display()
+    )]
+    Encrypted {
+        /// The file.
+        path: PathBuf,
+        /// Whom it is encrypted to.
+        recipients: String,
+        /// What is missing.
+        reason: String,
+    },
     /// It was taken of another cluster.
     #[error(
         "backup {} is of cluster {found}, and {wanted} is to be restored; name a backup of that one by --from",
@@ -111,6 +127,29 @@ impl BackupError {
     }
 }
 
+/// Where the backups of one cluster or more go, and who can open them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BackupPlace {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Whom they are encrypted to; empty where they are not.
+    pub recipients: Vec<BackupRecipient>,
+}
+
+impl BackupPlace {
+    /// The place of one cluster.
+    #[must_use]
+    pub fn of_cluster(&self, name: &str) -> Self {
+        Self { folder: self.folder.join(name), ..self.clone() }
+    }
+}
+
+impl From<PathBuf> for BackupPlace {
+    fn from(folder: PathBuf) -> Self {
+        Self { folder, recipients: Vec::new() }
+    }
+}
+
 /// What goes into a backup: its header, the files of which are still to be listed, and the objects of each kind.
 pub(super) struct Contents {
     pub(super) header: BackupHeader,
@@ -129,10 +168,11 @@ pub(crate) struct Subject {
 /// The folder holds credentials: it can be read by this program's user alone. The newest of those that are kept stay beside it.
 pub(crate) async fn back_up(
     connection: &Connection,
-    root: &Path,
+    place: &BackupPlace,
     subject: Subject,
     request: &BackupRequest,
 ) -> Result<BackupReport, BackupError> {
+    let BackupPlace { folder: root, recipients } = place.clone();
     let folder = root.join(request.rollout.as_str());
     let report = BackupReport {
         rollout: request.rollout.clone(),
@@ -142,12 +182,12 @@ pub(crate) async fn back_up(
         location: folder.display().to_string(),
     };
     let contents = collect(connection, subject, report).await?;
-    let (root, keep) = (root.to_owned(), request.keep);
-    let failed = root.clone();
+    let retention = kept::Retention { keep: request.keep, keep_for: request.keep_for };
+    let (failed, now) = (root.clone(), request.at);
     let work = tokio::task::spawn_blocking(move || {
         kept::remove_attempts(&root);
-        let written = files::write(&folder, &contents)?;
-        kept::remove_old(&root, keep);
+        let written = files::write(&folder, &contents, &recipients)?;
+        kept::remove_old(&root, retention, now);
         Ok::<_, BackupError>(written)
     });
     work.await.map_err(|error| BackupError::ReadBack { path: failed, reason: error.to_string() })?
@@ -197,8 +237,9 @@ async fn collect(connection: &Connection, subject: Subject, mut report: BackupRe
     cluster.uid = uid_of(&cluster, &saved);
     let count = kinds.iter().map(|(_, objects)| objects.len()).sum::<usize>();
     report.objects = u32::try_from(count).unwrap_or(u32::MAX);
-    let (cluster, management, files) = (Some(cluster), Some(management), BTreeMap::new());
-    let header = BackupHeader { format: header::FORMAT, report, cluster, management, files, digest: None };
+    let (cluster, management) = (Some(cluster), Some(management));
+    let (recipients, files) = (Vec::new(), BTreeMap::new());
+    let header = BackupHeader { format: header::FORMAT, report, cluster, management, recipients, files, digest: None };
     Ok(Contents { header, kinds })
 }
 
