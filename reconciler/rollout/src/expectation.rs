@@ -156,6 +156,23 @@ pub struct ChecksExpectation {
     /// The images that nodes pull.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<PlannedImage>,
+    /// By what the control plane's address is carried now; none where no machine of it is replaced, or nothing tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<ControlPlaneAddress>,
+}
+
+/// By what the address of a control plane is carried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ControlPlaneAddress {
+    /// Namespace of the Cluster API `Cluster`.
+    pub namespace: String,
+    /// Its name.
+    pub cluster: String,
+    /// Whether kube-vip runs on each node.
+    pub kube_vip: bool,
+    /// The Lease in `kube-system` that says which node holds it.
+    pub lease: Option<String>,
 }
 
 /// The nodes that a rollout replaces.

@@ -36,9 +36,9 @@ pub use deploy::{DeployCommit, DeployHead, KnownCommit, Landed, Landing, StageTr
 pub use edit::AcceptedEdit;
 pub use effect::{ApprovalRequest, Effect, EtcdAct, LedgerCommit, StageCommit};
 pub use expectation::{
-    ChecksExpectation, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation, Expectation, Extent,
-    KubeVipExpectation, KubeletVersions, MachineOrderRules, MembersHeard, OldMembers, RollingNodes,
-    VerifiedExpectation, WorkersExpectation,
+    ChecksExpectation, ControlPlaneAddress, ControlPlaneExpectation, EksaClusterExpectation, EtcdExpectation,
+    Expectation, Extent, KubeVipExpectation, KubeletVersions, MachineOrderRules, MembersHeard, OldMembers,
+    RollingNodes, VerifiedExpectation, WorkersExpectation,
 };
 pub use fast_path::{FastPath, Precheck, Reading, Waiting, WatchEvidence};
 pub use gate::{

@@ -33,11 +33,13 @@ pub enum CheckName {
     Etcd,
     /// Nodes can pull every image.
     Images,
+    /// Nodes of a control plane that rolls carry its address as new ones are expected to.
+    VirtualAddress,
 }
 
 impl CheckName {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Nodes,
         Self::Certificates,
         Self::Webhooks,
@@ -46,6 +48,7 @@ impl CheckName {
         Self::Drains,
         Self::Etcd,
         Self::Images,
+        Self::VirtualAddress,
     ];
 
     /// The name, as people write it.
@@ -60,6 +63,7 @@ impl CheckName {
             Self::Drains => "drains",
             Self::Etcd => "etcd",
             Self::Images => "images",
+            Self::VirtualAddress => "virtual-address",
         }
     }
 }

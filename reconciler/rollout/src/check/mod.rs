@@ -7,6 +7,7 @@
 //! Architecture Invariant: a check judges values. What it needs is read in `cluster`, as an `Inspection`, and what it
 //! could not read is unknown: never well.
 
+mod address;
 mod certificates;
 mod definitions;
 mod drains;
@@ -88,6 +89,7 @@ pub const CHECKS: &[Check] = &[
     drains::CHECK,
     etcd::CHECK,
     images::CHECK,
+    address::CHECK,
 ];
 
 /// What a check judges.

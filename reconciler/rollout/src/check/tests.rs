@@ -285,3 +285,84 @@ fn uses_of_removed_apis_fail_and_suspicions_warn() {
         assert!(outcome.line().contains("policy/v1beta1"), "{}", outcome.line());
     }
 }
+
+#[test]
+fn an_address_that_no_new_node_could_show_is_said_before_anything_rolls() {
+    use crate::expectation::ControlPlaneAddress;
+    use crate::observation::{Pod, VirtualAddress};
+
+    let with = |kube_vip: bool, lease: &str| ChecksExpectation {
+        address: Some(ControlPlaneAddress {
+            namespace: "eksa-system".to_owned(),
+            cluster: "prod".to_owned(),
+            kube_vip,
+            lease: Some(lease.to_owned()),
+        }),
+        ..expectation(Vec::new())
+    };
+    let machine = |name: &str| Machine {
+        namespace: "eksa-system".to_owned(),
+        name: name.to_owned(),
+        cluster: "prod".to_owned(),
+        control_plane: true,
+        node: Some(name.to_owned()),
+        ..Machine::default()
+    };
+    let pod = |node: &str, ready: bool| Pod {
+        namespace: "kube-system".to_owned(),
+        name: format!("kube-vip-{node}"),
+        application: "kube-vip".to_owned(),
+        node: Some(node.to_owned()),
+        ready,
+        running: Vec::new(),
+    };
+    let held = |host: Option<&str>| {
+        Some(VirtualAddress { holder: host.map(str::to_owned), renewed_at: None, transitions: None })
+    };
+    let seen = Observation {
+        machines: vec![machine("a"), machine("b")],
+        pods: vec![pod("a", true), pod("b", true)],
+        virtual_address: held(Some("a.example.com")),
+        ..observation()
+    };
+    let says = |expectation: &ChecksExpectation, observation: &Observation| {
+        let outcomes = outcomes(expectation, observation);
+        outcomes.into_iter().find(|outcome| outcome.check == CheckName::VirtualAddress).unwrap().line()
+    };
+    let kube_vip = with(true, "plndr-cp-lock");
+    let without_pods = Observation { pods: vec![pod("a", false), pod("worker", true)], ..seen.clone() };
+    let one = Observation { pods: vec![pod("a", true)], ..seen.clone() };
+    let unread = |kind: &str| {
+        let mut unread = seen.clone();
+        unread.unread.insert(kind.to_owned(), "forbidden".to_owned());
+        unread
+    };
+    for (expectation, observation, expected) in [
+        (&kube_vip, &seen, "pass"),
+        (&kube_vip, &without_pods, "fail: kube-vip, which the specification brings, is ready on no node of"),
+        (&kube_vip, &one, "warn: Node b: no pod of kube-vip is ready there"),
+        (
+            &with(false, "misspelt"),
+            &Observation { virtual_address: None, ..without_pods.clone() },
+            "fail: Lease kube-system/misspelt: is not there",
+        ),
+        (
+            &kube_vip,
+            &Observation { virtual_address: held(None), ..seen.clone() },
+            "fail: Lease kube-system/plndr-cp-lock: is held by nobody",
+        ),
+        (
+            &kube_vip,
+            &Observation { virtual_address: held(Some("worker")), ..seen.clone() },
+            "is held by worker, which is not a node of the control plane",
+        ),
+        (&kube_vip, &unread("Lease"), "unknown: Lease could not be read: forbidden"),
+        (&kube_vip, &unread("Pod"), "unknown: Pod could not be read"),
+        (&kube_vip, &Observation { machines: Vec::new(), ..seen.clone() }, "unknown: no machine of the control plane"),
+        // Nothing of the control plane rolls, or nothing carries its address.
+        (&expectation(Vec::new()), &without_pods, "pass"),
+    ] {
+        let said = says(expectation, observation);
+        assert!(said.contains(expected), "{said}, {expected} expected");
+    }
+}

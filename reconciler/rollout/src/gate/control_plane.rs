@@ -283,7 +283,7 @@ fn check_machines(
 }
 
 /// Whether both name one host: with its domain or without, since whoever holds the address says its host's name in either form.
-pub(super) fn is_same_host(one: &str, other: &str) -> bool {
+pub(crate) fn is_same_host(one: &str, other: &str) -> bool {
     let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
     long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

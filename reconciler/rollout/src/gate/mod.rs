@@ -34,6 +34,7 @@ use crate::verdict::{Binding, Evidence, GateVerdict, Reason};
 use domain::RolloutId;
 use policy::StagePolicy;
 
+pub(crate) use control_plane::is_same_host;
 pub(crate) use etcd::no_way_back;
 use findings::Findings;
 pub use machine_order::{MachineOrder, MarkChange, MarkKind, RunningOrder, machine_order};

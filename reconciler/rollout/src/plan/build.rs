@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::change::{ChangeClass, ComponentChange};
-use crate::expectation::{ChecksExpectation, Expectation, KubeletVersions, RollingNodes, VerifiedExpectation};
+use crate::expectation::{ChecksExpectation, Expectation, KubeletVersions, VerifiedExpectation};
 use crate::ledger::{Ledger, LedgerState, StageRecordKind};
 use crate::observation::ObjectReference;
 use crate::stage::{StageId, StageName};
@@ -11,6 +11,7 @@ use domain::{PlanDigest, TreeDigest};
 use policy::{OnFailure, StagePolicy};
 
 use super::hops::ONE_MINOR_AT_A_TIME;
+use super::machines::{address, cluster_of, rolling};
 use super::version::{Numbering, Version, product};
 use super::{
     Block, ClusterRole, Estimate, Plan, PlanInput, Risk, RiskKind, StageInput, StagePlan, StageState, VersionStep,
@@ -407,6 +408,7 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
                 cluster: cluster_of(input),
                 waivers: input.policy.waivers.clone(),
                 rolling: rolling(input),
+                address: address(input),
                 ..input.checks.clone()
             }),
         ],
@@ -438,36 +440,6 @@ fn add_default_stages(input: &PlanInput, stages: &mut Vec<StagePlan>) {
     add(preflight);
     add(backup);
     add(verify);
-}
-
-/// Namespace and name of the Cluster API `Cluster` whose machines the plan's stages look at; none where no stage looks at any.
-fn cluster_of(input: &PlanInput) -> Option<(String, String)> {
-    let expectations =
-        input.stages.iter().flat_map(|stage| stage.deployed_expectations.iter().chain(&stage.expectations));
-    expectations.into_iter().find_map(|expectation| match expectation {
-        Expectation::ControlPlane(control_plane) => {
-            Some((control_plane.namespace.clone(), control_plane.cluster.clone()))
-        }
-        Expectation::Workers(workers) => Some((workers.namespace.clone(), workers.cluster.clone())),
-        _ => None,
-    })
-}
-
-/// The nodes that the plan replaces, by what its stages expect.
-fn rolling(input: &PlanInput) -> Option<RollingNodes> {
-    let (_, cluster) = cluster_of(input)?;
-    let mut rolling = RollingNodes { cluster, control_plane: false, groups: Vec::new() };
-    let stages = input.stages.iter().filter(|stage| stage.deployed != stage.target && stage.machines > 0);
-    for expectation in stages.flat_map(|stage| &stage.expectations) {
-        match expectation {
-            Expectation::ControlPlane(_) => rolling.control_plane = true,
-            Expectation::Workers(workers) if !rolling.groups.contains(&workers.group) => {
-                rolling.groups.push(workers.group.clone());
-            }
-            _ => {}
-        }
-    }
-    (rolling.control_plane || !rolling.groups.is_empty()).then_some(rolling)
 }
 
 /// What stages take away again.

@@ -4,6 +4,7 @@ mod build;
 mod etcd;
 mod expected_time;
 mod hops;
+mod machines;
 mod risk;
 mod skew;
 mod version;

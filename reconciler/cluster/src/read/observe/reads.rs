@@ -54,6 +54,10 @@ impl<'a> Reads<'a> {
             Expectation::Checks(expectation) => {
                 self.nodes = true;
                 self.definitions.extend(expectation.definitions.iter().map(|change| change.name.as_str()));
+                if let Some(address) = &expectation.address {
+                    self.kube_vip |= address.kube_vip;
+                    self.lease = address.lease.as_deref().or(self.lease);
+                }
                 self.checks = Some(expectation);
             }
             Expectation::BackupTaken { .. } => self.backup = true,
