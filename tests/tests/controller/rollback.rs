@@ -199,7 +199,9 @@ fn a_state_that_was_never_deployed_is_not_gone_back_to() {
     // A commit of a branch that nobody merged.
     let elsewhere = fleet.write(&"main".parse().unwrap(), "clusters/mgmt/other.txt", "x");
     fleet.meddle(path, Some(&ledger.replace(&to, elsewhere.as_str())));
-    fleet.run_to_the_end(&controller);
+    let pass = fleet.run_until(&controller, |pass| outcome(pass, "mgmt").word() != "done");
+    assert_eq!(outcome(&pass, "mgmt").word(), "blocked");
+    assert!(outcome(&pass, "mgmt").message().contains("does not hold the state that was recorded"), "{}", told(&pass));
     assert_eq!(fleet.folder("clusters/mgmt"), after);
     // Whoever ends it needs nothing of that commit.
     let (planner, reading, view) = view(&fleet, "mgmt");

@@ -67,7 +67,7 @@ pub fn untrusted(rollback: &Rollback, before: &ClusterDirectory) -> Option<Block
     let digest = before.files.digest();
     let recorded = before.ledger().is_some_and(|ledger| ledger.tree == digest && ledger.rollout == rollback.rollout);
     (digest != rollback.tree || !recorded).then(|| Block {
-        code: "rollback-target".to_owned(),
+        code: Block::ROLLBACK_TARGET.to_owned(),
         stage: None,
         message: format!("commit {} does not hold the state that was recorded as {rollback}", rollback.to),
         help: "end the rollback by `stepgate rollback CLUSTER --end --yes`, and choose another state".to_owned(),

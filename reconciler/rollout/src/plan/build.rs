@@ -58,6 +58,8 @@ pub fn plan(input: PlanInput) -> Plan {
     let estimate = estimate(&stages);
     blocked.sort();
     blocked.dedup();
+    // What is already there needs no permission, but somebody has to vouch for what is kept.
+    blocked.retain(|block| has_differences || block.code == Block::ROLLBACK_TARGET);
     Plan {
         rollout_id: digest.rollout_id(),
         cluster: input.cluster,
@@ -70,8 +72,7 @@ pub fn plan(input: PlanInput) -> Plan {
         kubernetes: input.skew.control_plane,
         running: continued.is_some(),
         stages,
-        // What is already there needs no permission.
-        blocked: if has_differences { blocked } else { Vec::new() },
+        blocked,
         warnings,
         estimate,
         edits: Vec::new(),

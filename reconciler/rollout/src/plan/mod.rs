@@ -130,6 +130,11 @@ pub struct Block {
     pub help: String,
 }
 
+impl Block {
+    /// The code of a rollback whose target is not the state that was recorded.
+    pub const ROLLBACK_TARGET: &str = "rollback-target";
+}
+
 /// Where a stage stands with respect to git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

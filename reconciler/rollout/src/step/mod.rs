@@ -83,6 +83,10 @@ fn decide(world: &World, now: Timestamp) -> Vec<Effect> {
     }
     let Some(ledger) = world.ledger.as_deref().filter(|ledger| ledger.state == LedgerState::Running) else {
         return match next {
+            // A state that nobody can vouch for is not one that is kept.
+            None if !world.plan.blocked.is_empty() => {
+                vec![Effect::Blocked { reasons: world.plan.blocked.clone() }]
+            }
             None => vec![Effect::Done],
             Some(_) => {
                 let refused = repair::of_what_was_refused(world, now);

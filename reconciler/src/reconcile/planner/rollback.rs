@@ -423,7 +423,7 @@ fn unknown(view: &ClusterView, to: &str, ended: &[(CommitId, Ledger)], ledger: &
 /// Files that no stage puts back.
 fn strays(back: &Rollback) -> Block {
     Block {
-        code: "rollback-target".to_owned(),
+        code: Block::ROLLBACK_TARGET.to_owned(),
         stage: None,
         message: format!("no stage puts all files of {back} back: some lie in folders that belong to no stage"),
         help: "put what was there into the source branch: that is a rollout like any other".to_owned(),
