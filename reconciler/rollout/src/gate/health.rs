@@ -223,7 +223,7 @@ pub(super) fn check_verified(expectation: &VerifiedExpectation, observation: &Ob
     }
     if let Some(before) = &expectation.before {
         check_before(before, observation, findings);
-        leftovers::check(before, observation, findings);
+        leftovers::check(expectation.cluster.as_deref(), before, observation, findings);
     }
     let Some(expected) = &expectation.version else { return };
     let Ok(version) = expected.parse::<KubernetesVersion>() else {

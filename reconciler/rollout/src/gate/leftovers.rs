@@ -1,13 +1,14 @@
-//! What a rollout has left behind: sets, machines and nodes that belong to nothing any more.
+//! What a rollout has left behind: sets, machines and nodes that belong to nothing any more, and marks of ours.
 //!
 //! What was so before the rollout is nobody's leftover: people make machines and nodes by hand, and other programs do.
+//! Our own marks are, whenever they were made.
 
 use std::collections::BTreeSet;
 
 use bundles::KubernetesVersion;
 
 use crate::before::Before;
-use crate::observation::{Machine, Observation};
+use crate::observation::{BRAKE, DELETE_FIRST, Machine, Observation};
 use crate::verdict::Reason;
 
 use super::findings::{Findings, object};
@@ -24,8 +25,11 @@ pub(crate) fn names(observation: &Observation) -> Option<Vec<String>> {
     strays(observation).map(|strays| strays.into_iter().map(|stray| stray.subject).collect())
 }
 
-/// Waits for what belongs to nothing and did not do so before.
-pub(super) fn check(before: &Before, observation: &Observation, findings: &mut Findings) {
+/// Waits for what belongs to nothing and did not do so before, and for marks of ours.
+pub(super) fn check(cluster: Option<&str>, before: &Before, observation: &Observation, findings: &mut Findings) {
+    for mark in marks(cluster, observation) {
+        findings.wait(Reason::on(mark.subject, mark.message).help(mark.help));
+    }
     let (Some(known), Some(strays)) = (&before.strays, strays(observation)) else { return };
     for stray in strays {
         if known.contains(&stray.subject) {
@@ -47,6 +51,26 @@ fn strays(observation: &Observation) -> Option<Vec<Stray>> {
     let mut strays: Vec<Stray> = sets(observation).chain(machines(observation)).chain(nodes(observation)).collect();
     strays.sort_by(|left, right| left.subject.cmp(&right.subject));
     Some(strays)
+}
+
+/// What tells Cluster API in which order machines of this cluster go, where none is to go any more.
+fn marks(cluster: Option<&str>, observation: &Observation) -> Vec<Stray> {
+    let of_machine = |machine: &Machine| {
+        let Machine { namespace, name, delete_first, brake, .. } = machine;
+        let ours = [(DELETE_FIRST, delete_first), (BRAKE, brake)].into_iter().filter_map(|(key, marked)| {
+            marked.as_ref()?.ours()?;
+            Some(key)
+        });
+        let stray = |key| Stray {
+            subject: object("Machine", namespace, name),
+            message: format!("still carries {key}, which is Stepgate's, and no stage needs it any more"),
+            help: format!("kubectl annotate machines.cluster.x-k8s.io {name} -n {namespace} {key}-"),
+        };
+        ours.map(stray).collect::<Vec<_>>()
+    };
+    // Where other clusters are read too, their rollouts may be under way.
+    let own = observation.machines.iter().filter(|machine| Some(machine.cluster.as_str()) == cluster);
+    own.flat_map(of_machine).collect()
 }
 
 fn sets(observation: &Observation) -> impl Iterator<Item = Stray> {

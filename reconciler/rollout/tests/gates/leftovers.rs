@@ -1,6 +1,9 @@
 //! What belongs to nothing at the end of a rollout, and what did so before it.
 
-use rollout::{Before, Expectation, KubeletVersions, Node, Observation, VerifiedExpectation};
+use rollout::{
+    BRAKE, Before, DELETE_FIRST, Expectation, KubeletVersions, MachineMark, Marked, Node, Observation,
+    VerifiedExpectation,
+};
 
 use super::healthy::*;
 use super::{reasons, soaked, verdict};
@@ -42,4 +45,27 @@ fn nodes_of_other_programs_are_nobodys_leftover() {
     let mut alone = with_node(Some("v1.30.1"));
     alone.unread.insert("MachinePool".into(), "forbidden".into());
     assert!(!verified(&alone, Some(&[])).contains("by-hand"), "too little was read to tell");
+}
+
+#[test]
+fn a_mark_of_ours_is_left_over_and_those_of_others_are_not() {
+    let mark = MachineMark {
+        owner: MachineMark::OWNER.to_owned(),
+        rollout: "0123456789ab".parse().unwrap(),
+        reason: "goes first".to_owned(),
+        since: now(),
+        until: now(),
+    };
+    let mut seen = healthy();
+    let machine = seen.machines.iter_mut().find(|machine| machine.control_plane).unwrap();
+    let name = machine.name.clone();
+    (machine.brake, machine.delete_first) = (Some(Marked::Us { mark: mark.clone() }), Some(Marked::Others));
+    let said = verified(&seen, Some(&[]));
+    assert!(said.contains(&format!("/{name}: still carries {BRAKE}")) && !said.contains(DELETE_FIRST), "{said}");
+    // Another cluster's rollout may be under way.
+    let mut other = healthy();
+    let mut machine = other.machines[0].clone();
+    (machine.cluster, machine.brake) = ("staging".to_owned(), Some(Marked::Us { mark }));
+    other.machines.push(machine);
+    assert!(!verified(&other, None).contains(BRAKE));
 }
