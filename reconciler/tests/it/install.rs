@@ -1,6 +1,7 @@
 //! `stepgate install --export`: what is printed and written is what the library makes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 
 use stepgate::install::{GuardAccounts, Settings, helm_chart, kustomize_base, manifests};
 
@@ -52,6 +53,45 @@ fn the_guard_is_installed_where_it_is_asked_for_with_whoever_passes_it() {
     assert_eq!(install(&["--guard-user", "ci@corp"]).code, 2);
     let quoted = install(&["--guard", "--guard-user", "it's"]);
     assert!(quoted.code == 2 && quoted.stderr.contains("user of the guard"), "{}", quoted.stderr);
+}
+
+/// Kind and name of each object.
+fn objects(text: &str) -> BTreeSet<(String, String)> {
+    let text_at = |node: &yaml::Node, path: &[&str]| node.at(path)?.as_str().map(str::to_owned);
+    let documents = yaml::parse(text, &yaml::Limits::default()).unwrap();
+    let of = |document: &yaml::Document| {
+        Some((text_at(&document.root, &["kind"])?, text_at(&document.root, &["metadata", "name"])?))
+    };
+    documents.iter().filter_map(of).collect()
+}
+
+#[test]
+fn helm_makes_the_guard_of_the_chart_as_it_is_exported() {
+    let Some(helm) = skip::named_by("STEPGATE_HELM") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("chart");
+    let guard = ["--guard", "--guard-user", "ci@corp", "--guard-group", "platform"];
+    let exported = stepgate(&[&ARGUMENTS[..], &guard].concat());
+    let written = stepgate(&[&ARGUMENTS[..], &guard, &["--format", "helm", "--to", to.to_str().unwrap()]].concat());
+    assert_eq!((exported.code, written.code), (0, 0), "{}", written.stderr);
+    let template = |more: &[&str]| {
+        let chart = to.to_str().unwrap();
+        let arguments = [&["template", "upgrades", chart, "--include-crds", "--namespace", "upgrades"], more].concat();
+        let output = Command::new(&helm).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let made = template(&[]);
+    // The namespace is Helm's: `--create-namespace`.
+    let mut expected = objects(&exported.stdout);
+    assert!(expected.remove(&("Namespace".to_owned(), "upgrades".to_owned())));
+    assert!(expected.iter().any(|(kind, _)| kind == "ValidatingAdmissionPolicyBinding"), "{expected:?}");
+    assert_eq!(objects(&made), expected);
+    let passes = "['system:serviceaccount:upgrades:stepgate'] + [\"system:apiserver\"";
+    assert!(made.contains(passes) && made.contains("\"ci@corp\"]") && made.contains("\"platform\"]"), "{made}");
+    // Whoever lists nobody lets nobody pass, and the expression stays one.
+    let nobody = template(&["--set", "guardUsers=null,guardGroups=null"]);
+    assert!(nobody.contains("['system:serviceaccount:upgrades:stepgate'] + []"), "{nobody}");
 }
 
 #[test]
