@@ -285,6 +285,7 @@ fn what_is_overridden_in_an_emergency_is_told() {
             message: "nothing to do".to_owned(),
             help: None,
             commit: None,
+            kept: Vec::new(),
         };
         let now = Timestamp::now();
         projection.show(&[view("mgmt"), view("other")], now).await?;

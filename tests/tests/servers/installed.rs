@@ -98,6 +98,7 @@ fn view(cluster: &str, state: &'static str, message: &str) -> RolloutView {
         message: message.to_owned(),
         help: None,
         commit: None,
+        kept: Vec::new(),
     }
 }
 

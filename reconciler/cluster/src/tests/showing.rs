@@ -24,7 +24,7 @@ fn defined(events: Answer) -> Script {
 
 fn view(state: &'static str) -> RolloutView {
     let cluster = "prod".parse::<ClusterName>().unwrap().to_string();
-    RolloutView { cluster, state, stage: None, message: "a".to_owned(), help: None, commit: None }
+    RolloutView { cluster, state, stage: None, message: "a".to_owned(), help: None, commit: None, kept: Vec::new() }
 }
 
 #[tokio::test]
@@ -53,6 +53,25 @@ async fn an_event_that_another_process_told_is_told() {
     let events = asked.iter().filter(|asked| asked.path.ends_with("/events"));
     let names: Vec<&str> = events.map(|event| event.body["metadata"]["name"].as_str().unwrap()).collect();
     assert!(names[0] == names[1] && names[1] != names[2] && names[0].starts_with("prod."), "{names:?}");
+}
+
+#[tokio::test]
+async fn a_machine_that_is_kept_is_told_once_with_the_command() {
+    let server = ApiServer::start(defined(Answer::Echo)).await;
+    let mut projection = Projection::new(server.connection(), "stepgate-system");
+    let start: jiff::Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+    let line = "Machine fleet/old: kubectl annotate machines.cluster.x-k8s.io old -n fleet a-".to_owned();
+    let kept = RolloutView { kept: vec![line.clone()], ..view("waiting") };
+    for second in 0..3 {
+        projection.show(std::slice::from_ref(&kept), start + jiff::SignedDuration::from_secs(second)).await.unwrap();
+    }
+    // Another process, in which nothing else is new.
+    Projection::new(server.connection(), "stepgate-system").show(&[kept], start).await.unwrap();
+    let asked = server.asked();
+    let events = asked.iter().filter(|asked| asked.path.ends_with("/events") && asked.body["reason"] == "MachineKept");
+    let told: Vec<_> = events.map(|event| (&event.body["metadata"]["name"], &event.body["message"])).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0] == told[1] && *told[0].1 == json!(line), "{told:?}");
 }
 
 #[tokio::test]

@@ -322,6 +322,7 @@ fn view(cluster: &ClusterPass) -> RolloutView {
         stage: cluster.outcome.stage().map(ToString::to_string),
         message: cluster.outcome.message(),
         help: cluster.outcome.help(),
+        kept: cluster.outcome.kept(),
         commit: cluster.committed.last().map(|stage| stage.commit.to_string()),
     }
 }

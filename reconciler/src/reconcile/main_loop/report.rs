@@ -2,7 +2,7 @@
 
 use domain::CommitId;
 use jiff::Timestamp;
-use rollout::{Block, Reason, StageId};
+use rollout::{BRAKE, Block, Reason, StageId};
 
 use domain::BranchName;
 
@@ -112,6 +112,20 @@ impl ClusterOutcome {
             }
             Self::Failed { message, .. } => message.clone(),
         }
+    }
+
+    /// Machines that are kept from being drained, each with the command that lets it go.
+    pub fn kept(&self) -> Vec<String> {
+        let reasons = match self {
+            Self::Waiting { reason, .. } => reason.others.as_slice(),
+            Self::Held { reasons, .. } => reasons.as_slice(),
+            Self::Done | Self::Blocked { .. } | Self::Failed { .. } => &[],
+        };
+        let line = |reason: &Reason| {
+            let command = reason.help.as_deref().filter(|help| help.contains(BRAKE))?;
+            Some(format!("{} is kept until the newest machine is proven; by hand: {command}", reason.object))
+        };
+        reasons.iter().filter_map(line).collect()
     }
 
     /// What helps, where somebody can help.

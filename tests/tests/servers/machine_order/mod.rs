@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use cluster::kubernetes::rollout_definition;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use rollout::{BRAKE, DELETE_FIRST, MachineMark};
 use serde_json::{Value, json};
 use simulator::{DesiredMachines, DesiredObject};
-use tests::servers::manifests::{apply, kind, kind_in, list};
+use tests::servers::manifests::{apply, define, kind, kind_in, list};
 use tests::servers::{ClusterApi, Flux, Programs, isolated};
 use tests::waiting::{LONG_PATIENCE, until_within};
 
@@ -33,6 +34,9 @@ const LEASE: (&str, &str) = ("coordination.k8s.io/v1", "Lease");
 const CONTROL_PLANE: (&str, &str) = ("controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlane");
 const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization");
 const SYSTEM: &str = "kube-system";
+
+/// Where Stepgate's own objects are.
+const OWN: &str = "stepgate-system";
 const KUBE_VIP: &str = "ghcr.io/kube-vip/kube-vip:v1.2.0";
 
 /// Where kubelets find the pod of kube-vip.
@@ -66,8 +70,9 @@ impl Bench {
         // The kubeconfig that Cluster API keeps leads to the machines in memory.
         scene.environment.insert("STEPGATE_MANAGEMENT_CLUSTER", NAME.into());
         let provider = MachineProvider::start(programs, &scene.server).await?;
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}});
-        apply(&scene.client, &[namespace]).await?;
+        let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        apply(&scene.client, &[namespace(NAME), namespace(OWN)]).await?;
+        define(&scene.client, &[rollout_definition()?]).await?;
         let nodes = Nodes::follow(&scene.client, NAME);
         let bench = Self { scene, provider, _nodes: nodes };
         apply(&bench.scene.client, &bench.objects(OLD)?).await?;
@@ -258,6 +263,13 @@ fn the_holder_goes_last_and_no_machine_before_its_successor_is_proven() {
         bench.scene.why_says(NAME, &[&first, "is kept by", "kube-vip on node"]).await?;
         let advice = bench.scene.why(NAME).await?["advice"].to_string();
         ensure!(advice.contains(&line), "{advice}");
+        let told = async || {
+            let events = list(&bench.scene.client, ("v1", "Event"), OWN).await?;
+            let message = |event: &DynamicObject| event.data["message"].as_str().map(str::to_owned);
+            let kept = events.iter().filter(|event| event.data["reason"] == "MachineKept");
+            Ok(kept.filter_map(message).any(|message| message.contains(&line)).then_some(()))
+        };
+        bench.scene.until("an event tells of it", told).await?;
         let holder = names.iter().find(|name| **name != names[0] && **name != &first).context("no machine is left")?;
         bench.hold(&old[*holder]).await?;
         let marked: Vec<&String> = names.iter().copied().filter(|name| name != holder).collect();

@@ -4,7 +4,7 @@
 
 mod status;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use kube::core::{ApiResource, DynamicObject};
@@ -154,6 +154,8 @@ struct Known {
     /// Whether the definition is there.
     served: bool,
     rollouts: BTreeMap<String, Rollout>,
+    /// Machines that were told of as kept, by cluster.
+    kept: BTreeSet<(String, String)>,
 }
 
 impl Projection {
@@ -205,6 +207,9 @@ impl Projection {
                         failed.get_or_insert(error);
                     }
                 }
+            }
+            if let Err(error) = self.tell_of_kept(view, known, now).await {
+                failed.get_or_insert(error);
             }
         }
         let gone: Vec<String> =
@@ -291,18 +296,45 @@ impl Projection {
         object: &DynamicObject,
         now: Timestamp,
     ) -> Result<(), RequestError> {
+        let version = object.metadata.resource_version.as_deref().unwrap_or_default();
+        self.tell_at(cluster, event, version, object.metadata.uid.as_deref(), now).await
+    }
+
+    /// One event for each machine that is kept, whoever tells, for as long as events last.
+    async fn tell_of_kept(&self, view: &RolloutView, known: &mut Known, now: Timestamp) -> Result<(), RequestError> {
+        let Known { rollouts, kept, .. } = known;
+        kept.retain(|(cluster, line)| cluster != &view.cluster || view.kept.contains(line));
+        let Some(rollout) = rollouts.get(&view.cluster) else { return Ok(()) };
+        for line in &view.kept {
+            let of_cluster = (view.cluster.clone(), line.clone());
+            if kept.contains(&of_cluster) {
+                continue;
+            }
+            let told = Told { kind: "Normal", reason: "MachineKept", message: status::shortened(line) };
+            self.tell_at(&view.cluster, &told, "", rollout.metadata.uid.as_deref(), now).await?;
+            kept.insert(of_cluster);
+        }
+        Ok(())
+    }
+
+    async fn tell_at(
+        &self,
+        cluster: &str,
+        event: &Told,
+        version: &str,
+        uid: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), RequestError> {
         let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Event>(&());
         let at = format!("{now:.0}");
         // Named after what was written and what is told of it: told twice, by this process or another one, it is one event.
-        let version = object.metadata.resource_version.as_deref().unwrap_or_default();
-        let uid = object.metadata.uid.as_deref().unwrap_or_default();
-        let told = [uid, version, event.reason, &event.message].join("\n");
+        let told = [uid.unwrap_or_default(), version, event.reason, &event.message].join("\n");
         let told: String =
             digest(&SHA256, told.as_bytes()).as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let event = json!({"apiVersion": "v1", "kind": "Event",
             "metadata": {"name": format!("{cluster}.{told}")},
             "involvedObject": {"apiVersion": Rollout::api_version(&()), "kind": "Rollout", "name": cluster,
-                "namespace": self.namespace, "uid": object.metadata.uid},
+                "namespace": self.namespace, "uid": uid},
             "type": event.kind, "reason": event.reason, "message": event.message,
             "firstTimestamp": at, "lastTimestamp": at, "count": 1,
             "source": {"component": FIELD_MANAGER}});

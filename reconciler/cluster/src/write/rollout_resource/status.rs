@@ -22,6 +22,8 @@ pub struct RolloutView {
     pub help: Option<String>,
     /// The newest commit made for it.
     pub commit: Option<String>,
+    /// Machines that are kept from being drained, each with the command that lets it go; an event each.
+    pub kept: Vec<String>,
 }
 
 impl RolloutView {
@@ -129,7 +131,7 @@ fn without_numbers(text: &str) -> String {
     text.chars().filter(|character| !character.is_ascii_digit()).collect()
 }
 
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
@@ -148,6 +150,7 @@ mod tests {
             message: message.to_owned(),
             help: None,
             commit: None,
+            kept: Vec::new(),
         }
     }
 
