@@ -93,14 +93,16 @@ async fn own_again(
     machine: &str,
 ) -> Result<(), RequestError> {
     let Some(object) = get(connection, &MACHINE, namespace, machine).await? else { return Ok(()) };
+    // Cluster API gives a machine that nobody controls to its Cluster.
     let owners = object.metadata.owner_references.as_deref().unwrap_or_default();
-    if !owners.is_empty() {
+    if owners.iter().any(|owner| owner.controller == Some(true)) {
         return Ok(());
     }
     let kinds = (resource(connection, &ETCDADM_CLUSTER).await?, resource(connection, &MACHINE).await?);
     let (Some(owning), Some(resource)) = kinds else { return Ok(()) };
     let owner = json!({"apiVersion": owning.api_version, "kind": owning.kind,
         "name": etcd.metadata.name, "uid": etcd.metadata.uid, "controller": true, "blockOwnerDeletion": true});
-    let patch = json!({"metadata": {"resourceVersion": object.metadata.resource_version, "ownerReferences": [owner]}});
+    let owners: Vec<Value> = owners.iter().map(|owner| json!(owner)).chain([owner]).collect();
+    let patch = json!({"metadata": {"resourceVersion": object.metadata.resource_version, "ownerReferences": owners}});
     connection.merge(&resource, Some(namespace), machine, &patch, false).await.map(drop)
 }

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use base64::Engine as _;
@@ -14,24 +16,31 @@ use cluster::{Cluster as _, Freshness, ObserveRequest};
 use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Client, Config};
+use kube::{Api, Client, Config, ResourceExt as _};
 use policy::CheckName;
 use rollout::check::{self, CheckOutcome};
 use rollout::{ChecksExpectation, EtcdAct, EtcdExpectation, Expectation, MembersHeard, Observation, OldMembers};
 use serde_json::{Value, json};
-use tests::servers::manifests::{apply, objects};
+use tests::servers::manifests::{apply, list, objects};
 use tests::servers::{ApiServer, ApiServerOptions, Authority, Folder, Identity, Process, Programs};
 use tests::waiting::until;
 
+use crate::machines::CLUSTER_KIND;
+
 /// How long a member has for an answer.
-const ANSWER: std::time::Duration = std::time::Duration::from_secs(5);
+const ANSWER: Duration = Duration::from_secs(5);
 
 pub const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
 pub const NAMESPACE: &str = "fleet";
 pub const ETCD: &str = "shop-etcd";
-const CLUSTER: &str = "shop";
-const ETCDADM: (&str, &str) = ("etcdcluster.cluster.x-k8s.io/v1beta1", "EtcdadmCluster");
+pub const CLUSTER: &str = "shop";
+pub const ETCDADM: (&str, &str) = ("etcdcluster.cluster.x-k8s.io/v1beta1", "EtcdadmCluster");
 const MACHINE: (&str, &str) = ("cluster.x-k8s.io/v1beta2", "Machine");
+pub const CONTROL_PLANE: (&str, &str) = ("controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlane");
+const PAUSED: &str = "cluster.x-k8s.io/paused";
+const UPGRADING: &str = "etcdcluster.cluster.x-k8s.io/upgrading";
+/// The template whose machines never come up.
+pub const BROKEN: &str = "etcd-broken";
 const INFRASTRUCTURE: (&str, &str) = ("infrastructure.cluster.x-k8s.io/v1beta1", "TestMachine");
 
 /// One machine with its member.
@@ -43,9 +52,10 @@ pub struct Member {
 }
 
 pub struct Bench {
-    folder: Folder,
+    folder: PathBuf,
     programs: Programs,
-    _server: ApiServer,
+    /// The servers, where they are its own.
+    _own: Option<(Folder, ApiServer)>,
     client: Client,
     cluster: KubernetesCluster,
     authority: Authority,
@@ -55,7 +65,6 @@ pub struct Bench {
     /// How many machines there have been.
     made: u8,
     template: String,
-    generation: i64,
     /// How many bytes a member may hold; etcd's own default where none is given.
     quota: Option<u64>,
 }
@@ -72,18 +81,30 @@ impl Bench {
         let server =
             ApiServer::start(&programs, &folder.path().join("management"), ApiServerOptions::default()).await?;
         let client = server.client().await?;
-        let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/etcdadm/definitions.yaml");
-        apply(&client, &objects(&std::fs::read_to_string(definitions)?)?).await?;
+        apply(&client, &definitions()?).await?;
         apply(&client, &[json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})]).await?;
+        let mut bench = Self::beside(programs, folder.path(), &server).await?;
+        (bench._own, bench.quota) = (Some((folder, server)), quota);
+        let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": CLUSTER, "namespace": NAMESPACE}, "spec": {}});
+        apply(&bench.client, &[cluster]).await?;
+        bench.specify("etcd-1", "3.7.1").await?;
+        bench.first().await?;
+        Ok(bench)
+    }
+
+    /// Without members and objects, on a server that serves the kinds of etcd's controller; its files go below `folder`.
+    pub async fn beside(programs: Programs, folder: &Path, server: &ApiServer) -> anyhow::Result<Self> {
+        let client = server.client().await?;
         let authority = Authority::new()?;
         let identity = authority.client("shop-kube-apiserver-etcd-client", "system:masters")?;
         let source = ConnectionSource::Kubeconfig { path: Some(server.kubeconfig()), context: None };
         let connection = Connection::open(&source).await?;
-        let cluster = KubernetesCluster::management(connection, folder.path().join("backups"));
-        let mut bench = Self {
-            folder,
+        let cluster = KubernetesCluster::management(connection, folder.join("backups"));
+        let bench = Self {
+            folder: folder.to_owned(),
             programs,
-            _server: server,
+            _own: None,
             client,
             cluster,
             authority,
@@ -91,25 +112,24 @@ impl Bench {
             members: BTreeMap::new(),
             made: 0,
             template: "etcd-1".to_owned(),
-            generation: 1,
-            quota,
+            quota: None,
         };
         bench.keep_secrets().await?;
-        let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
-            "metadata": {"name": CLUSTER, "namespace": NAMESPACE}, "spec": {}});
-        apply(&bench.client, &[cluster]).await?;
-        bench.specify("etcd-1", "3.7.1").await?;
-        let first: Vec<String> = (0..3).map(|_| bench.machine()).collect::<anyhow::Result<_>>()?;
-        let initial = bench.peers(&first);
+        Ok(bench)
+    }
+
+    /// Three members that are well, of what is specified.
+    pub async fn first(&mut self) -> anyhow::Result<()> {
+        let first: Vec<String> = (0..3).map(|_| self.machine()).collect::<anyhow::Result<_>>()?;
+        let initial = self.peers(&first);
         for name in &first {
-            bench.run(name, &initial, "new")?;
+            self.run(name, &initial, "new")?;
         }
         for name in first {
-            bench.publish(&name).await?;
-            bench.healthy(&name).await?;
+            self.publish(&name).await?;
+            self.healthy(&name).await?;
         }
-        bench.status(true).await?;
-        Ok(bench)
+        self.status(true).await
     }
 
     /// What Stepgate asks members with.
@@ -137,8 +157,6 @@ impl Bench {
             "spec": {"replicas": 3, "infrastructureTemplate": {"kind": "TestMachineTemplate", "name": template},
                 "etcdadmConfigSpec": {"cloudInitConfig": {"version": version}}}});
         apply(&self.client, &[etcd]).await?;
-        let seen = self.api(ETCDADM).get(ETCD).await?;
-        self.generation = seen.metadata.generation.context("no generation")?;
         Ok(())
     }
 
@@ -147,7 +165,8 @@ impl Bench {
         let owned = self.members.values().filter(|member| member.owned && member.template == self.template);
         let owned: Vec<String> = owned.map(|member| format!("https://{}:2379", member.address)).collect();
         let condition = |status: bool| if status { "True" } else { "False" };
-        let status = json!({"status": {"observedGeneration": self.generation, "ready": ready, "creationComplete": true,
+        let generation = self.api(ETCDADM).get(ETCD).await?.metadata.generation;
+        let status = json!({"status": {"observedGeneration": generation, "ready": ready, "creationComplete": true,
             "replicas": owned.len(), "endpoints": owned.join(","),
             "conditions": [{"type": "EtcdMachinesSpecUpToDate", "status": condition(ready)}]}});
         self.api(ETCDADM).patch_status(ETCD, &PatchParams::default(), &Patch::Merge(&status)).await?;
@@ -159,7 +178,7 @@ impl Bench {
         self.made += 1;
         let name = format!("{ETCD}-{}", self.made);
         let address = Ipv4Addr::new(127, 0, 1, self.made);
-        let certificates = self.folder.path().join("certificates");
+        let certificates = self.folder.join("certificates");
         self.authority.member_at(IpAddr::V4(address))?.write(&certificates, &name)?;
         std::fs::write(certificates.join("authority.crt"), self.authority.certificate())?;
         let member = Member { address, owned: true, template: self.template.clone(), process: None };
@@ -172,13 +191,14 @@ impl Bench {
     pub async fn publish(&self, name: &str) -> anyhow::Result<()> {
         let member = self.members.get(name).context("no such machine")?;
         let labels = json!({"cluster.x-k8s.io/cluster-name": CLUSTER, "cluster.x-k8s.io/etcd-cluster": ETCD});
-        let owner = json!([{"apiVersion": ETCDADM.0, "kind": ETCDADM.1, "name": ETCD, "uid": "u", "controller": true}]);
+        let uid = self.api(ETCDADM).get(ETCD).await?.metadata.uid;
+        let owner = json!([{"apiVersion": ETCDADM.0, "kind": ETCDADM.1, "name": ETCD, "uid": uid, "controller": true}]);
         let infrastructure = json!({"apiVersion": INFRASTRUCTURE.0, "kind": INFRASTRUCTURE.1,
             "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels,
                 "annotations": {"cluster.x-k8s.io/cloned-from-name": member.template}}, "spec": {}});
         let machine = json!({"apiVersion": MACHINE.0, "kind": MACHINE.1,
             "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels, "ownerReferences": owner},
-            "spec": {"clusterName": CLUSTER, "infrastructureRef":
+            "spec": {"clusterName": CLUSTER, "bootstrap": {"dataSecretName": name}, "infrastructureRef":
                 {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": INFRASTRUCTURE.1, "name": name}}});
         apply(&self.client, &[infrastructure, machine]).await?;
         let address = json!({"type": "ExternalIP", "address": member.address.to_string()});
@@ -187,11 +207,13 @@ impl Bench {
         Ok(())
     }
 
-    /// An old machine is no longer owned; its member stays one.
+    /// An old machine is no longer owned, so that Cluster API gives it to its Cluster; its member stays one.
     pub async fn disown(&mut self, name: &str) -> anyhow::Result<()> {
         self.members.get_mut(name).context("no such machine")?.owned = false;
-        let nobody = json!({"metadata": {"ownerReferences": null}});
-        self.api(MACHINE).patch(name, &PatchParams::default(), &Patch::Merge(&nobody)).await?;
+        let uid = self.api(CLUSTER_KIND).get(CLUSTER).await?.metadata.uid;
+        let owner = json!([{"apiVersion": CLUSTER_KIND.0, "kind": CLUSTER_KIND.1, "name": CLUSTER, "uid": uid}]);
+        let given = json!({"metadata": {"ownerReferences": owner}});
+        self.api(MACHINE).patch(name, &PatchParams::default(), &Patch::Merge(&given)).await?;
         Ok(())
     }
 
@@ -268,7 +290,7 @@ impl Bench {
     }
 
     fn run(&mut self, name: &str, initial: &str, state: &str) -> anyhow::Result<()> {
-        let folder = self.folder.path();
+        let folder = self.folder.as_path();
         let certificates = folder.join("certificates");
         let member = self.members.get_mut(name).context("no such machine")?;
         let (client, peer) = (format!("https://{}:2379", member.address), format!("http://{}:2380", member.address));
@@ -332,6 +354,74 @@ impl Bench {
         Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
     }
 
+    /// Does what its controller does by itself, until this is dropped: replaces members one by one where another template is wanted,
+    /// and lets old ones go once the control plane has moved to `version`. Members of template [`BROKEN`] never start.
+    pub async fn follow(&mut self, version: &str) -> anyhow::Result<()> {
+        loop {
+            let etcd = self.api(ETCDADM).get(ETCD).await?;
+            if !etcd.annotations().contains_key(PAUSED) {
+                let wanted = etcd.data.pointer("/spec/infrastructureTemplate/name").and_then(Value::as_str);
+                self.template = wanted.context("no template")?.to_owned();
+                self.turn(&etcd, version).await?;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    async fn turn(&mut self, etcd: &DynamicObject, version: &str) -> anyhow::Result<()> {
+        self.know_machines().await?;
+        let is_broken = self.members.values().any(|member| member.owned && member.process.is_none());
+        let next = self.members.iter().find(|(_, member)| member.owned && member.template != self.template);
+        let next = next.filter(|_| !is_broken).map(|(name, _)| name.clone());
+        if let Some(name) = next {
+            self.disown(&name).await?;
+            self.status(false).await?;
+            self.join(self.template != BROKEN).await?;
+            return Ok(());
+        }
+        self.status(!is_broken).await?;
+        if !is_broken && etcd.annotations().contains_key(UPGRADING) {
+            let done = json!({"metadata": {"annotations": {UPGRADING: null}}});
+            self.api(ETCDADM).patch(ETCD, &PatchParams::default(), &Patch::Merge(&done)).await?;
+        }
+        self.let_old_go(version).await
+    }
+
+    /// Which machines there are, and whose: others than its controller may have changed that.
+    async fn know_machines(&mut self) -> anyhow::Result<()> {
+        let machines = list(&self.client, MACHINE, NAMESPACE).await?;
+        let is_owned = |machine: &DynamicObject| machine.owner_references().iter().any(|owner| owner.kind == ETCDADM.1);
+        let owned: BTreeMap<String, bool> =
+            machines.iter().map(|machine| (machine.name_any(), is_owned(machine))).collect();
+        self.members.retain(|name, _| owned.contains_key(name));
+        for (name, member) in &mut self.members {
+            member.owned = owned.get(name).copied().unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    async fn let_old_go(&mut self, version: &str) -> anyhow::Result<()> {
+        let is_old = |(name, member): (&String, &Member)| (!member.owned).then(|| name.clone());
+        let old: Vec<String> = self.members.iter().filter_map(is_old).collect();
+        if old.is_empty() || !self.has_moved(version).await? {
+            return Ok(());
+        }
+        for name in old {
+            self.remove(&name, true).await?;
+        }
+        Ok(())
+    }
+
+    async fn has_moved(&self, version: &str) -> anyhow::Result<bool> {
+        let known = self.api(CONTROL_PLANE).get(CLUSTER).await?;
+        let field = |path: &str| known.data.pointer(path);
+        let replicas = field("/spec/replicas");
+        let is_whole = |count: &str| field(&format!("/status/{count}")) == replicas;
+        Ok(field("/status/observedGeneration") == Some(&json!(known.metadata.generation))
+            && field("/status/version") == Some(&json!(version))
+            && ["replicas", "upToDateReplicas", "readyReplicas"].into_iter().all(is_whole))
+    }
+
     /// What Stepgate does.
     pub async fn act(&self, act: &EtcdAct) -> anyhow::Result<()> {
         Ok(self.cluster.act_on_etcd(act, Timestamp::now()).await?)
@@ -374,4 +464,10 @@ pub fn expected(old_members: OldMembers) -> Expectation {
         old_members,
         ..EtcdExpectation::default()
     })
+}
+
+/// The kinds around an external etcd.
+pub fn definitions() -> anyhow::Result<Vec<Value>> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/etcdadm/definitions.yaml");
+    objects(&std::fs::read_to_string(path)?)
 }

@@ -1,6 +1,7 @@
 //! The gate of external etcd on real members: replaced one by one, broken, and without a quorum.
 
 mod bench;
+mod once;
 
 use std::time::Duration;
 
