@@ -130,9 +130,40 @@ fn flux_that_is_there_already_goes_on_and_applies_what_stepgate_commits() {
         );
         assert_eq!(deleted_by_flux(&scene)?, Vec::<String>::new());
         scene.assert_nothing_is_left()?;
+        goes_back_is_kept_there_and_goes_on(&scene).await?;
         scene.folder.done();
         Ok(())
     });
+}
+
+/// Two stages that went forward go back in reverse order through their gates, Flux applies them, and the cluster is kept there until somebody
+/// ends that.
+async fn goes_back_is_kept_there_and_goes_on(scene: &Scene) -> anyhow::Result<()> {
+    let rollback = async |more: &[&str]| {
+        let arguments = [&["rollback", CLUSTER], more, &["--yes", "--as", "Ann <ann@example.com>"]].concat();
+        let mut command = scene.stepgate(&arguments);
+        let output = tokio::task::spawn_blocking(move || command.output()).await??;
+        ensure!(output.status.success(), "stepgate rollback: {}", String::from_utf8_lossy(&output.stderr));
+        anyhow::Ok(())
+    };
+    rollback(&[]).await?;
+    let requested = scene.repository.stages()?;
+    let back: Vec<&str> = requested.iter().map(String::as_str).chain(["bundle", "cert-manager", "verify"]).collect();
+    scene.stages_are(CLUSTER, &back).await?;
+    let runs = async |digest: &str| {
+        let deployments = kind_in(&scene.client, ("apps/v1", "Deployment"), "cert-manager").await?;
+        let deployment = deployments.get("cert-manager").await?.data.to_string();
+        ensure!(deployment.contains(digest), "{deployment}");
+        anyhow::Ok(())
+    };
+    runs(OLD[1]).await?;
+    // What is on the source branch asks for the new one, and nobody commits it.
+    scene.assert_nothing_is_left()?;
+    rollback(&["--end"]).await?;
+    let ended = scene.repository.stages()?;
+    let on: Vec<&str> = ended.iter().map(String::as_str).chain(["cert-manager", "bundle", "verify"]).collect();
+    scene.stages_are(CLUSTER, &on).await?;
+    runs(NEW[1]).await
 }
 
 /// The source and the Kustomization, as `gotk-sync.yaml` has them.
