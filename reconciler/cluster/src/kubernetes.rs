@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rollout::{
     BackupFailure, BackupReport, EtcdAct, Expectation, FluxObservation, FluxReference, Identification, MarkChange,
-    Observation, WorkloadObservation,
+    ObjectReference, Observation, WorkloadObservation,
 };
 use serde_json::json;
 
@@ -37,6 +37,7 @@ pub use crate::write::rollout_resource::{Projection, RolloutView, rollout_defini
 use crate::client::identity;
 use crate::client::kind::KUSTOMIZATION;
 pub use crate::objects::PauseLease;
+use crate::read::found;
 use crate::read::observe;
 use crate::read::workload::Own;
 use crate::watch::watched::Watched;
@@ -48,7 +49,7 @@ use crate::write::pause;
 use crate::write::rollout_resource;
 use crate::{
     ApplyReport, ApplyRequest, ApplyServer, ApplySet, BackupRequest, Cluster, ClusterError, ClusterReference,
-    Freshness, ManagementReference, NotedCommit, ObserveRequest,
+    FoundObjects, Freshness, ManagementReference, NotedCommit, ObserveRequest,
 };
 
 /// The annotation by which Flux is asked to reconcile at once.
@@ -239,6 +240,10 @@ impl Cluster for KubernetesCluster {
 
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation> {
         Box::pin(observe::observe(self, request))
+    }
+
+    fn found<'a>(&'a self, objects: &'a [ObjectReference]) -> BoxFuture<'a, Result<FoundObjects, ClusterError>> {
+        Box::pin(async move { Ok(found::found(&self.management, objects).await?) })
     }
 
     fn follow<'a>(&'a self, request: &'a ObserveRequest, gate: &'a [Expectation]) -> BoxFuture<'a, ()> {

@@ -27,8 +27,8 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use policy::DataPattern;
 use rollout::{
-    BackupReport, Expectation, FluxObservation, FluxReference, Identification, MarkChange, Observation,
-    WorkloadObservation,
+    BackupReport, Expectation, FluxObservation, FluxReference, Identification, MarkChange, ObjectReference,
+    Observation, WorkloadObservation,
 };
 use serde_json::Value;
 
@@ -255,6 +255,51 @@ pub struct NotedCommit {
     pub by: String,
 }
 
+/// What there is in the management cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundObjects {
+    /// The objects that were asked for: none for one that is not there, or why that is not known.
+    pub objects: Vec<(ObjectReference, Result<Option<Value>, String>)>,
+    /// The Kustomizations of Flux, or why they are not known.
+    pub flux: Result<Vec<AppliedByFlux>, String>,
+}
+
+impl Default for FoundObjects {
+    fn default() -> Self {
+        Self { objects: Vec::new(), flux: Ok(Vec::new()) }
+    }
+}
+
+/// A Kustomization of Flux, and what it has applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppliedByFlux {
+    /// Which one.
+    pub kustomization: FluxReference,
+    /// The folder that it applies.
+    pub path: String,
+    /// Where that comes from, without credentials.
+    pub source: String,
+    /// What it has applied last; none before the first time.
+    pub revision: Option<String>,
+    /// Why it does not go on; none where it does.
+    pub trouble: Option<String>,
+    /// What it has applied.
+    pub objects: Vec<AppliedObject>,
+}
+
+/// An object in the inventory of a Kustomization.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppliedObject {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace.
+    pub namespace: Option<String>,
+    /// Name.
+    pub name: String,
+}
+
 /// One cluster, together with the cluster that manages it.
 pub trait Cluster: Send + Sync {
     /// Which cluster answers, and whether that is proven to be the one that is meant.
@@ -264,6 +309,11 @@ pub trait Cluster: Send + Sync {
 
     /// Reads everything that the request's expectations look at. What cannot be read is unreachable or unread, with the reason.
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation>;
+
+    /// What there is in the management cluster of these objects, and what Flux applies there. One that cannot tell finds nothing at all.
+    fn found<'a>(&'a self, _objects: &'a [ObjectReference]) -> BoxFuture<'a, Result<FoundObjects, ClusterError>> {
+        Box::pin(std::future::ready(Ok(FoundObjects::default())))
+    }
 
     /// From now on changes of what this request looks at are told, as far as this cluster tells of any, and apart from others those of what only
     /// these of its expectations look at, which are the running gate's. A change is a reason to read, never one to decide.

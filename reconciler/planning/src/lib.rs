@@ -6,6 +6,7 @@
 
 mod changes;
 mod contract;
+pub mod declared;
 pub mod definitions;
 pub mod difference;
 mod directory;

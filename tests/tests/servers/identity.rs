@@ -27,14 +27,14 @@ const CLUSTER: &str = "mgmt";
 const BUNDLE: &str = "bundles/bundles-80.yaml";
 
 /// A fleet whose management cluster may be reached at any of several servers.
-struct Fleet {
-    folder: Folder,
-    repository: FleetRepository,
+pub struct Fleet {
+    pub folder: Folder,
+    pub repository: FleetRepository,
     bundle: String,
 }
 
 impl Fleet {
-    fn start() -> anyhow::Result<Self> {
+    pub fn start() -> anyhow::Result<Self> {
         let folder = Folder::new()?;
         let mut fleet = demo_fleet(folder.path())?;
         let bundle = fleet.remove(BUNDLE).context("no bundle")?;
@@ -49,11 +49,11 @@ impl Fleet {
         Ok(Self { folder, repository, bundle })
     }
 
-    async fn server(&self, programs: &tests::servers::Programs, name: &str) -> anyhow::Result<ApiServer> {
+    pub async fn server(&self, programs: &tests::servers::Programs, name: &str) -> anyhow::Result<ApiServer> {
         ApiServer::start(programs, &self.folder.path().join(name), ApiServerOptions::default()).await
     }
 
-    fn run(&self, kubeconfig: &Path, arguments: &[&str]) -> anyhow::Result<Output> {
+    pub fn run(&self, kubeconfig: &Path, arguments: &[&str]) -> anyhow::Result<Output> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stepgate-in-tests"));
         command
             .args(arguments)
@@ -65,7 +65,7 @@ impl Fleet {
     }
 
     /// What a verb prints, on both channels.
-    fn said(&self, kubeconfig: &Path, arguments: &[&str]) -> anyhow::Result<String> {
+    pub fn said(&self, kubeconfig: &Path, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.run(kubeconfig, arguments)?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (said, noted) = (text(&output.stdout), text(&output.stderr));

@@ -38,5 +38,6 @@ mod scene;
 mod scraping;
 mod second_writer;
 mod simulator;
+mod untrue_record;
 mod verdicts;
 mod watching;

@@ -2,6 +2,7 @@
 
 pub(crate) mod emergency;
 pub(crate) mod etcd;
+pub(crate) mod found;
 pub(crate) mod inspect;
 pub(crate) mod known;
 pub(crate) mod metrics;

@@ -91,6 +91,7 @@ fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
         retries: Vec::new(),
         edits: Vec::new(),
         rollback: None,
+        as_declared: Vec::new(),
         verified: None,
         components: std::collections::BTreeMap::new(),
     });

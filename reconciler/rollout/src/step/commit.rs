@@ -151,6 +151,7 @@ fn begin(world: &World, plan: &Plan, now: Timestamp) -> Ledger {
         retries: Vec::new(),
         edits: Vec::new(),
         rollback: plan.rollback.clone(),
+        as_declared: Vec::new(),
         verified: None,
         components: world.ledger.as_deref().map_or_else(BTreeMap::new, |ledger| ledger.components.clone()),
     }

@@ -89,10 +89,11 @@ pub fn adopt(
         let block = missing.block(&view.name, &reading.layout, planner.repository());
         return Err(LostRecord { cluster: cluster.to_owned(), block }.into());
     }
-    record(planner, reading, &view, None, now, dry)
+    record(planner, reading, &view, None, &[], now, dry)
 }
 
 /// As [`adopt`], of a cluster whose record is known not to be lost, or to be lost for good; and which cluster it is, where that is known.
+/// `as_declared` is what runs otherwise, where it is recorded all the same.
 ///
 /// # Errors
 /// When it cannot be rendered in full, or the push did not succeed.
@@ -101,6 +102,7 @@ pub fn record(
     reading: &FleetReading,
     view: &ClusterView,
     identity: Option<&ClusterIdentity>,
+    as_declared: &[String],
     now: Timestamp,
     dry: bool,
 ) -> Result<Adoption, anyhow::Error> {
@@ -140,6 +142,7 @@ pub fn record(
         retries: Vec::new(),
         edits: Vec::new(),
         rollback: None,
+        as_declared: as_declared.to_vec(),
         verified: None,
         components: versions(&view.parts),
     };
@@ -150,7 +153,10 @@ pub fn record(
     let edits = tree.files.into_iter().map(|(path, bytes)| (path, Some(bytes))).collect();
     let said = (
         format!("{cluster}: adopt as the source branch says"),
-        "What the source branch says of this cluster is recorded as deployed. Flux applies it where the cluster differs.".to_owned(),
+        format!(
+            "What the source branch says of this cluster is recorded as deployed. Flux applies it where the cluster differs.\n{}",
+            as_declared.iter().map(|line| format!("- {line}\n")).collect::<String>()
+        ),
     );
     let commit = commit(planner, reading, ledger, edits, said, now)?;
     Ok(commit.map_or(Adoption::Already, |commit| Adoption::Recorded { commit: Some(commit), files }))

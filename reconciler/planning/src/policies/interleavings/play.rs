@@ -147,6 +147,7 @@ impl Play {
             retries: Vec::new(),
             edits: Vec::new(),
             rollback: None,
+            as_declared: Vec::new(),
             verified: None,
             components: BTreeMap::new(),
         };

@@ -1,5 +1,7 @@
 //! `stepgate adopt`: records what the source branch says of running clusters, beside what they run.
 
+mod found;
+
 use std::collections::BTreeSet;
 
 use clap::Args;
@@ -8,12 +10,13 @@ use domain::{Problem, ProblemCode, Severity};
 use jiff::Timestamp;
 use rollout::{ClusterIdentity, Identification};
 
+use self::found::Found;
 use super::common::error::CommandError;
 use super::common::exit::Exit;
 use super::common::{fleet, output};
 use super::{ClusterArguments, FleetArguments};
 use crate::reconcile::clusters::access::Clusters;
-use crate::reconcile::clusters::comparison::{Comparison, compare};
+use crate::reconcile::clusters::comparison::compare;
 use crate::reconcile::clusters::missing::MissingRecord;
 use crate::reconcile::clusters::recorded_commits::{self, ClusterTold};
 use crate::reconcile::effects::adopt::{Adoption, LostRecord, NotRolledOut, Unrendered, record, replace_identity};
@@ -37,6 +40,10 @@ pub struct Arguments {
     /// recorded of them stays.
     #[arg(long, requires = "clusters")]
     replace_identity: bool,
+    /// Record what the source branch says although the cluster runs something else: Flux applies the source branch's side at once, without
+    /// a gate. What ran stands in the ledger.
+    #[arg(long)]
+    as_declared: bool,
     /// Write the record. Without it, only what would be written is said.
     #[arg(long)]
     yes: bool,
@@ -81,12 +88,17 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
             continue;
         }
         let view = opened.planner.view(&reading, &name)?;
-        asking.ask(&reading, &view)?;
+        let found = asking.ask(&reading, &view)?;
+        if let Some(refusal) = found.refusal(&view).filter(|_| !arguments.as_declared && !arguments.replace_identity) {
+            is_refused = true;
+            refusal.report();
+            continue;
+        }
         let (identity, now, dry) = (asking.identify(&reading, &view)?, Timestamp::now(), !arguments.yes);
         let adoption = if arguments.replace_identity {
             replace_identity(&opened.planner, &reading, &view, proven(&view, &identity)?, now, dry)
         } else {
-            record(&opened.planner, &reading, &view, identity.proven(), now, dry)
+            record(&opened.planner, &reading, &view, identity.proven(), &found.as_declared(), now, dry)
         };
         let is_recorded = !matches!(adoption, Ok(Adoption::Already));
         let adoption = match adoption {
@@ -178,39 +190,54 @@ impl Asking<'_> {
         Ok(super::run::verb::runtime()?.block_on(cluster.identify()))
     }
 
-    /// Prints how the cluster differs from the source branch.
+    /// Prints how the cluster differs from the source branch, and what Flux applies of it.
     ///
     /// # Errors
     /// When it had a record, as far as anybody knows.
-    fn ask(&mut self, reading: &FleetReading, view: &ClusterView) -> Result<(), CommandError> {
-        let Some(missing) = &view.missing else { return Ok(()) };
+    fn ask(&mut self, reading: &FleetReading, view: &ClusterView) -> Result<Found, CommandError> {
+        let Some(missing) = &view.missing else { return Ok(Found::default()) };
         if *missing == MissingRecord::NoBranch {
             self.ask_upstream(reading, view)?;
         }
         if !missing.asks_cluster() || self.silent.is_some() {
-            return self.refuse(reading, view, missing);
+            self.refuse(reading, view, missing)?;
+            return Ok(if self.silent.is_some() { Found::unreached() } else { Found::default() });
         }
         let reference = self.opened.planner.reference_anew(reading, &view.cluster);
         let cluster = self.access.referred(&view.cluster, &reference);
         let runtime = super::run::verb::runtime()?;
         let now = Timestamp::now();
-        match runtime.block_on(recorded_commits::ask(&self.opened.planner, reading, view, cluster.as_ref(), now)) {
-            ClusterTold::Lost(missing) => self.refuse(reading, view, &missing)?,
-            ClusterTold::Nothing => self.refuse(reading, view, missing)?,
+        let told = runtime.block_on(recorded_commits::ask(&self.opened.planner, reading, view, cluster.as_ref(), now));
+        let untold = match told {
+            ClusterTold::Lost(missing) => {
+                self.refuse(reading, view, &missing)?;
+                None
+            }
+            ClusterTold::Nothing => {
+                self.refuse(reading, view, missing)?;
+                None
+            }
             ClusterTold::Unreachable(reason) => {
                 self.refuse(reading, view, missing)?;
+                Some(reason)
+            }
+        };
+        match (runtime.block_on(compare(view, cluster.as_ref(), now)), untold) {
+            (Ok(mut comparison), untold) => {
+                // It answers, and not to this question.
+                comparison.unknown.extend(untold.map(|reason| format!("whether it had a record: {reason}")));
+                Found::print(view, &comparison)
+            }
+            (Err(_), Some(reason)) => {
                 output::note(&format!(
                     "warning: nothing was compared with what runs, and whether Flux has applied a record is not known: {reason}"
                 ));
                 self.silent = Some(reason);
-                return Ok(());
+                Ok(Found::unreached())
             }
-        }
-        match runtime.block_on(compare(view, cluster.as_ref(), now)) {
-            Ok(comparison) => print(view, &comparison),
-            Err(reason) => {
+            (Err(reason), None) => {
                 output::note(&format!("warning: {}: nothing was compared with what runs: {reason}", view.name));
-                Ok(())
+                Ok(Found::unreached())
             }
         }
     }
@@ -242,30 +269,6 @@ impl Asking<'_> {
             None => Ok(()),
         }
     }
-}
-
-fn print(view: &ClusterView, comparison: &Comparison) -> Result<(), CommandError> {
-    let Comparison { compared, differences, unread } = comparison;
-    for reason in unread {
-        output::note(&format!("warning: {}: could not be compared: {reason}", view.name));
-    }
-    let mut text = format!(
-        "{}: {compared} workloads and machines compared with what runs, {} differ\n",
-        view.name,
-        differences.len()
-    );
-    for difference in differences {
-        text.push_str(&format!("  {difference}\n"));
-    }
-    output::print_text(&text)?;
-    if !differences.is_empty() {
-        output::note(&format!(
-            "warning: {}: the record says that the source branch's side runs, and Flux applies all of it at once, without a gate; \
-             where that is not meant, let the source branch say what runs first",
-            view.name
-        ));
-    }
-    Ok(())
 }
 
 /// What helps against each of the reasons, once.

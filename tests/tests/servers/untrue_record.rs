@@ -1,0 +1,77 @@
+//! A record says what runs: where the cluster runs something else it is refused, and forced it says so.
+
+use anyhow::ensure;
+use serde_json::json;
+use tests::servers::manifests::{apply, objects};
+use tests::servers::{isolated, service_account};
+
+use super::identity::Fleet;
+
+#[test]
+fn what_runs_otherwise_is_not_recorded_unless_somebody_insists() {
+    let name = "untrue_record::what_runs_otherwise_is_not_recorded_unless_somebody_insists";
+    isolated(name, &["etcd", "kube-apiserver"], async |programs| {
+        let fleet = Fleet::start()?;
+        let server = fleet.server(&programs, "one").await?;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "cert-manager"}});
+        let other = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "cert-manager", "namespace": "cert-manager"},
+            "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "a", "image": "example.com/cert-manager:v1.2.3"}]}}}});
+        apply(&server.client().await?, &[namespace, other]).await?;
+
+        for arguments in [&["adopt"][..], &["adopt", "--yes"]] {
+            let output = fleet.run(&server.kubeconfig(), arguments)?;
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            ensure!(output.status.code() == Some(2), "{said}");
+            ensure!(said.contains("mgmt is not recorded: the record would say"), "{said}");
+            ensure!(said.contains("--as-declared"), "{said}");
+            let told = String::from_utf8_lossy(&output.stdout).into_owned();
+            ensure!(
+                told.contains("Deployment cert-manager/cert-manager: runs example.com/cert-manager:v1.2.3"),
+                "{told}"
+            );
+        }
+        ensure!(fleet.repository.deployed("clusters/mgmt/rollout.yaml").is_err(), "something was recorded");
+
+        fleet.said(&server.kubeconfig(), &["adopt", "--yes", "--as-declared"])?;
+        let ledger = objects(&fleet.repository.deployed("clusters/mgmt/rollout.yaml")?)?;
+        let told = ledger[0]["asDeclared"].to_string();
+        ensure!(told.contains("example.com/cert-manager:v1.2.3"), "{told}");
+        fleet.folder.done();
+        Ok(())
+    });
+}
+
+#[test]
+fn what_may_not_be_read_is_unknown_and_named() {
+    let name = "untrue_record::what_may_not_be_read_is_unknown_and_named";
+    isolated(name, &["etcd", "kube-apiserver", "kube-controller-manager"], async |programs| {
+        let fleet = Fleet::start()?;
+        let server = fleet.server(&programs, "one").await?;
+        let client = server.client().await?;
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": "default"}});
+        let role = |groups: &[&str], resources: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": ["get", "list"]});
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"},
+            "rules": [role(&[""], &["namespaces", "nodes", "pods"]), role(&["apps"], &["daemonsets"]), role(&["apiextensions.k8s.io"], &["*"])]});
+        let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "reader"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+            "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}]});
+        apply(&client, &[account, role, binding]).await?;
+        let kubeconfig = service_account(&server, "default", "reader").await?;
+
+        let output = fleet.run(&kubeconfig, &["adopt", "--yes"])?;
+        let (told, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        ensure!(output.status.code() == Some(2), "{said}");
+        ensure!(told.contains("unknown: Deployment: ") && !told.contains("unknown: DaemonSet"), "{told}");
+        ensure!(told.contains("unknown: whether it had a record: could not list rollouts"), "{told}");
+        ensure!(said.contains("whether the record would be true is not known"), "{said}");
+        ensure!(fleet.repository.deployed("clusters/mgmt/rollout.yaml").is_err(), "something was recorded");
+
+        fleet.said(&kubeconfig, &["adopt", "--yes", "--as-declared"])?;
+        let ledger = objects(&fleet.repository.deployed("clusters/mgmt/rollout.yaml")?)?;
+        ensure!(ledger[0]["asDeclared"].to_string().contains("unknown: Deployment: "), "{}", ledger[0]["asDeclared"]);
+        fleet.folder.done();
+        Ok(())
+    });
+}
