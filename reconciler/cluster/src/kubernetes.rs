@@ -18,6 +18,7 @@ pub use crate::client::connection::{
 pub use crate::client::error::{FieldConflict, RequestError};
 pub use crate::client::review::{Permit, review};
 pub use crate::read::emergency::{Emergency, emergencies};
+pub use crate::read::live::{LiveObjects, live_objects};
 pub use crate::watch::watched::ManagementWatches;
 pub use crate::watch::{ChangeScope, Changes};
 pub use crate::write::apply::{ApplyConflict, ApplyError};

@@ -24,6 +24,7 @@ pub mod plan;
 pub mod policies;
 pub mod progress;
 pub mod removed_apis;
+pub mod repository;
 pub mod rollback;
 mod rolled;
 pub mod stage_tree;

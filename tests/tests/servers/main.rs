@@ -41,3 +41,4 @@ mod simulator;
 mod untrue_record;
 mod verdicts;
 mod watching;
+mod written;

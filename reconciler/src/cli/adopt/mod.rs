@@ -1,8 +1,10 @@
 //! `stepgate adopt`: records what the source branch says of running clusters, beside what they run.
 
 mod found;
+mod write;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use clap::Args;
 use domain::CommitId;
@@ -44,6 +46,11 @@ pub struct Arguments {
     /// a gate. What ran stands in the ledger.
     #[arg(long)]
     as_declared: bool,
+    /// Record nothing: write the repository that describes what the management cluster holds into this folder. These are the specifications of
+    /// the clusters that are named, or of all, the bundles that they follow, a policy, and Flux' objects as they were found. No file is
+    /// overwritten, and none is written where a cluster is between two versions.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["abandon", "replace_identity", "as_declared", "yes"])]
+    write: Option<PathBuf>,
     /// Write the record. Without it, only what would be written is said.
     #[arg(long)]
     yes: bool,
@@ -51,6 +58,9 @@ pub struct Arguments {
 
 /// Records the clusters, one commit each.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    if let Some(folder) = &arguments.write {
+        return write::run(&arguments.access, &arguments.clusters, folder);
+    }
     let opened = fleet::open(&arguments.fleet)?;
     let mut names = Vec::new();
     if arguments.clusters.is_empty() {
