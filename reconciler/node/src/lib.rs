@@ -1,0 +1,34 @@
+//! Upgrades Kubernetes on the node it runs on: file by file, each whole at the old or the new version at any moment,
+//! and step by step, each of which may be called again after any crash. `reconciler/docs/node-upgrader.md` tells how.
+//!
+//! What is current is read off the node. The journal on the node orders the steps and tells what was done; it never
+//! stands for a look at the node.
+
+pub mod api;
+pub mod cli;
+pub mod credentials;
+pub mod digest;
+mod etcd;
+pub mod executable;
+pub mod file_system;
+pub mod files;
+mod images;
+pub mod journal;
+pub mod lock;
+pub mod manifest;
+pub mod node_object;
+pub mod pods;
+pub mod programs;
+mod proof;
+pub mod root;
+pub mod run;
+mod services;
+mod static_pods;
+pub mod step;
+mod steps;
+pub mod version;
+mod virtual_address;
+mod work;
+
+pub use steps::status;
+pub use work::Choices;
