@@ -23,8 +23,8 @@ pub use crate::watch::watched::ManagementWatches;
 pub use crate::watch::{ChangeScope, Changes};
 pub use crate::write::apply::{ApplyConflict, ApplyError};
 pub use crate::write::backup::{
-    Backup, BackupError, BackupHeader, BackupIdentity, BackupPlace, BackupRecipient, SavedCluster, SavedFile,
-    newest_whole, read_backup,
+    Backup, BackupError, BackupHeader, BackupIdentity, BackupPlace, BackupRecipient, BackupRegistry, SavedCluster,
+    SavedFile, newest_whole, read_backup, read_pulled,
 };
 pub use crate::write::leadership::Leadership;
 pub use crate::write::lease::{Holder, Lease};

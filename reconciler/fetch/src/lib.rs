@@ -30,5 +30,5 @@ pub use images::Images;
 pub use inflation::ChartInflation;
 pub use mirror::{Mirror, MirrorFolder};
 pub use network::{AllowList, is_public};
-pub use registry::{ImageAnswer, Registry};
+pub use registry::{Artifact, ImageAnswer, Registry};
 pub use remote::Remote;

@@ -32,7 +32,7 @@ pub use common::output::{Format, Report, Table};
 use crate::reconcile::clusters::access::{Clusters, KubernetesClusters, NoAccess};
 use crate::telemetry::{self, LogFormat};
 use cluster::kubernetes::{
-    BackupPlace, BackupRecipient, Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT, REQUESTS_PER_SECOND,
+    BackupPlace, Connection, ConnectionError, ConnectionSource, REQUEST_TIMEOUT, REQUESTS_PER_SECOND,
 };
 use fetch::MirrorFolder;
 use git::{LimitSetting, Pace, Signing};
@@ -180,7 +180,7 @@ pub struct ClusterArguments {
 impl ClusterArguments {
     /// Connects. No request is made: whether a server answers shows at the first reading.
     fn open(&self) -> Result<Arc<dyn Clusters>, CommandError> {
-        self.clusters(self.connect()?, Vec::new())
+        self.clusters(self.connect()?, self.place())
     }
 
     /// Whether somebody named how a cluster is reached.
@@ -188,16 +188,20 @@ impl ClusterArguments {
         self.in_cluster || self.kubeconfig.is_some() || self.context.is_some()
     }
 
-    /// The clusters that are reached through this connection, and whom their backups are encrypted to.
+    /// Where backups are, as whoever takes none sees it.
+    fn place(&self) -> BackupPlace {
+        self.backups.clone().into()
+    }
+
+    /// The clusters that are reached through this connection, and where their backups go.
     fn clusters(
         &self,
         connection: Result<Connection, ConnectionError>,
-        recipients: Vec<BackupRecipient>,
+        backups: BackupPlace,
     ) -> Result<Arc<dyn Clusters>, CommandError> {
         match connection {
             Ok(connection) => {
-                let clusters =
-                    KubernetesClusters::new(connection, BackupPlace { folder: self.backups.clone(), recipients });
+                let clusters = KubernetesClusters::new(connection, backups);
                 // The Deployment of an installation has an empty variable where nobody has named it.
                 let named = self.management_cluster.clone().filter(|name| !name.is_empty());
                 Ok(Arc::new(clusters.connected_to(named)))

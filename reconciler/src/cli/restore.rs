@@ -14,10 +14,11 @@ use super::common::error::CommandError;
 use super::common::exit::Exit;
 use super::common::fleet::Opened;
 use super::common::output::{self, Format, Report, Table};
+use crate::reconcile::clusters::backup_registry::RegistryBackups;
 use crate::reconcile::planner::ClusterView;
 use cluster::kubernetes::{
-    Backup, BackupIdentity, Comparison, Connection, ConnectionSource, KubernetesCluster, Restore, RestoreError,
-    RestoreOptions, Restored, SavedState, newest_whole, read_backup,
+    Backup, BackupIdentity, BackupRegistry as _, Comparison, Connection, ConnectionSource, KubernetesCluster, Restore,
+    RestoreError, RestoreOptions, Restored, SavedState, newest_whole, read_backup, read_pulled,
 };
 
 /// The largest file of keys, in bytes.
@@ -30,8 +31,8 @@ pub struct Arguments {
     answer: AnswerArguments,
     #[command(flatten)]
     access: ClusterArguments,
-    /// The backup: its folder, or the rollout that it was taken for. Left out, it is the newest whole one of the cluster below --backups.
-    #[arg(long, value_name = "DIR|ROLLOUT")]
+    /// The backup: its folder, the rollout that it was taken for, or its address in a registry (`oci://HOST/PATH/CLUSTER:ROLLOUT`). Left out, it is the newest whole one of the cluster below --backups.
+    #[arg(long, value_name = "DIR|ROLLOUT|URL")]
     from: Option<String>,
     /// File with the secret key of age (as `age-keygen` writes it) that opens an encrypted backup.
     #[arg(long, value_name = "FILE")]
@@ -306,7 +307,13 @@ async fn refuse_while_rolling(
 /// The backup that is named, or the newest whole one.
 fn saved(arguments: &Arguments, backups: &Path) -> Result<Backup, CommandError> {
     let name = arguments.answer.cluster();
+    let identities = identities(arguments)?;
     let folder = match &arguments.from {
+        Some(from) if from.starts_with("oci://") => {
+            let registry = RegistryBackups::of_address(from, arguments.answer.private_hosts());
+            let files = registry.and_then(|registry| registry.pull(from)).map_err(CommandError::new)?;
+            return Ok(read_pulled(from, &files, &identities)?);
+        }
         Some(from) if from.parse::<RolloutId>().is_ok() => backups.join(from),
         Some(from) => PathBuf::from(from),
         None => newest_whole(backups).ok_or_else(|| {
@@ -315,7 +322,7 @@ fn saved(arguments: &Arguments, backups: &Path) -> Result<Backup, CommandError> 
             error.hint("name one by --from, or where they are by --backups")
         })?,
     };
-    Ok(read_backup(&folder, &identities(arguments)?)?)
+    Ok(read_backup(&folder, &identities)?)
 }
 
 /// The keys that open an encrypted backup.

@@ -1,9 +1,12 @@
 //! Cluster API loses a running cluster, gets it back, and goes on with the machines that there are.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use age::secrecy::ExposeSecret as _;
+use age::x25519::Identity;
 use anyhow::{Context as _, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,8 +18,8 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
-use tests::servers::isolated;
 use tests::servers::manifests::{kind_in, list};
+use tests::servers::{Registry, isolated};
 
 use super::machines::{self, CLUSTER, CLUSTER_KIND, FILE, MACHINE, NAMESPACE, is_true};
 use super::scene::{POLICY, Scene};
@@ -113,8 +116,9 @@ fn restored(scene: &Scene, arguments: &[&str]) -> anyhow::Result<(String, i32)> 
 #[test]
 fn a_cluster_that_was_lost_goes_on_with_the_machines_it_has() {
     let name = "adopted_again::a_cluster_that_was_lost_goes_on_with_the_machines_it_has";
-    isolated(name, &machines::needed(), async |programs| {
-        let scene = Scene::start(&programs).await?;
+    let needed: Vec<&str> = machines::needed().into_iter().chain(["registry"]).collect();
+    isolated(name, &needed, async |programs| {
+        let mut scene = Scene::start(&programs).await?;
         let _cluster_api = machines::create(&scene, &programs, OLD, POLICY).await?;
         let backup = back_up(&scene).await?;
         let saved = read_backup(&backup, &[])?.objects;
@@ -155,18 +159,43 @@ fn a_cluster_that_was_lost_goes_on_with_the_machines_it_has() {
         let (said, code) = restored(&scene, &[])?;
         ensure!(code == 0 && said.contains("nothing is to be restored"), "{said}");
 
-        // Two do not write the same objects: while a rollout is under way, somebody has to hold it.
+        // A rollout saves it as well, to the folder and to a registry, for the operator alone to open.
+        let registry = Registry::start(&programs, &scene.file("registry"))?;
+        let key = Identity::generate();
+        std::fs::write(scene.file("backup.key"), key.to_string().expose_secret())?;
+        let folder = format!("oci://{}/ops/backups", registry.address());
+        scene.environment.extend([
+            ("STEPGATE_BACKUP_REGISTRY", OsString::from(&folder)),
+            ("STEPGATE_BACKUP_RECIPIENTS", key.to_public().to_string().into()),
+            ("STEPGATE_PRIVATE_HOSTS", "127.0.0.1".into()),
+            ("SSL_CERT_FILE", registry.authority().into()),
+        ]);
         let controller = scene.controller()?;
         scene.repository.push("Kubernetes 1.35", &[(FILE, &machines::cluster("v1.35.0"))])?;
         scene.stage_is(CLUSTER, "control-plane").await?;
         drop(controller);
+        let names = std::fs::read_dir(scene.file("backups").join(CLUSTER))?;
+        let names: Vec<String> =
+            names.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect::<anyhow::Result<_>>()?;
+        let rollout = names.iter().find(|name| *name != "0123456789ab").context("no backup was taken")?;
+        let (pushed, key) = (format!("{folder}/{CLUSTER}:{rollout}"), scene.file("backup.key").display().to_string());
+
+        // Two do not write the same objects: while a rollout is under way, somebody has to hold it.
         let (said, code) = restored(&scene, &["--from", "0123456789ab", "--yes"])?;
         ensure!(code == 2 && said.contains("is under way, and nobody holds it"), "{said}");
         ensure!(said.contains("stepgate hold machines"), "{said}");
         let hold = ["hold", CLUSTER, "--reason", "restoring", "--as", "Ops <ops@example.com>", "--yes"];
         ensure!(scene.stepgate(&hold).status()?.success(), "stepgate hold");
-        let (said, code) = restored(&scene, &["--from", "0123456789ab"])?;
-        ensure!(code == 3 && said.contains("newer"), "{said}");
+        for from in [rollout, &pushed] {
+            let (said, code) = restored(&scene, &["--from", from, "--identity", &key])?;
+            ensure!(code == 3 && said.contains("newer") && said.contains(&format!("{from}, saved")), "{said}");
+            let (said, code) = restored(&scene, &["--from", from])?;
+            ensure!(code == 2 && said.contains("no identity was given"), "{said}");
+        }
+        let (said, code) = restored(&scene, &["--from", &format!("{folder}/{CLUSTER}:0123456789ab")])?;
+        ensure!(code == 2 && said.contains("is not there"), "{said}");
+        let (said, code) = restored(&scene, &["--from", &format!("{pushed}@sha256:{}", "0".repeat(64))])?;
+        ensure!(code == 2 && said.contains("is not there"), "{said}");
         scene.folder.done();
         Ok(())
     });

@@ -99,7 +99,7 @@ impl Fleet {
         for (field, value) in more.as_object().context("no fields")? {
             match (field.as_str(), value.as_object()) {
                 ("metadata", Some(fields)) => {
-                    fields.iter().for_each(|(name, value)| object["metadata"][name] = value.clone())
+                    fields.iter().for_each(|(name, value)| object["metadata"][name] = value.clone());
                 }
                 _ => object[field] = value.clone(),
             }
@@ -193,7 +193,7 @@ async fn assert_as_saved(client: &Client, backup: &Path) -> anyhow::Result<()> {
         .collect();
     let there = there(client).await?;
     assert_eq!(linked(&saved)?, linked(&there)?);
-    let marked = there.iter().any(|object| !object.pointer("/metadata/annotations/stepgate.dev~1restoring").is_none());
+    let marked = there.iter().any(|object| object.pointer("/metadata/annotations/stepgate.dev~1restoring").is_some());
     ensure!(!marked, "a mark was left behind");
     Ok(())
 }
@@ -362,6 +362,7 @@ fn an_encrypted_backup_is_restored_with_its_identity_alone() {
         let place = BackupPlace {
             folder: fleet.folder.path().join("backups").join(CLUSTER),
             recipients: vec![key.to_public().to_string().parse().map_err(anyhow::Error::msg)?],
+            ..BackupPlace::default()
         };
         fleet.back_up_to(CLUSTER, place).await?;
         fleet.lose().await?;

@@ -1,4 +1,4 @@
-//! Charts from registries, by the OCI distribution API.
+//! Charts from registries, and artifacts of ours in them, by the OCI distribution API.
 //!
 //! Asked for are the manifest of a chart (by the digest that the bundle gives, else by tag) and its one layer with the packed
 //! chart. Both are checked against their digests. Registry, token server and the hosts that a registry sends on to (blobs
@@ -11,11 +11,13 @@
 //! Sources: the OCI distribution specification 1.1, Docker's token authentication specification, and Helm's HIP-0006 for
 //! the media types of charts.
 
+mod artifact;
 mod challenge;
 mod credentials;
 mod image;
 mod manifest;
 mod session;
+mod transfer;
 
 use std::sync::Arc;
 
@@ -28,6 +30,7 @@ use self::session::Session;
 use super::address::MirrorPath;
 use super::http::{FetchOptions, Http, wait_for};
 
+pub use self::artifact::Artifact;
 pub use self::image::ImageAnswer;
 pub(crate) use self::image::{Looked, Place};
 

@@ -1,4 +1,4 @@
-//! One chart's requests to one registry, with what it asks to be shown.
+//! Requests about one thing to one registry, with what it asks to be shown.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,13 +15,39 @@ use host::http_body::{body, chain};
 /// The largest answer of a token server, in bytes.
 const MAXIMUM_TOKEN: u64 = 64 << 10;
 
+/// What a token has to be good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Pull,
+    Push,
+}
+
+impl Access {
+    /// The actions of a token's scope.
+    fn actions(self) -> &'static str {
+        match self {
+            Self::Pull => "pull",
+            Self::Push => "pull,push",
+        }
+    }
+
+    /// The right that somebody lacks who is refused.
+    fn right(self) -> &'static str {
+        match self {
+            Self::Pull => "pull",
+            Self::Push => "push",
+        }
+    }
+}
+
 pub(super) struct Session<'a> {
-    http: &'a Http,
+    pub http: &'a Http,
     credentials: &'a Credentials,
     /// What is fetched, for errors.
     uri: &'a str,
-    host: &'a str,
+    pub host: &'a str,
     repository: &'a str,
+    access: Access,
     /// What the registry is shown, once it has asked.
     authorization: Option<HeaderValue>,
     /// Whether a request got no answer.
@@ -37,7 +63,35 @@ struct TokenAnswer {
 
 impl<'a> Session<'a> {
     pub fn new(http: &'a Http, credentials: &'a Credentials, uri: &'a str, host: &'a str, repository: &'a str) -> Self {
-        Self { http, credentials, uri, host, repository, authorization: None, is_silent: AtomicBool::new(false) }
+        let (access, is_silent) = (Access::Pull, AtomicBool::new(false));
+        Self { http, credentials, uri, host, repository, access, authorization: None, is_silent }
+    }
+
+    /// The same, with tokens for this.
+    pub fn asking_for(self, access: Access) -> Self {
+        Self { access, ..self }
+    }
+
+    /// What the registry is shown, once it has asked.
+    pub fn shown(&self) -> Option<&HeaderValue> {
+        self.authorization.as_ref()
+    }
+
+    /// From now on the registry is shown what it asks for.
+    pub async fn show(&mut self, asked: &HeaderMap) -> Result<(), FetchError> {
+        self.authorization = Some(self.authorize(asked).await?);
+        Ok(())
+    }
+
+    /// The address of `path` in the repository.
+    pub fn address(&self, path: &str) -> Result<Url, FetchError> {
+        let address = format!("{}://{}/v2/{}/{path}", self.http.scheme, self.host, self.repository);
+        let url = Url::parse(&address).map_err(|error| self.failed(format!("{address}: {error}")))?;
+        if authority(&url) == self.host {
+            Ok(url)
+        } else {
+            Err(self.failed(format!("{:?} is not a valid host", self.host)))
+        }
     }
 
     /// Whether a request got no answer at all.
@@ -59,14 +113,10 @@ impl<'a> Session<'a> {
 
     /// The answer to a request for what is there.
     async fn ask(&mut self, method: Method, path: &str, accept: &'static str) -> Result<Response, FetchError> {
-        let address = format!("{}://{}/v2/{}/{path}", self.http.scheme, self.host, self.repository);
-        let url = Url::parse(&address).map_err(|error| self.failed(format!("{address}: {error}")))?;
-        if authority(&url) != self.host {
-            return Err(self.failed(format!("{:?} is not a valid host", self.host)));
-        }
+        let url = self.address(path)?;
         let mut response = self.follow(&method, url.clone(), accept).await?;
         if response.status() == StatusCode::UNAUTHORIZED && self.authorization.is_none() {
-            self.authorization = Some(self.authorize(response.headers()).await?);
+            self.show(response.headers()).await?;
             response = self.follow(&method, url, accept).await?;
         }
         match response.status() {
@@ -100,7 +150,7 @@ impl<'a> Session<'a> {
     }
 
     /// Whether `url` may be asked: on the registry's host, or on the allow-list.
-    fn check(&self, url: &Url) -> Result<(), FetchError> {
+    pub fn check(&self, url: &Url) -> Result<(), FetchError> {
         if let Some(message) = self.http.refusal(url) {
             return Err(self.failed(message));
         }
@@ -130,7 +180,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A token for pulling from the repository.
+    /// A token for the repository.
     async fn token(
         &self,
         realm: &str,
@@ -140,7 +190,7 @@ impl<'a> Session<'a> {
     ) -> Result<HeaderValue, FetchError> {
         let realm = Url::parse(realm).map_err(|error| self.failed(format!("its token server {realm:?}: {error}")))?;
         self.check(&realm)?;
-        let own = format!("repository:{}:pull", self.repository);
+        let own = format!("repository:{}:{}", self.repository, self.access.actions());
         let mut parameters: Vec<(&str, String)> = service.into_iter().map(|service| ("service", service)).collect();
         parameters.extend(scope.filter(|scope| *scope != own).map(|scope| ("scope", scope)));
         parameters.push(("scope", own));
@@ -177,16 +227,16 @@ impl<'a> Session<'a> {
         Ok(header)
     }
 
-    async fn send(&self, request: RequestBuilder) -> Result<Response, FetchError> {
+    pub async fn send(&self, request: RequestBuilder) -> Result<Response, FetchError> {
         request.send().await.map_err(|error| {
             self.is_silent.store(true, Ordering::Relaxed);
             self.failed(chain(error))
         })
     }
 
-    fn refused(&self, who: &str, status: StatusCode) -> FetchError {
-        let host = self.host;
-        self.failed(format!("{who} says {status}; log in with `docker login {host}`, or give the right to pull"))
+    pub fn refused(&self, who: &str, status: StatusCode) -> FetchError {
+        let (host, right) = (self.host, self.access.right());
+        self.failed(format!("{who} says {status}; log in with `docker login {host}`, or give the right to {right}"))
     }
 
     pub fn failed(&self, message: String) -> FetchError {

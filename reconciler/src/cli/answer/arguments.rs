@@ -30,6 +30,11 @@ pub struct Answer {
 }
 
 impl AnswerArguments {
+    /// Hosts that may have a private address.
+    pub fn private_hosts(&self) -> &[String] {
+        &self.fleet.private_hosts
+    }
+
     /// The cluster's name, as it was given.
     pub fn cluster(&self) -> &str {
         &self.cluster

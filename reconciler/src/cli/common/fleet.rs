@@ -102,7 +102,7 @@ impl Opened {
     /// When there are no credentials for an API server.
     pub fn cluster(&self, view: &ClusterView, access: &ClusterArguments) -> Result<Arc<dyn Cluster>, CommandError> {
         let connection = access.connect()??;
-        let clusters = access.clusters(Ok(connection), Vec::new())?;
+        let clusters = access.clusters(Ok(connection), access.place())?;
         Ok(clusters.referred(&view.cluster, &self.planner.reference(&self.reading, &view.cluster)))
     }
 }

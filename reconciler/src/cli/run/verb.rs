@@ -14,9 +14,12 @@ use crate::cli::common::fleet;
 use crate::cli::common::output;
 use crate::cli::common::output::{Format, Report, Table};
 use crate::cli::{ClusterArguments, FleetArguments};
+use crate::reconcile::clusters::backup_registry::{RegistryBackups, RegistryFolder};
 use crate::reconcile::main_loop::clock::SystemClock;
 use crate::reconcile::{ClusterPass, Controller, ReconcileReport};
-use cluster::kubernetes::{BackupRecipient, Connection, Lease, Projection, SYSTEM_NAMESPACE};
+use cluster::kubernetes::{
+    BackupPlace, BackupRecipient, BackupRegistry, Connection, Lease, Projection, SYSTEM_NAMESPACE,
+};
 
 /// The name of the Lease.
 const LEASE: &str = "stepgate";
@@ -51,6 +54,10 @@ pub struct Arguments {
     /// open them, and this process cannot.
     #[arg(long = "backup-recipient", env = "STEPGATE_BACKUP_RECIPIENTS", value_delimiter = ',', value_name = "KEY")]
     backup_recipients: Vec<BackupRecipient>,
+    /// A folder of a registry that backups go to as well: `oci://HOST/PATH`, in it one repository a cluster, with the rollout as the tag. Who may
+    /// push there is said by the Docker configuration; a private address needs `--private-host`.
+    #[arg(long, env = "STEPGATE_BACKUP_REGISTRY", value_name = "URL")]
+    backup_registry: Option<RegistryFolder>,
     /// How long the Lease is held without being renewed, in seconds.
     #[arg(long, env = "STEPGATE_LEASE_DURATION", value_name = "SECONDS", default_value_t = 15)]
     lease_duration: u64,
@@ -68,6 +75,18 @@ impl Arguments {
     /// Whether the process goes on until it is told to stop.
     pub(crate) fn goes_on(&self) -> bool {
         !self.once
+    }
+
+    /// Where backups go, and who can open them.
+    fn backups(&self) -> Result<BackupPlace, CommandError> {
+        let registry = match &self.backup_registry {
+            Some(folder) => {
+                let registry = RegistryBackups::of(folder, &self.fleet.private_hosts).map_err(CommandError::new)?;
+                Some(Arc::new(registry) as Arc<dyn BackupRegistry>)
+            }
+            None => None,
+        };
+        Ok(BackupPlace { recipients: self.backup_recipients.clone(), registry, ..self.access.place() })
     }
 
     /// The Lease to compete for, where that is wanted. Its connection is its own: queued behind a long reading it would be lost.
@@ -179,7 +198,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     // Pauses are ended by whoever runs; clusters are written to by whoever leads.
     let leadership = lease.as_ref().map(|lease| lease.leadership().clone());
     let connection = connection.map(|connection| connection.fenced(leadership));
-    let clusters = arguments.access.clusters(connection, arguments.backup_recipients.clone())?;
+    let clusters = arguments.access.clusters(connection, arguments.backups()?)?;
     let controller = Controller::new(planner, clusters, Arc::new(SystemClock), arguments.concurrent);
     let runtime = runtime()?;
     if arguments.once {

@@ -1,6 +1,7 @@
 //! Each cluster of the fleet: where it is, what is known of it, whether its record is there.
 
 pub mod access;
+pub mod backup_registry;
 pub mod cluster_timeout;
 pub mod comparison;
 pub mod directory;

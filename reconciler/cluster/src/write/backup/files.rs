@@ -1,5 +1,6 @@
 //! The files of a backup: a folder with one file a kind.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::encryption::{self, BackupIdentity, BackupRecipient};
 use super::header::{BackupHeader, FORMAT, SavedFile, digest_of};
-use super::{BackupError, Contents};
+use super::{BackupError, BackupRegistry, Contents};
 use host::disk;
 
 /// The file that is written last: a folder without it is no backup.
@@ -31,13 +32,21 @@ pub struct Backup {
 }
 
 /// Writes a backup and reads it back. One of the same rollout is replaced only by one that is whole.
+///
+/// Where there is a registry, it has the backup before the folder has its name: what counts is in both.
 pub(super) fn write(
     folder: &Path,
     contents: &Contents,
     recipients: &[BackupRecipient],
+    registry: Option<&dyn BackupRegistry>,
 ) -> Result<BackupReport, BackupError> {
     let partial = folder.with_extension(PARTIAL);
-    let written = write_partial(&partial, contents, recipients);
+    let mut written = write_partial(&partial, contents, recipients);
+    if let (Some(registry), Ok(_)) = (registry, &written)
+        && let Err(error) = push(&partial, registry)
+    {
+        written = Err(error);
+    }
     if written.is_err() {
         // What cannot be used would only take room away. That it cannot be removed either changes nothing.
         let _ = fs::remove_dir_all(&partial);
@@ -48,6 +57,22 @@ pub(super) fn write(
     }
     fs::rename(&partial, folder).map_err(|source| BackupError::of_file(folder, source))?;
     written
+}
+
+/// Sends the files of a folder, and reads them back.
+fn push(folder: &Path, registry: &dyn BackupRegistry) -> Result<(), BackupError> {
+    let header = Source::Folder(folder).header()?;
+    let mut files = BTreeMap::from([(HEADER.to_owned(), read_file(&folder.join(HEADER))?)]);
+    for name in header.files.keys() {
+        files.insert(name.clone(), read_file(&folder.join(name))?);
+    }
+    let failed = |reason| BackupError::Registry { registry: registry.to_string(), reason };
+    let address = registry.push(&header, &files).map_err(failed)?;
+    if registry.pull(&address).map_err(failed)? != files {
+        return Err(failed(format!("{address} is not what was sent")));
+    }
+    tracing::info!(address, "a backup was pushed");
+    Ok(())
 }
 
 fn write_partial(
@@ -108,9 +133,40 @@ fn objects_in(path: &Path, bytes: &[u8]) -> Result<Vec<Value>, BackupError> {
     })
 }
 
+/// Where the files of a backup are read from.
+#[derive(Debug, Clone, Copy)]
+enum Source<'s> {
+    Folder(&'s Path),
+    /// Files by name, and where they come from.
+    Pulled(&'s str, &'s BTreeMap<String, Vec<u8>>),
+}
+
+impl Source<'_> {
+    fn place(&self) -> PathBuf {
+        match self {
+            Self::Folder(folder) => folder.to_path_buf(),
+            Self::Pulled(address, _) => PathBuf::from(address),
+        }
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>, BackupError> {
+        match self {
+            Self::Folder(folder) => read_file(&folder.join(name)),
+            Self::Pulled(address, files) => files.get(name).cloned().ok_or_else(|| BackupError::Unreadable {
+                path: Path::new(address).join(name),
+                source: ErrorKind::NotFound.into(),
+            }),
+        }
+    }
+
+    fn header(&self) -> Result<BackupHeader, BackupError> {
+        BackupHeader::parse(&self.read(HEADER)?, &self.place().join(HEADER))
+    }
+}
+
 /// What a backup says of itself, where it lies now.
 pub(super) fn read_header(folder: &Path) -> Result<BackupHeader, BackupError> {
-    let mut header = BackupHeader::parse(&read_file(&folder.join(HEADER))?, &folder.join(HEADER))?;
+    let mut header = Source::Folder(folder).header()?;
     header.report.location = folder.display().to_string();
     Ok(header)
 }
@@ -122,9 +178,26 @@ pub(super) fn read_header(folder: &Path) -> Result<BackupHeader, BackupError> {
 /// When the folder does not hold a whole backup, or one of a format that is not understood, or none of the
 /// identities opens it.
 pub fn read_backup(folder: &Path, identities: &[BackupIdentity]) -> Result<Backup, BackupError> {
-    let header = read_header(folder)?;
+    read(Source::Folder(folder), identities)
+}
+
+/// As [`read_backup`], of files that were pulled from an address.
+///
+/// # Errors
+/// As [`read_backup`].
+pub fn read_pulled(
+    address: &str,
+    files: &BTreeMap<String, Vec<u8>>,
+    identities: &[BackupIdentity],
+) -> Result<Backup, BackupError> {
+    read(Source::Pulled(address, files), identities)
+}
+
+fn read(source: Source<'_>, identities: &[BackupIdentity]) -> Result<Backup, BackupError> {
+    let mut header = source.header()?;
+    header.report.location = source.place().display().to_string();
     let mut objects = Vec::new();
-    for (path, bytes) in whole_files(folder, &header)? {
+    for (path, bytes) in whole_files(source, &header)? {
         let bytes = if header.recipients.is_empty() {
             bytes
         } else {
@@ -141,7 +214,7 @@ pub fn read_backup(folder: &Path, identities: &[BackupIdentity]) -> Result<Backu
     let expected = header.report.objects;
     if objects.len() != expected as usize {
         let reason = format!("{expected} objects expected, {} found", objects.len());
-        return Err(BackupError::ReadBack { path: folder.to_owned(), reason });
+        return Err(BackupError::ReadBack { path: source.place(), reason });
     }
     Ok(Backup { header, objects })
 }
@@ -152,23 +225,23 @@ pub(super) fn check_backup(folder: &Path) -> Result<BackupHeader, BackupError> {
     if header.format == 1 {
         return read_backup(folder, &[]).map(|backup| backup.header);
     }
-    whole_files(folder, &header)?;
+    whole_files(Source::Folder(folder), &header)?;
     Ok(header)
 }
 
 /// As [`check_backup`], of a folder that is not yet where it says that it lies.
 fn check_in(folder: &Path) -> Result<BackupHeader, BackupError> {
-    let header = BackupHeader::parse(&read_file(&folder.join(HEADER))?, &folder.join(HEADER))?;
-    whole_files(folder, &header)?;
+    let header = Source::Folder(folder).header()?;
+    whole_files(Source::Folder(folder), &header)?;
     Ok(header)
 }
 
 /// The files with objects, each as its header says.
-fn whole_files(folder: &Path, header: &BackupHeader) -> Result<Vec<(PathBuf, Vec<u8>)>, BackupError> {
+fn whole_files(source: Source<'_>, header: &BackupHeader) -> Result<Vec<(PathBuf, Vec<u8>)>, BackupError> {
     let (mut whole, mut found, mut wrong) = (Vec::new(), 0, None);
-    for (path, listed) in files(folder, header)? {
-        let name = path.file_name().unwrap_or_default().display().to_string();
-        let bytes = match read_file(&path) {
+    for (name, listed) in files(source, header)? {
+        let path = source.place().join(&name);
+        let bytes = match source.read(&name) {
             Err(BackupError::Unreadable { source, .. }) if source.kind() == ErrorKind::NotFound => {
                 wrong.get_or_insert(format!("{name} is missing"));
                 continue;
@@ -186,22 +259,31 @@ fn whole_files(folder: &Path, header: &BackupHeader) -> Result<Vec<(PathBuf, Vec
         None => Ok(whole),
         Some(wrong) => {
             let reason = format!("{} objects expected, {found} found: {wrong}", header.report.objects);
-            Err(BackupError::ReadBack { path: folder.to_owned(), reason })
+            Err(BackupError::ReadBack { path: source.place(), reason })
         }
     }
 }
 
 /// The files with objects: those that the header lists, or in format 1 all that there are.
-fn files<'h>(folder: &Path, header: &'h BackupHeader) -> Result<Vec<(PathBuf, Option<&'h SavedFile>)>, BackupError> {
+fn files<'h>(
+    source: Source<'_>,
+    header: &'h BackupHeader,
+) -> Result<Vec<(String, Option<&'h SavedFile>)>, BackupError> {
     if header.format > 1 {
-        return Ok(header.files.iter().map(|(name, file)| (folder.join(name), Some(file))).collect());
+        return Ok(header.files.iter().map(|(name, file)| (name.clone(), Some(file))).collect());
     }
-    let failed = |source| BackupError::Unreadable { path: folder.to_owned(), source };
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        files.push((entry.map_err(failed)?.path(), None));
-    }
-    files.retain(|(path, _)| !path.ends_with(HEADER));
-    files.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(files)
+    let mut names: Vec<String> = match source {
+        Source::Pulled(_, files) => files.keys().cloned().collect(),
+        Source::Folder(folder) => {
+            let failed = |source| BackupError::Unreadable { path: folder.to_owned(), source };
+            let mut names = Vec::new();
+            for entry in fs::read_dir(folder).map_err(failed)? {
+                names.push(entry.map_err(failed)?.file_name().to_string_lossy().into_owned());
+            }
+            names
+        }
+    };
+    names.retain(|name| name != HEADER);
+    names.sort();
+    Ok(names.into_iter().map(|name| (name, None)).collect())
 }

@@ -111,7 +111,7 @@ mod tests {
             files: Default::default(),
             digest: None,
         };
-        files::write(&folder, &Contents { header, kinds: Vec::new() }, &[]).unwrap()
+        files::write(&folder, &Contents { header, kinds: Vec::new() }, &[], None).unwrap()
     }
 
     fn names(root: &Path) -> Vec<String> {

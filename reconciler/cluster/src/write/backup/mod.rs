@@ -8,8 +8,10 @@ mod kept;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use domain::PlanDigest;
 use jiff::Timestamp;
@@ -17,7 +19,7 @@ use kube::core::{ApiResource, DynamicObject, TypeMeta};
 use rollout::{BackupReport, ClusterIdentity};
 
 pub use self::encryption::{BackupIdentity, BackupRecipient};
-pub use self::files::{Backup, read_backup};
+pub use self::files::{Backup, read_backup, read_pulled};
 pub use self::header::{BackupHeader, SavedCluster, SavedFile};
 pub use self::kept::newest_whole;
 pub(crate) use self::kept::{is_there, newest};
@@ -76,6 +78,14 @@ pub enum BackupError {
         /// The format that it states.
         format: u32,
     },
+    /// The registry does not take it, or gives something else back.
+    #[error("could not push a backup to {registry}: {reason}")]
+    Registry {
+        /// The registry.
+        registry: String,
+        /// What it said.
+        reason: String,
+    },
     /// It is encrypted, and nothing that was given opens it.
     #[error(
         "could not open backup {}, which is encrypted to {recipients}: {reason}; name the file with the identity of \
@@ -128,12 +138,29 @@ impl BackupError {
 }
 
 /// Where the backups of one cluster or more go, and who can open them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct BackupPlace {
     /// The folder.
     pub folder: PathBuf,
     /// Whom they are encrypted to; empty where they are not.
     pub recipients: Vec<BackupRecipient>,
+    /// Where they go besides.
+    pub registry: Option<Arc<dyn BackupRegistry>>,
+}
+
+/// A registry that backups go to besides the folder. Its text names it.
+pub trait BackupRegistry: fmt::Debug + fmt::Display + Send + Sync {
+    /// Sends the files of a backup, and answers with the address that pulls them.
+    ///
+    /// # Errors
+    /// When the registry does not take them.
+    fn push(&self, header: &BackupHeader, files: &BTreeMap<String, Vec<u8>>) -> Result<String, String>;
+
+    /// The files at an address.
+    ///
+    /// # Errors
+    /// When nothing is there, or it is not a backup.
+    fn pull(&self, address: &str) -> Result<BTreeMap<String, Vec<u8>>, String>;
 }
 
 impl BackupPlace {
@@ -146,7 +173,7 @@ impl BackupPlace {
 
 impl From<PathBuf> for BackupPlace {
     fn from(folder: PathBuf) -> Self {
-        Self { folder, recipients: Vec::new() }
+        Self { folder, ..Self::default() }
     }
 }
 
@@ -172,7 +199,7 @@ pub(crate) async fn back_up(
     subject: Subject,
     request: &BackupRequest,
 ) -> Result<BackupReport, BackupError> {
-    let BackupPlace { folder: root, recipients } = place.clone();
+    let BackupPlace { folder: root, recipients, registry } = place.clone();
     let folder = root.join(request.rollout.as_str());
     let report = BackupReport {
         rollout: request.rollout.clone(),
@@ -186,7 +213,7 @@ pub(crate) async fn back_up(
     let (failed, now) = (root.clone(), request.at);
     let work = tokio::task::spawn_blocking(move || {
         kept::remove_attempts(&root);
-        let written = files::write(&folder, &contents, &recipients)?;
+        let written = files::write(&folder, &contents, &recipients, registry.as_deref())?;
         kept::remove_old(&root, retention, now);
         Ok::<_, BackupError>(written)
     });

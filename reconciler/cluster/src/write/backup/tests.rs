@@ -40,7 +40,7 @@ fn take_for(root: &Path, recipients: &[BackupRecipient]) -> BackupReport {
         BackupHeader { format: FORMAT, report, cluster, management, recipients: Vec::new(), files, digest: None };
     let machines = ["a", "b", "c"].map(machine).to_vec();
     let kinds = vec![("machines.cluster.x-k8s.io".to_owned(), machines)];
-    files::write(&root.join("0123456789ab"), &Contents { header, kinds }, recipients).unwrap()
+    files::write(&root.join("0123456789ab"), &Contents { header, kinds }, recipients, None).unwrap()
 }
 
 /// What reading says after this was done to a file of a backup.

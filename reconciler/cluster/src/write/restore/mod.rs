@@ -11,6 +11,8 @@ mod order;
 mod pausing;
 mod read;
 mod selection;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 
