@@ -1,11 +1,15 @@
 //! A record says what runs: where the cluster runs something else it is refused, and forced it says so.
 
 use anyhow::ensure;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use tests::servers::manifests::{apply, objects};
+use tests::servers::manifests::{apply, kind_in, objects};
 use tests::servers::{isolated, service_account};
 
 use super::identity::Fleet;
+
+/// The image of a webhook, without the digest that the demo's bundle names.
+const TAGGED: &str = "registry.example.com/cert-manager/cert-manager-webhook:v1.18.2-eks-a-80";
 
 #[test]
 fn what_runs_otherwise_is_not_recorded_unless_somebody_insists() {
@@ -18,7 +22,23 @@ fn what_runs_otherwise_is_not_recorded_unless_somebody_insists() {
             "metadata": {"name": "cert-manager", "namespace": "cert-manager"},
             "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
                 "spec": {"containers": [{"name": "a", "image": "example.com/cert-manager:v1.2.3"}]}}}});
-        apply(&server.client().await?, &[namespace, other]).await?;
+        let client = server.client().await?;
+        apply(&client, &[namespace, other]).await?;
+        // One is of the tag that is recorded, and its pod reports another digest.
+        let (labels, containers) = (json!({"c": "d"}), json!([{"name": "a", "image": TAGGED}]));
+        let tagged = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "cert-manager-webhook", "namespace": "cert-manager"},
+            "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}}}});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "webhook", "namespace": "cert-manager", "labels": labels, "annotations": {"kubernetes.io/config.mirror": "0"}},
+            "spec": {"nodeName": "a", "containers": containers}});
+        apply(&client, &[tagged, pod]).await?;
+        let digest = format!("sha256:{}", "1".repeat(64));
+        let reported = json!({"name": "a", "image": TAGGED, "imageID": format!("registry.example.com/a@{digest}"), "ready": true,
+            "restartCount": 0, "state": {"running": {}}});
+        let status = Patch::Merge(json!({"status": {"phase": "Running", "containerStatuses": [reported]}}));
+        let pods = kind_in(&client, ("v1", "Pod"), "cert-manager").await?;
+        pods.patch_status("webhook", &PatchParams::default(), &status).await?;
 
         for arguments in [&["adopt"][..], &["adopt", "--yes"]] {
             let output = fleet.run(&server.kubeconfig(), arguments)?;
@@ -31,6 +51,10 @@ fn what_runs_otherwise_is_not_recorded_unless_somebody_insists() {
                 told.contains("Deployment cert-manager/cert-manager: runs example.com/cert-manager:v1.2.3"),
                 "{told}"
             );
+            let runs = format!(
+                "Deployment cert-manager/cert-manager-webhook: runs {TAGGED}@{digest}, the source branch says {TAGGED}@"
+            );
+            ensure!(told.contains(&runs), "{told}");
         }
         ensure!(fleet.repository.deployed("clusters/mgmt/rollout.yaml").is_err(), "something was recorded");
 

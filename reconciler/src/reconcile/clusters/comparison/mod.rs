@@ -24,7 +24,7 @@ use planning::expectation::of_objects;
 pub struct Comparison {
     /// Workloads, definitions and machines that were compared.
     pub compared: usize,
-    /// Whether any workload or definition of the source branch is there, those of Flux apart, or the cluster's own specification.
+    /// Whether any workload of the source branch is there, those of Flux apart, or the cluster's own specification. Definitions run nothing.
     pub is_installed: bool,
     /// Where they differ.
     pub differences: Vec<RunningDifference>,
@@ -152,7 +152,6 @@ impl Comparison {
             let Expectation::CustomResourceDefinition { name, served, storage } = wanted else { continue };
             let found = observation.custom_resource_definitions.iter().find(|found| found.name == *name);
             self.compared += 1;
-            self.is_installed |= found.is_some();
             let versions = |served: &[String], storage: &str| {
                 let served: BTreeSet<&str> = served.iter().map(String::as_str).collect();
                 format!("{}, stored at {storage}", served.into_iter().collect::<Vec<_>>().join(", "))
