@@ -82,6 +82,9 @@ fn flux_that_is_there_already_goes_on_and_applies_what_stepgate_commits() {
         let cluster = specification(&scene).await?;
         assert_eq!(applied_by(&cluster), Some(FLUX));
         let flux = flux_objects(&scene).await?;
+        settled::create(&scene.client, KUBERNETES).await?;
+        let _eks_anywhere = FakeEksAnywhere::start(&scene.client);
+        assert_is_written_as_it_is(&scene, &url).await?;
 
         // As the guide says: Flux deletes nothing of what it applies no more; what runs is recorded; then it applies the deploy branch.
         let head = scene
@@ -110,8 +113,6 @@ fn flux_that_is_there_already_goes_on_and_applies_what_stepgate_commits() {
         assert_eq!(applied_by(&taken_over), Some("mgmt-cluster"));
         assert_eq!(taken_over.metadata.uid, cluster.metadata.uid);
 
-        settled::create(&scene.client, KUBERNETES).await?;
-        let _eks_anywhere = FakeEksAnywhere::start(&scene.client);
         let sync_objects = SyncObjects::read(&scene).await?;
         let _controller = scene.controller()?;
         scene.repository.push(
@@ -202,6 +203,27 @@ fn rendered(scene: &Scene, arguments: &[&str]) -> anyhow::Result<Vec<Value>> {
     // The kustomizations that Flux reads are no objects.
     rendered.retain(|object| object["apiVersion"] != json!("kustomize.config.k8s.io/v1beta1"));
     Ok(rendered)
+}
+
+/// Where nobody had that repository any more, it would be written as EKS Anywhere lays it out, with Flux' objects as they are.
+async fn assert_is_written_as_it_is(scene: &Scene, url: &str) -> anyhow::Result<()> {
+    let is_carried_out =
+        async || Ok(specification(scene).await?.data.pointer("/status/reconciledGeneration").is_some().then_some(()));
+    scene.until("the specification is carried out", is_carried_out).await?;
+    let folder = scene.file("written");
+    let output = scene.stepgate(&["adopt", "--write", &folder.display().to_string()]).output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success() && said.contains(&format!("from {url} already")), "{said}");
+    let read = |path: &str| objects(&std::fs::read_to_string(folder.join(path))?);
+    let fields = |object: &Value| {
+        json!([object["kind"], object["metadata"]["name"], object["spec"]["path"], object["spec"]["url"]])
+    };
+    let written: Vec<Value> = read(SYNC)?.iter().map(fields).collect();
+    let found: Vec<Value> = sync(url, "main", "./clusters/mgmt", true).iter().map(fields).collect();
+    assert_eq!(written, found);
+    let kinds: Vec<String> = read(SPECIFICATION)?.iter().map(|object| kind(object).to_owned()).collect();
+    assert_eq!(kinds, ["Cluster", "DockerDatacenterConfig"]);
+    Ok(())
 }
 
 /// Installs the components of the cluster as EKS Anywhere does: whatever is no specification, and not Flux' own.

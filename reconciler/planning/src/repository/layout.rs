@@ -161,6 +161,16 @@ impl<'a> Layout<'a> {
             ));
             return None;
         };
+        let path = kustomization.text("/spec/path").unwrap_or_default().trim_matches('/');
+        if name == format!("{}-cluster", cluster.name) && path.ends_with(&format!("clusters/{}/cluster", cluster.name))
+        {
+            self.remark(format!(
+                "{} is one that Stepgate writes: {} is recorded already, and described by the repository of that record",
+                kustomization.place(),
+                cluster.place()
+            ));
+            return None;
+        }
         let changed = CHANGING.iter().find(|field| kustomization.value.pointer(&format!("/spec/{field}")).is_some());
         if let Some(field) = changed {
             let place = kustomization.place();

@@ -184,7 +184,11 @@ fn members<'a>(all: &[Object<'a>], clusters: &[Object<'a>]) -> Vec<(Object<'a>, 
     let candidates: Vec<Member<'a>> = all
         .iter()
         .filter(is_candidate)
-        .map(|object| Member { object: *object, declared: stripped::declared(object.value, &controllers, false) })
+        .map(|object| {
+            let mut declared = stripped::declared(object.value, &controllers, false);
+            with_release(object, &mut declared);
+            Member { object: *object, declared }
+        })
         .collect();
     // A folder for each: none belongs to a cluster by its place.
     let path = |index: usize| RepoPath::new(format!("objects/{index}/object.yaml")).ok();
@@ -210,6 +214,16 @@ fn members<'a>(all: &[Object<'a>], clusters: &[Object<'a>]) -> Vec<(Object<'a>, 
         (*cluster, members)
     };
     clusters.iter().map(of).collect()
+}
+
+/// Which release a cluster follows stands in it, though EKS Anywhere itself writes it where nobody has.
+fn with_release(object: &Object<'_>, declared: &mut Value) {
+    let spec = declared.get_mut("spec").and_then(Value::as_object_mut);
+    let Some(spec) = spec.filter(|_| object.is(EKSA, "Cluster")) else { return };
+    for field in ["bundlesRef", "eksaVersion"] {
+        let value = object.value.get("spec").and_then(|spec| spec.get(field));
+        spec.extend(value.map(|value| (field.to_owned(), value.clone())));
+    }
 }
 
 /// An object of a cluster, and what was declared of it.

@@ -17,6 +17,9 @@ const OF_CLUSTER_API: &str = "capi-";
 const DECLARERS: [&str; 8] =
     ["kubectl", "kustomize-controller", "helm", "argocd", "eks-a-cli", "eksctl", "clusterctl", "stepgate"];
 
+/// Those of kubectl's names under which whole objects are declared. Others, such as `kubectl-edit`, change single fields.
+const WHOLE: [&str; 3] = ["kubectl-client-side-apply", "kubectl-create", "kubectl-replace"];
+
 /// What kubectl has applied last, itself included.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -56,16 +59,18 @@ pub(super) fn declared(object: &Value, controllers: &BTreeSet<&str>, keeps_statu
         .get("metadata")
         .and_then(|metadata| metadata.get("annotations")?.get(LAST_APPLIED)?.as_str())
         .and_then(|text| serde_json::from_str(text).ok());
-    let owners: Vec<Owned<'_>> = entries(object)
-        .filter(|entry| entry.get("subresource").and_then(Value::as_str).is_none_or(str::is_empty))
-        .filter_map(|entry| {
-            let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-            let by_kubectl = text("operation") == "Update" && text("manager").starts_with("kubectl-client-side-apply");
-            let applied = last_applied.as_ref().filter(|_| by_kubectl);
-            let owned = Owned { fields: entry.get("fieldsV1")?, applied };
-            (!controllers.contains(text("manager"))).then_some(owned)
-        })
-        .collect();
+    let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let is_declarer = |entry: &&Value| {
+        text(entry, "subresource").is_empty() && !controllers.contains(text(entry, "manager").as_str())
+    };
+    let owner = |entry| {
+        let by_kubectl = text(entry, "operation") == "Update" && text(entry, "manager").starts_with(WHOLE[0]);
+        Some(Owned { fields: entry.get("fieldsV1")?, applied: last_applied.as_ref().filter(|_| by_kubectl) })
+    };
+    // Where somebody has only edited what another program made, what that program wrote was declared.
+    let is_edited_alone = entries(object).filter(is_declarer).all(|entry| is_editor(&text(entry, "manager")));
+    let owners: Vec<Owned<'_>> =
+        entries(object).filter(is_declarer).filter(|_| !is_edited_alone).filter_map(owner).collect();
     let mut declared = Map::new();
     for (key, value) in object.as_object().into_iter().flatten() {
         match key.as_str() {
@@ -79,6 +84,10 @@ pub(super) fn declared(object: &Value, controllers: &BTreeSet<&str>, keeps_statu
         }
     }
     Value::Object(declared)
+}
+
+fn is_editor(manager: &str) -> bool {
+    manager.starts_with("kubectl-") && !WHOLE.contains(&manager)
 }
 
 fn metadata(metadata: &Value, owners: &[Owned<'_>]) -> Value {
@@ -195,7 +204,11 @@ mod tests {
 
     #[test]
     fn where_nobody_is_known_to_own_anything_all_is_kept() {
-        let spec = object(&[])["spec"].clone();
-        check(&[], &spec, &json!({"team": "a", "set-by-controller": "x"}));
+        let (spec, labels) = (object(&[])["spec"].clone(), json!({"team": "a", "set-by-controller": "x"}));
+        check(&[], &spec, &labels);
+        // What another program has made is not the one field that somebody edited.
+        let made = entry("manager", "Update", "", &json!({"f:spec": {"f:paths": {"f:own": {}}}}));
+        let edited = entry("kubectl-edit", "Update", "", &json!({"f:spec": {"f:endpoint": {"f:host": {}}}}));
+        check(&[made, edited], &spec, &labels);
     }
 }

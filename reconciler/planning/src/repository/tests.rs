@@ -117,6 +117,19 @@ fn a_cluster_of_eks_anywhere_is_its_specification_and_its_release() {
 }
 
 #[test]
+fn the_release_is_written_though_nobody_has_declared_it() {
+    let mut objects = eks_anywhere();
+    let fields = |spec: Value| json!({"f:spec": spec});
+    objects[0]["metadata"]["managedFields"] = json!([
+        {"manager": "kubectl", "operation": "Apply", "fieldsV1": fields(json!({"f:kubernetesVersion": {}, "f:managementCluster": {"f:name": {}},
+            "f:datacenterRef": {"f:kind": {}, "f:name": {}}, "f:controlPlaneConfiguration": {"f:count": {}}}))},
+        {"manager": "manager", "operation": "Update", "fieldsV1": fields(json!({"f:eksaVersion": {}, "f:clusterNetwork": {}}))}]);
+    let proposal = proposed(&objects).unwrap();
+    let text = &proposal.files[&RepoPath::new("clusters/mgmt/cluster.yaml").unwrap()];
+    assert!(text.contains("eksaVersion: v0.24.0") && !text.contains("clusterNetwork"), "{text}");
+}
+
+#[test]
 fn a_cluster_of_cluster_api_is_what_no_controller_has_made() {
     let mut objects = cluster_api("fleet");
     // As of the Cluster of a topology, which is nobody's but its own.
@@ -148,6 +161,15 @@ fn flux_objects_are_written_as_they_were_found() {
     let sync = &proposal.files[&RepoPath::new(format!("{folder}/gotk-sync.yaml")).unwrap()];
     assert!(sync.contains("url: ssh://git@git.example.com/fleet") && !sync.contains("status"), "{sync}");
     assert!(proposal.remarks.iter().any(|remark| remark.contains("ssh://git@git.example.com/fleet")), "{proposal:?}");
+    // Stepgate's own says that there is a repository already.
+    let mut own = objects.clone();
+    own[0]["metadata"]["labels"]["kustomize.toolkit.fluxcd.io/name"] = json!("mgmt-cluster");
+    let kustomization = own.last_mut().unwrap();
+    kustomization["metadata"]["name"] = json!("mgmt-cluster");
+    kustomization["spec"]["path"] = json!("./clusters/mgmt/cluster");
+    let proposal = proposed(&own).unwrap();
+    assert!(paths(&proposal).contains(&"clusters/mgmt/cluster.yaml"), "{:?}", paths(&proposal));
+    assert!(proposal.remarks.iter().any(|remark| remark.contains("is recorded already")), "{proposal:?}");
     // What a Kustomization changes cannot be told from what it has made.
     let patched = objects.last_mut().unwrap();
     patched["spec"]["patches"] = json!([{"patch": "x"}]);
