@@ -29,6 +29,7 @@ pub mod rollback;
 mod rolled;
 pub mod stage_tree;
 pub mod support;
+pub mod used_apis;
 pub mod waivers;
 
 pub use directory::{ClusterDirectory, DeployedLedger, DirectoryIds, cluster_folder, flux_folder, ledger_path, path};

@@ -352,6 +352,7 @@ mod tests {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
         for (verb, schema) in [
             ("check", schema_for!(inspect::check::CheckReport)),
+            ("check-apis", schema_for!(inspect::apis::report::ApiReport)),
             ("check-cluster", schema_for!(inspect::cluster_checks::ClusterCheckReport)),
             ("demo", schema_for!(crate::demo::DemoReport)),
             ("diff", schema_for!(inspect::diff::DiffReport)),

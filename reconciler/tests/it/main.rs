@@ -10,6 +10,7 @@
 )]
 
 mod acceptance;
+mod apis;
 mod approvals;
 mod bad_input;
 mod bad_repository;

@@ -22,6 +22,8 @@ pub struct ApiServerOptions {
     pub controllers: bool,
     /// Whether clients reach the server at an address that can lead to another one ([`ApiServer::join`]). They trust a second authority then.
     pub movable: bool,
+    /// Whether APIs are served that are off by default.
+    pub every_api: bool,
 }
 
 /// A running API server, with all that belongs to it; everything ends when dropped.
@@ -61,7 +63,11 @@ impl ApiServer {
         let etcd = Etcd::start(programs, folder)?;
         let etcd_port = etcd.members().first().context("no member")?.client_port();
         authority.server()?.write(&certificates, "server")?;
-        let server = Process::start(folder, "kube-apiserver", command(programs, folder, "server", port, etcd_port))?;
+        let mut server = command(programs, folder, "server", port, etcd_port);
+        if options.every_api {
+            server.args(["--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true"]);
+        }
+        let server = Process::start(folder, "kube-apiserver", server)?;
         let mut started = Self { folder: folder.to_owned(), port, authority, address, server, etcd, controllers: None };
         started.user("admin", "system:masters")?;
         started.wait_until_ready().await?;

@@ -67,7 +67,8 @@ impl DemoCluster {
         let texts: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         repository.push("Describe the fleet", &texts)?;
 
-        let server = ApiServer::start(programs, state, ApiServerOptions { controllers: true, movable }).await?;
+        let options = ApiServerOptions { controllers: true, movable, ..ApiServerOptions::default() };
+        let server = ApiServer::start(programs, state, options).await?;
         let client = server.client().await?;
         let kubelet = FakeKubelet::start(&client, &NODES, KUBERNETES).await?;
         Ok(Self {

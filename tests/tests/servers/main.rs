@@ -3,6 +3,7 @@
 
 mod adopted_again;
 mod alerts;
+mod api_removals;
 mod api_server;
 mod approved;
 mod backups;

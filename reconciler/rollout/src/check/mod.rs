@@ -34,8 +34,10 @@ pub use definitions::NAMED_OBJECTS;
 pub use finding::{CheckFinding, CheckStatus, FoundObject};
 pub use images::PlannedImage;
 pub use narrowing::{Bound, DefinitionChange, FieldStep, NarrowedVersion, Narrowing, Requirement, Violation};
-pub use removals::{ApiRemoval, REMOVALS, minor_of, removal_of};
-pub use removed_apis::RemovedApis;
+pub use removals::{
+    ApiComponent, ApiFinding, ApiRemoval, ApiStanding, ApiTargets, REMOVALS, Release, minor_of, removal_of, standing,
+};
+pub use removed_apis::{RemovedApis, told as told_of_api_use};
 
 /// Whether what a check finds holds a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

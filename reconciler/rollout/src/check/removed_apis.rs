@@ -39,31 +39,40 @@ fn judge(judged: &Judged<'_>) -> Vec<CheckFinding> {
 }
 
 fn of_use(known: &ApiUse, target: u32) -> CheckFinding {
-    let ApiUse { object, api_version, removed, advice, kind } = known;
-    let gone = format!("{api_version}, which Kubernetes 1.{removed} does not serve any more; {advice}");
-    let finding = match kind {
-        ApiUseKind::ScaleTarget => CheckFinding::fail(format!("spec.scaleTargetRef names {gone}")),
-        ApiUseKind::HelmRelease => CheckFinding::fail(format!(
-            "the release that Helm has stored holds {gone}: its next upgrade fails at 1.{target}"
-        )),
-        ApiUseKind::WebhookRule => CheckFinding::warn(format!("a rule names {gone}: it is never called for that")),
-        ApiUseKind::LastWritten { by } => CheckFinding::warn(format!(
-            "suspected: last written by `{by}` as {gone}; it may write another version today"
-        )),
-        ApiUseKind::Requested => {
-            CheckFinding::warn(format!("suspected: since the API server started somebody has asked for {gone}"))
-        }
-        ApiUseKind::Unread { reason } => {
-            CheckFinding::warn(format!("who uses {api_version} could not be read: {reason}"))
-        }
+    let message = told(known, target);
+    let finding = match known.kind {
+        ApiUseKind::ScaleTarget | ApiUseKind::HelmRelease => CheckFinding::fail(message),
+        ApiUseKind::WebhookRule
+        | ApiUseKind::LastWritten { .. }
+        | ApiUseKind::Requested
+        | ApiUseKind::Unread { .. } => CheckFinding::warn(message),
     };
-    let remedy = match kind {
+    let remedy = match known.kind {
         ApiUseKind::Unread { .. } => "`stepgate install` writes the ClusterRole that lets it be read".to_owned(),
-        _ => advice.clone(),
+        _ => known.advice.clone(),
     };
-    match object {
+    match &known.object {
         Some(object) => finding.on(FoundObject::from(object)),
         None => finding,
     }
     .remedy(remedy)
+}
+
+/// What a use means where a cluster goes to a minor of Kubernetes 1.
+#[must_use]
+pub fn told(known: &ApiUse, target: u32) -> String {
+    let ApiUse { api_version, removed, advice, kind, .. } = known;
+    let gone = format!("{api_version}, which Kubernetes 1.{removed} does not serve any more; {advice}");
+    match kind {
+        ApiUseKind::ScaleTarget => format!("spec.scaleTargetRef names {gone}"),
+        ApiUseKind::HelmRelease => {
+            format!("the release that Helm has stored holds {gone}: its next upgrade fails at 1.{target}")
+        }
+        ApiUseKind::WebhookRule => format!("a rule names {gone}: it is never called for that"),
+        ApiUseKind::LastWritten { by } => {
+            format!("suspected: last written by `{by}` as {gone}; it may write another version today")
+        }
+        ApiUseKind::Requested => format!("suspected: since the API server started somebody has asked for {gone}"),
+        ApiUseKind::Unread { reason } => format!("who uses {api_version} could not be read: {reason}"),
+    }
 }

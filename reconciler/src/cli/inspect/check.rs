@@ -1,6 +1,6 @@
 //! `stepgate check`: every problem of a fleet repository, with file, line, column and what to do.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use domain::{Problem, ProblemCode, Scope, Severity};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -13,13 +13,16 @@ use crate::cli::common::output;
 use crate::cli::common::output::{Format, Report, Table};
 use crate::cli::common::policy_changes::policy_changes;
 use crate::cli::common::{fleet, machine};
-use crate::cli::inspect::{cluster_checks, overlay_conflicts};
+use crate::cli::inspect::{apis, cluster_checks, overlay_conflicts};
 use crate::cli::{ClusterArguments, FleetArguments};
 use crate::reconcile::cache::sources::undefined;
 
 /// Arguments of `stepgate check`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    #[command(subcommand)]
+    what: Option<What>,
     #[command(flatten)]
     fleet: FleetArguments,
     #[command(flatten)]
@@ -31,6 +34,13 @@ pub struct Arguments {
     /// The form of the output.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
+}
+
+/// What is checked instead of the fleet.
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Find what is written for API versions that a version of Kubernetes does not serve: in manifests, or in a running cluster.
+    Apis(apis::Arguments),
 }
 
 /// What `check` found.
@@ -140,6 +150,9 @@ impl Report for CheckReport {
 
 /// Reads the repository and prints what is wrong with it.
 pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    if let Some(What::Apis(arguments)) = &arguments.what {
+        return apis::run(arguments);
+    }
     let opened = fleet::open_to_check(&arguments.fleet)?;
     if let Some(name) = &arguments.cluster {
         let (report, exit) = cluster_checks::report(&opened, name, &arguments.access)?;

@@ -1,5 +1,6 @@
 //! Verbs that only read.
 
+pub(in crate::cli) mod apis;
 pub(in crate::cli) mod check;
 pub(in crate::cli) mod cluster_checks;
 pub(in crate::cli) mod diff;
