@@ -2,6 +2,15 @@
 
 use yaml::{Limits, Node};
 
+/// The contracts of providers that a core of this contract works with (`cluster-api`, `internal/contract`). One whose
+/// contract is not known is taken for the newest.
+pub fn accepted_contracts(core: Option<&str>) -> &'static [&'static str] {
+    match core {
+        Some("v1beta1") => &["v1beta1"],
+        Some(_) | None => &["v1beta1", "v1beta2"],
+    }
+}
+
 /// The contract that a `metadata.yaml` declares for `version`: that of its series `major.minor`. Some have no `kind`; it
 /// is clusterctl Metadata all the same.
 pub fn declared_contract(metadata: &str, version: &str) -> Option<String> {

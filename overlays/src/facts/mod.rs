@@ -8,7 +8,7 @@ mod webhooks;
 
 pub use compare::{Comparison, compare};
 pub use defaults::flipped_defaults;
-pub use metadata::declared_contract;
+pub use metadata::{accepted_contracts, declared_contract};
 
 #[cfg(test)]
 mod tests;

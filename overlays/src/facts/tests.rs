@@ -119,4 +119,11 @@ fn the_contract_is_that_of_the_series() {
     assert_eq!(declared_contract(metadata, "v0.2.9").as_deref(), Some("v1beta1"));
     assert_eq!(declared_contract(metadata, "v0.4.0"), None);
     assert_eq!(declared_contract("[", "v0.4.0"), None);
+    for (core, accepted) in [
+        (Some("v1beta1"), &["v1beta1"][..]),
+        (Some("v1beta2"), &["v1beta1", "v1beta2"]),
+        (None, &["v1beta1", "v1beta2"]),
+    ] {
+        assert_eq!(accepted_contracts(core), accepted, "{core:?}");
+    }
 }

@@ -225,6 +225,17 @@ fn derived_variables(request: &RenderRequest<'_>, section: &str, images: &Sectio
     values
 }
 
+fn version<'a>(provider: &'a Provider<'_>) -> &'a str {
+    provider.component.version.as_ref().map(bundles::Version::as_str).unwrap_or_default()
+}
+
+/// The contract in the `metadata.yaml` of a provider, for its version.
+fn declared(request: &RenderRequest<'_>, provider: &Provider<'_>) -> Option<String> {
+    let artifact = provider.component.artifact("metadata").filter(|artifact| !artifact.is_placeholder())?;
+    let metadata = upstream::fetch(request, &provider.component.name, &artifact.uri).ok()?;
+    facts::declared_contract(&metadata.text, version(provider))
+}
+
 /// What `metadata.yaml` says about the contract, against the labels of the definitions; and whether core accepts it.
 fn contract(
     request: &RenderRequest<'_>,
@@ -245,19 +256,18 @@ fn contract(
     if section == "clusterAPI" {
         return notes;
     }
-    const ACCEPTED: [&str; 2] = ["v1beta1", "v1beta2"];
-    if !definitions.is_empty() && !labels.iter().any(|label| ACCEPTED.contains(&label.as_str())) {
+    let core = providers.iter().find(|other| other.component.name == "clusterAPI");
+    let accepted = facts::accepted_contracts(core.and_then(|core| declared(request, core)).as_deref());
+    if !definitions.is_empty() && !labels.iter().any(|label| accepted.contains(&label.as_str())) {
         let message = format!(
             "the definitions of {section} are labelled for contract {}, and Cluster API accepts {}",
             if labels.is_empty() { "none".to_owned() } else { labels.join(", ") },
-            ACCEPTED.join(" and ")
+            accepted.join(" and ")
         );
         notes.push(Note::new(Weight::Block, NoteKind::ContractMismatch, message));
     }
-    let uri = provider.component.artifact("metadata").filter(|artifact| !artifact.is_placeholder());
-    let metadata = uri.and_then(|artifact| upstream::fetch(request, section, &artifact.uri).ok());
-    let version = provider.component.version.as_ref().map(bundles::Version::as_str).unwrap_or_default();
-    if let Some(declared) = metadata.and_then(|metadata| facts::declared_contract(&metadata.text, version))
+    let version = version(provider);
+    if let Some(declared) = declared(request, provider)
         && !labels.is_empty()
         && !labels.contains(&declared)
     {

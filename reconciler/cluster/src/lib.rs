@@ -22,7 +22,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::{ClusterName, CommitId, RolloutId};
+use domain::{ClusterName, CommitId, RepoPath, RolloutId};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use policy::DataPattern;
@@ -78,7 +78,7 @@ pub struct BackupRequest {
 /// The objects that the deploy branch holds for a cluster. They are parsed when one of them is looked at first.
 #[derive(Default)]
 pub struct DeployedObjects {
-    files: Vec<Arc<[u8]>>,
+    files: Vec<(RepoPath, Arc<[u8]>)>,
     /// Their texts, once one was looked for: a tenth of what they take once they are read.
     objects: Mutex<Option<DeployedTexts>>,
 }
@@ -91,7 +91,7 @@ type DeployedTexts = Arc<HashMap<DeployedKey, Box<str>>>;
 
 impl DeployedObjects {
     /// The objects of these YAML files.
-    pub fn new(files: impl IntoIterator<Item = Arc<[u8]>>) -> Self {
+    pub fn new(files: impl IntoIterator<Item = (RepoPath, Arc<[u8]>)>) -> Self {
         Self { files: files.into_iter().collect(), objects: Mutex::default() }
     }
 
@@ -99,7 +99,8 @@ impl DeployedObjects {
     /// tells nothing that their versions do not.
     fn find(&self, group: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<Value> {
         let objects = Arc::clone(
-            self.objects().get_or_insert_with(|| Arc::new(self.files.iter().flat_map(|file| keyed(file)).collect())),
+            self.objects()
+                .get_or_insert_with(|| Arc::new(self.files.iter().flat_map(|(_, file)| keyed(file)).collect())),
         );
         let of = |namespace: &str| (group.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned());
         let text = objects.get(&of(namespace.unwrap_or_default())).or_else(|| {
@@ -107,6 +108,13 @@ impl DeployedObjects {
             objects.get(&of("")).filter(|_| namespace == Some("default"))
         });
         serde_json::from_str(text?).ok()
+    }
+
+    /// What these files of it hold. Definitions are left out, as they are by [`Self::find`].
+    fn of_files(&self, paths: &[String]) -> Vec<Value> {
+        let wanted = self.files.iter().filter(|(path, _)| paths.iter().any(|known| known == path.as_str()));
+        let texts = wanted.flat_map(|(_, file)| keyed(file));
+        texts.filter_map(|(_, text)| serde_json::from_str(&text).ok()).collect()
     }
 
     fn objects(&self) -> MutexGuard<'_, Option<DeployedTexts>> {

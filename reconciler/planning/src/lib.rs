@@ -27,6 +27,7 @@ pub mod removed_apis;
 pub mod repository;
 pub mod rollback;
 mod rolled;
+pub mod signatures;
 pub mod stage_tree;
 pub mod support;
 pub mod used_apis;

@@ -11,9 +11,9 @@ mod window;
 pub use document::{
     Apply, ApproverRules, Author, BackupPolicy, BundleSelection, CheckName, ClusterPolicy, DataPattern,
     DataPatternError, Deploy, DurationError, EnvironmentPolicy, FluxDecryption, FluxPolicy, FluxSource, ForgeKind,
-    ForgePolicy, PathPattern, PathPatternError, Policy, ProviderSecrets, Signing, SigningFormat, StageSettings,
-    UnknownCheck, Waiver, Wave, commented_policy, format_duration, is_mirror_name, parse_duration, policy_place,
-    policy_schema, read_policy,
+    ForgePolicy, PathPattern, PathPatternError, Policy, ProviderSecrets, Signatures, Signing, SigningFormat,
+    StageSettings, UnknownCheck, Waiver, Wave, commented_policy, format_duration, is_mirror_name, parse_duration,
+    policy_place, policy_schema, read_policy,
 };
 pub use rules::{
     ApprovalRules, Discounted, GivenApproval, InvalidPerson, Means, Missing, Override, Owner, Owners, OwnersDialect,

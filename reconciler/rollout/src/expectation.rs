@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::before::Before;
-use crate::check::{DefinitionChange, PlannedImage, RemovedApis};
+use crate::check::{DefinitionChange, PlannedImage, RemovedApis, UnprovenManifest};
 use crate::observation::ObjectReference;
 use domain::GroupName;
 use policy::{ControlPlaneGate, Waiver};
@@ -159,6 +159,12 @@ pub struct ChecksExpectation {
     /// By what the control plane's address is carried now; none where no machine of it is replaced, or nothing tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<ControlPlaneAddress>,
+    /// Files of the deploy branch whose objects are compared with the cluster's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compared: Vec<String>,
+    /// Manifests whose signatures are missing or do not fit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signatures: Vec<UnprovenManifest>,
 }
 
 /// By what the address of a control plane is carried.

@@ -52,12 +52,13 @@ pub use lineage::Lineage;
 pub use observation::{
     AdmissionWebhook, ApiUse, ApiUseKind, Artifacts, BRAKE, BackupFailure, BackupReport, Certificate, Condition,
     ConditionStatus, ControlPlane, ControlPlaneKind, ControlPlaneReference, CustomResourceDefinition, DELETE_FIRST,
-    DaemonSet, Deployment, DisruptionBudget, EKSA_CLUSTERS, EksaCluster, EtcdAlarm, EtcdDatabase, EtcdHealth,
-    EtcdInspection, EtcdMember, EtcdMembership, EtcdadmCluster, EvictedPod, FluxKustomization, FluxObservation,
-    FluxReference, FluxSource, HelmRelease, Hold, ImageReading, ImageState, Inspection, Machine, MachineDeployment,
-    MachineMark, MachinePool, MachineSet, MachineTopology, Marked, Node, ObjectPresence, ObjectReference, Observation,
-    Pod, Reachability, RunningImage, SourceKind, Survey, SystemRequest, TakenField, Unfinished, UnfitObject,
-    UnpulledImage, VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation, conditions,
+    DaemonSet, Deployment, DisruptionBudget, Drift, DriftKind, EKSA_CLUSTERS, EksaCluster, EtcdAlarm, EtcdDatabase,
+    EtcdHealth, EtcdInspection, EtcdMember, EtcdMembership, EtcdadmCluster, EvictedPod, FluxKustomization,
+    FluxObservation, FluxReference, FluxSource, HelmRelease, Hold, ImageReading, ImageState, Inspection, Machine,
+    MachineDeployment, MachineMark, MachinePool, MachineSet, MachineTopology, Marked, Node, ObjectPresence,
+    ObjectReference, Observation, Pod, Reachability, RunningImage, SourceKind, Survey, SystemRequest, TakenField,
+    Unfinished, UnfitObject, UnpulledImage, VirtualAddress, WebhookOutcome, WebhookProbe, WorkloadObservation,
+    conditions,
 };
 pub use plan::{
     Block, ClusterRole, Estimate, ExpectedTime, ExtendedSupport, GroupVersions, LostVersion, MissingHops, Plan,

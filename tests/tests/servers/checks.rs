@@ -4,16 +4,18 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use cluster::kubernetes::KubernetesCluster;
-use cluster::{Cluster as _, Freshness, ObserveRequest};
+use cluster::kubernetes::{Connection, ConnectionSource, KubernetesCluster};
+use cluster::{Cluster as _, DeployedObjects, Freshness, ObserveRequest};
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use rollout::check::RemovedApis;
-use rollout::{ApiUse, ApiUseKind, ChecksExpectation, Expectation, RollingNodes};
+use rollout::{ApiUse, ApiUseKind, ChecksExpectation, DriftKind, Expectation, RollingNodes};
 use serde_json::{Value, json};
-use tests::servers::manifests::apply;
+use tests::servers::manifests::{apply, apply_as, objects};
 use tests::servers::{ApiServer, ApiServerOptions, FleetRepository, Folder, Registry, demo_fleet, isolated};
 
 use super::installed::{NEEDED, install, refused};
@@ -189,7 +191,7 @@ fn images_of_the_plan_are_looked_for_in_their_registry() {
         pods.patch_status("probe-1", &PatchParams::default(), &Patch::Merge(&waiting)).await?;
         let (status, told) = said()?;
         ensure!(status == "fail" && told.contains("could not be pulled on node a: ImagePullBackOff"), "{told}");
-        pods.delete("probe-1", &kube::api::DeleteParams::default().grace_period(0)).await?;
+        pods.delete("probe-1", &DeleteParams::default().grace_period(0)).await?;
         drop(registry);
         let (checks, _) = fleet.checked()?;
         let images = check(&checks, "images")?;
@@ -228,6 +230,96 @@ fn the_installed_identity_may_read_what_checks_look_at() {
         ensure!(inspection.unread.is_empty(), "{inspection:?}");
         let unread = |used: &&ApiUse| matches!(used.kind, ApiUseKind::Unread { .. });
         ensure!(!inspection.api_uses.iter().any(|used| unread(&used)), "{inspection:?}");
+        assert_eq!(refused(&server)?, Vec::<String>::new());
+        folder.done();
+        Ok(())
+    });
+}
+
+/// What the deploy branch holds, as Flux has applied it.
+const HELD: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: manager, namespace: default}
+spec:
+  replicas: 2
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec:
+      containers:
+      - {name: manager, image: 'a.example/manager:1', resources: {requests: {cpu: 1000m}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: default}
+data: {a: b}
+";
+
+/// What another tool has made, and the deploy branch wants otherwise.
+const WANTED: &str = "\
+apiVersion: v1
+kind: Service
+metadata: {name: manager, namespace: default}
+spec: {selector: {a: b}, ports: [{port: 443, targetPort: 9443}]}
+";
+
+#[test]
+fn what_somebody_changed_past_git_is_told_with_who_and_when() {
+    let name = "checks::what_somebody_changed_past_git_is_told_with_who_and_when";
+    isolated(name, NEEDED, async |programs| {
+        let folder = Folder::new()?;
+        let server = ApiServer::start(&programs, folder.path(), ApiServerOptions::default()).await?;
+        let client = server.client().await?;
+        let installed = install(&server, &client).await?;
+        let source = ConnectionSource::Kubeconfig { path: Some(server.kubeconfig()), context: None };
+        let administrator = Connection::open(&source).await?;
+        let path = "clusters/mgmt/capi/all.yaml";
+        let said = async |connection: &Connection| -> anyhow::Result<Vec<String>> {
+            let cluster = KubernetesCluster::management(connection.clone(), folder.path().join("backups"));
+            let file = (domain::RepoPath::new(path)?, Arc::from(format!("{HELD}---\n{WANTED}").as_bytes()));
+            let compared = vec![path.to_owned()];
+            let request = ObserveRequest {
+                expectations: vec![Expectation::Checks(ChecksExpectation { compared, ..ChecksExpectation::default() })],
+                kustomizations: Vec::new(),
+                deployed: Arc::new(DeployedObjects::new([file])),
+                freshness: Freshness::Fresh,
+                at: Timestamp::now(),
+            };
+            let inspection = cluster.observe(&request).await.inspection.context("nothing was inspected")?;
+            ensure!(inspection.unread.is_empty(), "{inspection:?}");
+            let told = inspection.drifts.iter().map(|drift| match &drift.kind {
+                DriftKind::Gone => format!("{} gone", drift.object),
+                DriftKind::Changed { fields, manager, at } => {
+                    format!("{} {} by {manager} {}", drift.object, fields.join(" "), at.is_some())
+                }
+            });
+            Ok(told.collect())
+        };
+        apply_as(&client, "kustomize-controller", &objects(HELD)?).await?;
+        apply_as(&client, "kustomize-controller", &objects(WANTED)?).await?;
+        for connection in [&installed, &administrator] {
+            assert_eq!(said(connection).await?, Vec::<String>::new());
+        }
+        let edit = PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..PatchParams::default() };
+        let deployments = Api::<Deployment>::namespaced(client.clone(), "default");
+        deployments.patch("manager", &edit, &Patch::Merge(json!({"spec": {"replicas": 3}}))).await?;
+        Api::<ConfigMap>::namespaced(client.clone(), "default").delete("settings", &DeleteParams::default()).await?;
+        let services = Api::<k8s_openapi::api::core::v1::Service>::namespaced(client.clone(), "default");
+        services.delete("manager", &DeleteParams::default()).await?;
+        let other = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "manager", "namespace": "default"},
+            "spec": {"selector": {"a": "b"}, "ports": [{"port": 443, "targetPort": 8443}]}});
+        apply_as(&client, "helm", &[other]).await?;
+        let everybody =
+            ["Deployment default/manager spec.replicas by kubectl-edit true", "ConfigMap default/settings gone"];
+        let mut told = said(&installed).await?;
+        told.sort_by_key(|line| line.starts_with("ConfigMap"));
+        assert_eq!(told, everybody);
+        // Who may apply it learns what others made otherwise, too.
+        let told = said(&administrator).await?;
+        ensure!(everybody.iter().all(|line| told.contains(&(*line).to_owned())) && told.len() == 3, "{told:?}");
+        let service = told.iter().find(|line| line.starts_with("Service default/manager")).context("no Service")?;
+        ensure!(service.contains("spec.ports") && service.ends_with("by helm true"), "{service}");
         assert_eq!(refused(&server)?, Vec::<String>::new());
         folder.done();
         Ok(())

@@ -1,6 +1,7 @@
 //! Connections to API servers: credentials, identity, requests and their errors.
 
 pub(crate) mod authorities;
+pub(crate) mod change;
 pub(crate) mod connection;
 pub(crate) mod credentials;
 pub(crate) mod error;

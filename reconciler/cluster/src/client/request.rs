@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use axum::http;
 use futures::AsyncReadExt as _;
-use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{GetParams, ListParams};
 use kube::core::{ApiResource, DynamicObject, ObjectList, Request, Status};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::time::timeout;
 
 use super::connection::Connection;
@@ -328,96 +327,6 @@ impl Connection {
             namespaced: entry.namespaced,
         };
         Ok(resources.resources.into_iter().filter(listed).map(address).collect())
-    }
-
-    /// Creates an object without keeping it.
-    pub(crate) async fn create_dry_run(
-        &self,
-        resource: &ApiResource,
-        namespace: Option<&str>,
-        object: &Value,
-    ) -> Result<(), RequestError> {
-        let parameters = PostParams { dry_run: true, field_manager: Some(FIELD_MANAGER.to_owned()) };
-        let attempt = format!("create a {} as a dry run", resource.kind);
-        let body = object.to_string().into_bytes();
-        self.send::<Value>(&attempt, Request::new(path(resource, namespace)).create(&parameters, body)).await.map(drop)
-    }
-
-    /// Creates an object. One that is there already is a conflict.
-    pub(crate) async fn create(
-        &self,
-        resource: &ApiResource,
-        namespace: Option<&str>,
-        object: &Value,
-    ) -> Result<DynamicObject, RequestError> {
-        let parameters = PostParams { dry_run: false, field_manager: Some(FIELD_MANAGER.to_owned()) };
-        let attempt = format!("create a {}", resource.kind);
-        let body = object.to_string().into_bytes();
-        self.send(&attempt, Request::new(path(resource, namespace)).create(&parameters, body)).await
-    }
-
-    /// Deletes an object as it was read: one that changed since, or was made anew, is a conflict.
-    pub(crate) async fn delete(
-        &self,
-        resource: &ApiResource,
-        namespace: Option<&str>,
-        object: &DynamicObject,
-    ) -> Result<(), RequestError> {
-        let name = object.metadata.name.as_deref().unwrap_or_default();
-        let preconditions = Preconditions {
-            uid: object.metadata.uid.clone(),
-            resource_version: object.metadata.resource_version.clone(),
-        };
-        let parameters = DeleteParams::background().preconditions(preconditions);
-        let attempt = format!("delete {}", described(resource, namespace, name));
-        let request = Request::new(path(resource, namespace)).delete(name, &parameters);
-        self.send::<Value>(&attempt, request).await.map(drop)
-    }
-
-    /// Changes an object by a merge patch; as a dry run nothing is kept.
-    pub(crate) async fn merge(
-        &self,
-        resource: &ApiResource,
-        namespace: Option<&str>,
-        name: &str,
-        patch: &Value,
-        dry_run: bool,
-    ) -> Result<DynamicObject, RequestError> {
-        let parameters =
-            PatchParams { dry_run, field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        let attempt = format!("patch {}", described(resource, namespace, name));
-        let request = Request::new(path(resource, namespace)).patch(name, &parameters, &Patch::Merge(patch));
-        self.send(&attempt, request).await
-    }
-
-    /// Changes an object's status by a merge patch.
-    pub(crate) async fn merge_status(
-        &self,
-        resource: &ApiResource,
-        namespace: Option<&str>,
-        name: &str,
-        patch: &Value,
-    ) -> Result<DynamicObject, RequestError> {
-        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        let attempt = format!("patch the status of {}", described(resource, namespace, name));
-        let request = Request::new(path(resource, namespace));
-        let request = request.patch_subresource("status", name, &parameters, &Patch::Merge(patch));
-        self.send(&attempt, request).await
-    }
-
-    /// Applies an object on the server's side. Fields of other managers are never taken over.
-    pub(crate) async fn apply(
-        &self,
-        resource: &ApiResource,
-        namespace: Option<&str>,
-        name: &str,
-        object: &Value,
-        dry_run: bool,
-    ) -> Result<DynamicObject, RequestError> {
-        let parameters = PatchParams { dry_run, ..PatchParams::apply(FIELD_MANAGER) };
-        let attempt = format!("apply {}", described(resource, namespace, name));
-        let request = Request::new(path(resource, namespace)).patch(name, &parameters, &Patch::Apply(object));
-        self.send(&attempt, request).await
     }
 
     /// What a path answers as a text.

@@ -1,7 +1,8 @@
-//! Whether an API server knows who shows a token, and what it lets them do: `TokenReview` and `SubjectAccessReview`.
+//! Whether an API server knows who shows a token, and what it lets them do: `TokenReview` and `SubjectAccessReview`;
+//! what it lets this program do: `SelfSubjectAccessReview`.
 
 use k8s_openapi::api::authentication::v1::TokenReview;
-use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SubjectAccessReview};
 use kube::core::ApiResource;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
@@ -41,4 +42,17 @@ pub async fn review(connection: &Connection, token: &SecretString, path: &str) -
     let status = answer.data.get("status").unwrap_or(&Value::Null);
     let is = |field: &str| status.get(field) == Some(&Value::Bool(true));
     Ok(if is("allowed") && !is("denied") { Permit::Granted } else { Permit::Denied })
+}
+
+/// Whether this program may patch objects of a kind, in any namespace.
+///
+/// # Errors
+/// [`RequestError`] when the server does not say.
+pub(crate) async fn may_patch(connection: &Connection, kind: &ApiResource) -> Result<bool, RequestError> {
+    let resource = ApiResource::erase::<SelfSubjectAccessReview>(&());
+    let asked = json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {},
+        "spec": {"resourceAttributes": {"group": kind.group, "resource": kind.plural, "verb": "patch"}}});
+    let answer = connection.create(&resource, None, &asked).await?;
+    let status = answer.data.get("status").unwrap_or(&Value::Null);
+    Ok(status.get("allowed") == Some(&Value::Bool(true)))
 }

@@ -31,7 +31,7 @@ pub(crate) use machine_pool::machine_pool;
 pub(crate) use manifest::from_yaml;
 pub(crate) use mark::marked;
 pub(crate) use node::{node, virtual_address};
-pub(crate) use ownership::taken;
+pub(crate) use ownership::{Taken, applier, is_left_alone, last_writer, taken};
 pub use pause::PauseLease;
 pub(crate) use pause::{PAUSE, pause_lease, suspenders};
 pub(crate) use selector::{admits, fitting_labels, is_empty_selector, selector_text};

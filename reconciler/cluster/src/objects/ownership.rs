@@ -48,8 +48,7 @@ pub(crate) struct Taken {
 
 /// The fields of `deployed` that somebody else has taken over in `object`. None before it was applied at all.
 pub(crate) fn taken(deployed: &Value, object: &DynamicObject) -> Vec<Taken> {
-    let annotation = |key: &str| deployed.get("metadata")?.get("annotations")?.get(key)?.as_str();
-    if LEFT_ALONE.iter().any(|(key, values)| annotation(key).is_some_and(|value| values.contains(&value))) {
+    if is_left_alone(deployed) {
         return Vec::new();
     }
     let entries = object.metadata.managed_fields.as_deref().unwrap_or_default();
@@ -84,6 +83,25 @@ pub(crate) fn taken(deployed: &Value, object: &DynamicObject) -> Vec<Taken> {
         }));
     }
     found
+}
+
+/// Whether Flux is told to leave the object as it is.
+pub(crate) fn is_left_alone(deployed: &Value) -> bool {
+    let annotation = |key: &str| deployed.get("metadata")?.get("annotations")?.get(key)?.as_str();
+    LEFT_ALONE.iter().any(|(key, values)| annotation(key).is_some_and(|value| values.contains(&value)))
+}
+
+/// The manager under which the deploy branch was applied to an object; none where it never was.
+pub(crate) fn applier(object: &DynamicObject) -> Option<String> {
+    let mut entries = object.metadata.managed_fields.iter().flatten().filter(|entry| !is_of_subresource(entry));
+    entries.find_map(|entry| entry.manager.clone().filter(|manager| OURS.contains(&manager.as_str())))
+}
+
+/// Who wrote an object last, and when, other than its status.
+pub(crate) fn last_writer(object: &DynamicObject) -> (String, Option<Timestamp>) {
+    let entries = object.metadata.managed_fields.iter().flatten().filter(|entry| !is_of_subresource(entry));
+    let last = entries.max_by_key(|entry| written_at(entry));
+    (last.and_then(|entry| entry.manager.clone()).unwrap_or_default(), last.and_then(written_at))
 }
 
 /// Whether this is one of Flux' own objects, which say what is applied at all.

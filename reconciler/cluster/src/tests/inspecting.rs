@@ -219,6 +219,38 @@ async fn images_that_no_node_could_pull_are_told_as_the_manifest_has_them() {
 }
 
 #[tokio::test]
+async fn nodes_of_machine_pools_roll_with_their_group() {
+    let rolling =
+        RollingNodes { cluster: "prod".to_owned(), control_plane: false, groups: vec!["pool".parse().unwrap()] };
+    let expectation = ChecksExpectation { rolling: Some(rolling), ..ChecksExpectation::default() };
+    let nodes = json!([{"kind": "Node", "name": "one"}, {"kind": "Node", "name": "two"}]);
+    let pool = |name: &str, nodes: Value| {
+        json!({"metadata": {"name": name, "namespace": "eksa-system", "generation": 1}, "spec": {"clusterName": "prod"},
+            "status": {"nodeRefs": nodes}})
+    };
+    let pools = [pool("pool", nodes), pool("other", json!([{"kind": "Node", "name": "three"}]))];
+    // One of the instances has a Machine, which drains its node.
+    let machine = json!({"metadata": {"name": "m", "namespace": "eksa-system", "labels": {
+        "cluster.x-k8s.io/cluster-name": "prod", "cluster.x-k8s.io/pool-name": "pool"}}, "spec": {"clusterName": "prod"},
+        "status": {"nodeRef": {"name": "one"}}});
+    let pod = |name: &str, node: &str| {
+        json!({"metadata": {"name": name, "namespace": "shop", "labels": {}}, "spec": {"nodeName": node},
+            "status": {"phase": "Running"}})
+    };
+    let pods = [pod("a", "one"), pod("b", "two"), pod("c", "three")];
+    let script = served()
+        .list(VALIDATING, &[])
+        .list(MUTATING, &[])
+        .list(&format!("{CAPI}/machinepools"), &pools)
+        .list(&format!("{CAPI}/machines"), &[machine])
+        .list("/api/v1/pods", &pods);
+    let (observation, _server) = observe(script, vec![Expectation::Checks(expectation)]).await;
+    let inspection = observation.inspection.unwrap();
+    let told = inspection.evicted.iter().map(|pod| (pod.name.as_str(), pod.drain_ends));
+    assert_eq!(told.collect::<Vec<_>>(), [("a", false), ("b", true)]);
+}
+
+#[tokio::test]
 async fn pods_leave_with_the_nodes_that_roll_and_budgets_decide_when() {
     let rolling =
         RollingNodes { cluster: "prod".to_owned(), control_plane: false, groups: vec!["md-0".parse().unwrap()] };

@@ -5,6 +5,11 @@ use std::sync::Arc;
 use super::*;
 use crate::DeployedObjects;
 
+/// A file of the deploy branch.
+fn file(text: &str) -> (domain::RepoPath, Arc<[u8]>) {
+    (domain::RepoPath::new("clusters/prod/capi/all.yaml").unwrap(), Arc::from(text.as_bytes()))
+}
+
 #[tokio::test]
 async fn a_second_writer_is_seen_on_whatever_the_deploy_branch_holds() {
     let owned = |fields: &Value| {
@@ -20,7 +25,7 @@ async fn a_second_writer_is_seen_on_whatever_the_deploy_branch_holds() {
         let server = ApiServer::start(script).await;
         let cluster = KubernetesCluster::management(server.connection(), PathBuf::from("/nonexistent"));
         let manifest = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: capi-controller-manager, namespace: capi-system}, spec: {replicas: 1}}";
-        let deployed = Arc::new(DeployedObjects::new([Arc::from(manifest.as_bytes())]));
+        let deployed = Arc::new(DeployedObjects::new([file(manifest)]));
         cluster.observe(&ObserveRequest { deployed, ..request(vec![deployment()]) }).await.taken
     };
     let taken = read(json!({"f:spec": {"f:replicas": {}}})).await;
@@ -41,7 +46,7 @@ async fn a_second_writer_is_seen_on_cluster_api_s_objects_where_the_deploy_branc
         let script = settled().list(&format!("{CAPI}/machinedeployments"), std::slice::from_ref(&object));
         let server = ApiServer::start(script).await;
         let cluster = KubernetesCluster::management(server.connection(), PathBuf::from("/nonexistent"));
-        let deployed = Arc::new(DeployedObjects::new([Arc::from(held.as_bytes())]));
+        let deployed = Arc::new(DeployedObjects::new([file(held)]));
         let request = ObserveRequest { deployed, ..request(vec![Expectation::Workers(workers())]) };
         let taken = cluster.observe(&request).await.taken;
         assert_eq!(taken.len(), expected, "{taken:?}");
@@ -72,7 +77,7 @@ async fn an_edited_path_of_a_kustomization_or_its_source_is_seen() {
         "{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {name: capi, namespace: flux-system}, spec: {interval: 1m, path: ./clusters/prod/capi}}",
         "{apiVersion: source.toolkit.fluxcd.io/v1, kind: GitRepository, metadata: {name: fleet, namespace: flux-system}, spec: {url: 'https://git.example.com/fleet'}}",
     ];
-    let deployed = Arc::new(DeployedObjects::new(deployed.map(|text| Arc::from(text.as_bytes()))));
+    let deployed = Arc::new(DeployedObjects::new(deployed.map(file)));
     let flux = Expectation::Flux { namespace: String::from("flux-system"), kustomizations: vec![String::from("capi")] };
     let taken = cluster.observe(&ObserveRequest { deployed, ..request(vec![flux]) }).await.taken;
     let taken: Vec<String> =

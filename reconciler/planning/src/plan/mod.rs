@@ -20,7 +20,7 @@ use crate::machines::Specification;
 use crate::policies::Befores;
 use crate::stage_tree::{StageTree, target_tree};
 use crate::support::NewRelease;
-use crate::{changes, definitions, expectation, images, people, removed_apis, rolled};
+use crate::{changes, definitions, expectation, images, people, removed_apis, rolled, signatures};
 use rollout::FluxReference;
 
 /// What is known about one cluster when its plan is made.
@@ -68,6 +68,8 @@ pub fn input(facts: &Facts<'_>) -> PlanInput {
     let policy = &facts.fleet.policy;
     let mut blocked = facts.blocked.clone();
     blocked.extend(people::unusable_names(policy));
+    let unproven = signatures::unproven(facts.fleet, facts.cluster, facts.befores, facts.newest);
+    blocked.extend(signatures::blocks(&unproven));
     let mut stages = Vec::new();
     for part in facts.parts {
         if part.skipped.is_some() {
@@ -104,6 +106,8 @@ pub fn input(facts: &Facts<'_>) -> PlanInput {
                 &facts.cluster.kubernetes_version,
             ),
             images: images::images(facts.parts),
+            compared: compared(facts.parts),
+            signatures: unproven,
             ..ChecksExpectation::default()
         },
         blocked,
@@ -111,6 +115,19 @@ pub fn input(facts: &Facts<'_>) -> PlanInput {
         ledger: facts.directory.ledger().cloned(),
         rollback: facts.rollback.clone(),
     }
+}
+
+/// The files of components that change, as the deploy branch has them.
+fn compared(parts: &[StageTree]) -> Vec<String> {
+    let changed = parts.iter().filter(|part| part.component.is_some() && part.is_moved());
+    let mut paths: Vec<String> = changed
+        .flat_map(|part| part.before.files.keys())
+        .filter(|path| path.is_yaml())
+        .map(ToString::to_string)
+        .collect();
+    paths.sort();
+    paths.dedup();
+    paths
 }
 
 fn missing_hops(part: &StageTree) -> Block {

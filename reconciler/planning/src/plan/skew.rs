@@ -54,10 +54,19 @@ pub(super) fn skew(facts: &Facts<'_>) -> SkewFacts {
             .collect(),
         management_components: support::management_components(facts.deployed, facts.cluster),
         cluster_api: core.and_then(|change| step(change.old_version.as_deref(), change.new_version.as_deref()?)),
-        core_contracts: vec!["v1beta1".to_owned(), "v1beta2".to_owned()],
+        core_contracts: core_contracts(facts.parts),
         providers: providers(facts.parts),
         extended_support: support::extended_support(facts.fleet, facts.cluster, facts.today),
     }
+}
+
+/// Contracts that core accepts at the target: its own contract is the version that it stores Clusters at.
+fn core_contracts(parts: &[StageTree]) -> Vec<String> {
+    let objects = parts.iter().filter(|part| part.stage.name == StageName::Capi).flat_map(|part| &part.objects);
+    let mut definitions = objects.filter_map(|object| object.crd.as_ref());
+    let core = definitions.find(|known| known.group == "cluster.x-k8s.io" && known.kind == "Cluster");
+    let accepted = overlays::facts::accepted_contracts(core.and_then(|core| core.storage_version()));
+    accepted.iter().map(|contract| (*contract).to_owned()).collect()
 }
 
 /// Contracts of the providers, read off the labels of their definitions: Cluster API resolves by these.
@@ -76,4 +85,30 @@ fn providers(parts: &[StageTree]) -> Vec<ProviderContracts> {
         (!labels.is_empty()).then_some(ProviderContracts { name, labels, metadata: None })
     };
     groups.into_iter().filter_map(provider).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use overlays::{ComponentName, ObjectSummary, RenderedTree};
+
+    use super::*;
+
+    #[test]
+    fn core_accepts_the_contracts_of_what_it_stores() {
+        let of = |storage: Option<&str>| {
+            let part = StageTree::unchanged(StageName::Capi.into(), ComponentName::Capi, RenderedTree::new());
+            let text = storage.map(|version| {
+                format!(
+                    "{{kind: CustomResourceDefinition, metadata: {{name: c}}, spec: {{group: cluster.x-k8s.io, names: {{kind: \
+                     Cluster}}, versions: [{{name: v1alpha4}}, {{name: {version}, storage: true}}]}}}}"
+                )
+            });
+            let nodes = overlays::objects_of(text.unwrap_or_default().as_bytes());
+            let objects = nodes.iter().filter_map(ObjectSummary::of).collect();
+            core_contracts(&[StageTree { objects, ..part }])
+        };
+        assert_eq!(of(Some("v1beta1")), ["v1beta1"]);
+        assert_eq!(of(Some("v1beta2")), ["v1beta1", "v1beta2"]);
+        assert_eq!(of(None), ["v1beta1", "v1beta2"]);
+    }
 }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use domain::CommitId;
-use policy::{Apply, Policy};
+use policy::{Apply, Policy, Signatures};
 use policy::{Approval, OnFailure, PlanPolicy, StagePolicy, Windows};
 
 use super::STAGES;
@@ -52,6 +52,8 @@ pub enum Field {
     Author,
     /// `signing`.
     Signing,
+    /// `signatures`.
+    Signatures,
 }
 
 /// A policy of before.
@@ -139,6 +141,11 @@ impl Befores {
     /// Whether Stepgate itself applies what is deployed: by the newest policy and by all of before.
     pub fn applies_directly(&self, newest: &Policy) -> bool {
         std::iter::once(newest).chain(self.policies(Field::Apply)).all(|policy| policy.apply == Apply::Direct)
+    }
+
+    /// What is asked of signatures: by the newest policy and by all of before, whoever asks for most.
+    pub fn signatures(&self, newest: &Policy) -> Signatures {
+        self.policies(Field::Signatures).map(|policy| policy.signatures).fold(newest.signatures, Signatures::max)
     }
 
     /// Whether any policy of before wants owners by CODEOWNERS to be heard for a stage of this cluster.
@@ -259,6 +266,19 @@ mod tests {
         let (own, newest) = (policy("approval: none\n"), policy("approval: stage\napprovers: {minimum: 3}\n"));
         let policy = Befores::default().stage_policy(&own, &newest, "mgmt", "capi");
         assert_eq!((policy.approval, policy.approvers.minimum), (Approval::Stage, 3));
+    }
+
+    #[test]
+    fn a_push_does_not_lower_what_is_asked_of_signatures() {
+        for (now, before, expected) in [
+            ("signatures: off\n", &["signatures: require\n"][..], Signatures::Require),
+            ("signatures: off\n", &["signatures: off\n", ""], Signatures::Warn),
+            ("signatures: require\n", &["signatures: off\n"], Signatures::Require),
+            ("signatures: off\n", &[], Signatures::Off),
+            ("", &[], Signatures::Warn),
+        ] {
+            assert_eq!(befores(before).signatures(&policy(now)), expected, "{now:?} {before:?}");
+        }
     }
 
     #[test]

@@ -53,6 +53,7 @@ impl Field {
             Self::Apply => "apply",
             Self::Author => "author",
             Self::Signing => "signing",
+            Self::Signatures => "signatures",
         }
     }
 }
@@ -105,6 +106,7 @@ pub fn changes(pushed: &Pushed<'_>, befores: &Befores, cluster: &str, asks_peopl
     compare(Field::Paused, &|policy| vec![policy.is_paused(cluster).to_string()]);
     compare(Field::AllowDowngrade, &|policy| vec![policy.allows_downgrade(cluster).to_string()]);
     compare(Field::FetchAllow, &|policy| policy.fetch_allow.clone());
+    compare(Field::Signatures, &|policy| vec![format!("{:?}", policy.signatures)]);
     changes
 }
 

@@ -28,7 +28,7 @@ const MOST: u64 = 4_000;
 /// How many things happen in one.
 const LONGEST: u64 = 150;
 
-const FIELDS: [Field; 17] = [
+const FIELDS: [Field; 18] = [
     Field::People,
     Field::Groups,
     Field::Approvers,
@@ -46,6 +46,7 @@ const FIELDS: [Field; 17] = [
     Field::Apply,
     Field::Author,
     Field::Signing,
+    Field::Signatures,
 ];
 
 #[expect(clippy::disallowed_methods, reason = "how many orders to try is the caller's choice")]

@@ -35,6 +35,6 @@ pub use sources::is_mirror_name;
 pub use template::commented_policy;
 pub use types::{
     Apply, Author, BackupPolicy, BundleSelection, ClusterPolicy, Deploy, EnvironmentPolicy, FluxDecryption, FluxPolicy,
-    FluxSource, Policy, ProviderSecrets, Signing, SigningFormat, Wave,
+    FluxSource, Policy, ProviderSecrets, Signatures, Signing, SigningFormat, Wave,
 };
 pub use waivers::{CheckName, UnknownCheck, Waiver};

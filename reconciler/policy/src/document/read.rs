@@ -8,7 +8,7 @@ use yaml::{Entry, Limits, Mapping, Node, Span};
 use super::data::DataPattern;
 use super::paths::PathPattern;
 use super::settings::StageSettings;
-use super::types::{Apply, BundleSelection, Policy, ProviderSecrets};
+use super::types::{Apply, BundleSelection, Policy, ProviderSecrets, Signatures};
 use super::{DurationError, parse_duration};
 use crate::{Approval, ControlPlaneGate, OnFailure};
 use domain::nearest;
@@ -336,6 +336,11 @@ impl Reader<'_> {
                     let choices = [("flux", Apply::Flux), ("direct", Apply::Direct)];
                     policy.apply = self.choice(node, "apply", &choices).unwrap_or(policy.apply);
                 }
+                "signatures" => {
+                    let choices =
+                        [("off", Signatures::Off), ("warn", Signatures::Warn), ("require", Signatures::Require)];
+                    policy.signatures = self.choice(node, "signatures", &choices).unwrap_or(Signatures::Require);
+                }
                 "deleteData" => policy.delete_data = self.data_patterns(node),
                 "waivers" => policy.waivers = self.waivers(node),
                 "paused" => policy.paused = self.boolean(node, "paused").unwrap_or(true),
@@ -414,11 +419,12 @@ const OF_CONTROL_PLANE: [&str; 3] = ["brakes", "lease", "gate"];
 const CONTROL_PLANE: &str = "control-plane";
 const LEVEL: [&str; 9] =
     ["stages", "bundle", "allowDowngrade", "windows", "variables", "cilium", "paused", "deleteData", "waivers"];
-pub(super) const FLEET: [&str; 28] = [
+pub(super) const FLEET: [&str; 29] = [
     "apiVersion",
     "kind",
     "deploy",
     "apply",
+    "signatures",
     "deleteData",
     "waivers",
     "paused",

@@ -23,6 +23,10 @@ deploy:
 # Who applies what is committed: flux, or direct (server-side apply by Stepgate).
 # apply: flux
 
+# What is asked of the signatures of Bundles and of the EKS-D releases that they name: off, warn, or require (one that is
+# missing or does not fit blocks the rollout, and no waiver counts). A push cannot lower it by itself.
+# signatures: warn
+
 # With apply: direct, an object that is in git no longer is deleted. What holds data stays all the same (namespaces,
 # CustomResourceDefinitions, volumes, objects of Cluster API and EKS Anywhere), unless it is named here:
 # Kind/name or Kind/namespace/name, * for any text. Environments and clusters have their own.

@@ -41,6 +41,18 @@ pub enum Apply {
     Direct,
 }
 
+/// What is asked of the signatures of manifests; the later ones ask for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Signatures {
+    /// Nothing.
+    Off,
+    /// One that is missing or does not fit is told.
+    Warn,
+    /// One that is missing or does not fit forbids the rollout.
+    Require,
+}
+
 /// Which Bundles manifest a cluster follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -222,6 +234,8 @@ pub struct Policy {
     pub deploy: Deploy,
     /// Who applies.
     pub apply: Apply,
+    /// What is asked of the signatures of Bundles and EKS-D releases.
+    pub signatures: Signatures,
     /// What may be deleted although it holds data, when it is in git no longer.
     #[schemars(with = "Vec<String>")]
     pub delete_data: Vec<DataPattern>,
@@ -288,6 +302,7 @@ impl Default for Policy {
         Self {
             deploy: Deploy { branch: "deploy".to_owned(), path: None },
             apply: Apply::Flux,
+            signatures: Signatures::Warn,
             delete_data: Vec::new(),
             waivers: Vec::new(),
             paused: false,

@@ -35,11 +35,15 @@ pub enum CheckName {
     Images,
     /// Nodes of a control plane that rolls carry its address as new ones are expected to.
     VirtualAddress,
+    /// Nobody has changed past git what the rollout applies anew.
+    Drift,
+    /// Manifests are signed by whoever published them.
+    Signatures,
 }
 
 impl CheckName {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Nodes,
         Self::Certificates,
         Self::Webhooks,
@@ -49,6 +53,8 @@ impl CheckName {
         Self::Etcd,
         Self::Images,
         Self::VirtualAddress,
+        Self::Drift,
+        Self::Signatures,
     ];
 
     /// The name, as people write it.
@@ -64,7 +70,15 @@ impl CheckName {
             Self::Etcd => "etcd",
             Self::Images => "images",
             Self::VirtualAddress => "virtual-address",
+            Self::Drift => "drift",
+            Self::Signatures => "signatures",
         }
+    }
+
+    /// Whether what it finds may be lived with: nobody who pushes waives the signatures of what is pushed.
+    #[must_use]
+    pub fn can_be_waived(self) -> bool {
+        self != Self::Signatures
     }
 }
 
@@ -196,8 +210,13 @@ impl Reader<'_> {
 
     fn check(&mut self, node: &Node) -> Option<CheckName> {
         let text = self.text(node, "waivers.check")?;
-        match text.parse() {
-            Ok(check) => Some(check),
+        match text.parse::<CheckName>() {
+            Ok(check) if check.can_be_waived() => Some(check),
+            Ok(check) => {
+                let hint = "`signatures: warn` tells what it finds and holds nothing".to_owned();
+                self.problem(node.span, format!("waivers.check: {check} cannot be waived"), Some(hint));
+                None
+            }
             Err(error @ UnknownCheck(_)) => {
                 let known = CheckName::ALL.map(CheckName::as_str);
                 let hint = match nearest(&text, &known) {
@@ -277,7 +296,7 @@ mod tests {
             ),
             (
                 "{check: nothing-like-it, reason: r, expires: 2026-12-31}",
-                "checks are: nodes, certificates, webhooks, definitions, removed-apis, drains, etcd, images",
+                "checks are: nodes, certificates, webhooks, definitions, removed-apis, drains, etcd, images, virtual-address, drift, signatures",
             ),
             ("{check: nodes, reason: r, expires: 2026-13-01}", "\"2026-13-01\" is not a valid day"),
             ("{check: nodes, reason: r, expires: tomorrow}", "\"tomorrow\" is not a valid day"),
@@ -287,6 +306,7 @@ mod tests {
                 "{check: nodes, reason: r, expires: 2026-12-31, object: '*'}",
                 "waivers.object: \"*\" is none of Kind/name",
             ),
+            ("{check: signatures, reason: r, expires: 2026-12-31}", "signatures cannot be waived"),
             ("nodes", "waivers must be a mapping"),
         ] {
             let (waivers, problems) = read(&format!("waivers:\n- {waiver}\n"));

@@ -11,6 +11,7 @@ mod address;
 mod certificates;
 mod definitions;
 mod drains;
+mod drift;
 mod etcd;
 mod finding;
 mod images;
@@ -18,6 +19,7 @@ mod narrowing;
 mod nodes;
 mod removals;
 mod removed_apis;
+mod signatures;
 mod webhooks;
 
 #[cfg(test)]
@@ -38,6 +40,7 @@ pub use removals::{
     ApiComponent, ApiFinding, ApiRemoval, ApiStanding, ApiTargets, REMOVALS, Release, minor_of, removal_of, standing,
 };
 pub use removed_apis::{RemovedApis, told as told_of_api_use};
+pub use signatures::UnprovenManifest;
 
 /// Whether what a check finds holds a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +95,8 @@ pub const CHECKS: &[Check] = &[
     etcd::CHECK,
     images::CHECK,
     address::CHECK,
+    drift::CHECK,
+    signatures::CHECK,
 ];
 
 /// What a check judges.
@@ -188,14 +193,16 @@ fn found(check: &Check, expectation: &ChecksExpectation, observation: &Observati
     findings
 }
 
-/// The waiver that counts for a finding. What is unknown is no finding, and nobody can live with it.
+/// The waiver that counts for a finding. What is unknown is no finding, and nobody can live with it; nobody who pushes
+/// waives the signatures of what is pushed.
 fn waiver(check: CheckName, finding: &CheckFinding, waivers: &[Waiver], today: Date) -> Option<Waiver> {
     let (kind, namespace, name) = match &finding.object {
         Some(object) => (object.kind.as_str(), object.namespace.as_deref(), object.name.as_str()),
         None => ("", None, ""),
     };
     let counts = |waiver: &&Waiver| waiver.is_about(check, kind, namespace, name) && !waiver.has_expired(today);
-    waivers.iter().filter(|_| finding.status != CheckStatus::Unknown).find(counts).cloned()
+    let can_be_waived = finding.status != CheckStatus::Unknown && check.can_be_waived();
+    waivers.iter().filter(|_| can_be_waived).find(counts).cloned()
 }
 
 /// Waivers that count for nothing any more.

@@ -71,7 +71,9 @@ fn a_cluster_in_which_nothing_is_found_passes_every_check() {
 #[test]
 fn what_was_not_read_is_unknown_to_every_check() {
     let unseen = Observation { inspection: None, ..observation() };
-    assert!(outcomes(&expectation(Vec::new()), &unseen).iter().all(CheckOutcome::waits));
+    let outcomes_of_unseen = outcomes(&expectation(Vec::new()), &unseen);
+    assert!(outcomes_of_unseen.iter().all(|outcome| outcome.status == CheckStatus::Unknown));
+    assert!(outcomes_of_unseen.iter().all(|outcome| outcome.waits() || outcome.severity == CheckSeverity::Advisory));
     let mut partly = observation();
     partly.inspection.as_mut().unwrap().unread.insert(CheckName::Webhooks, "forbidden".to_owned());
     assert!(of(CheckName::Webhooks, &partly, Vec::new()).waits());

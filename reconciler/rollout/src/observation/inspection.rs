@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::ObjectReference;
+use super::drift::Drift;
 use super::etcd::EtcdInspection;
 use super::image::{ImageReading, UnpulledImage};
 use policy::CheckName;
@@ -47,6 +48,9 @@ pub struct Inspection {
     /// The architectures of its nodes.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub architectures: BTreeSet<String>,
+    /// Objects that are not as the deploy branch has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drifts: Vec<Drift>,
 }
 
 /// An admission webhook with `failurePolicy: Fail` that is called for requests of the system.

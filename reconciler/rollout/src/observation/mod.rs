@@ -4,6 +4,7 @@
 
 mod cluster_api;
 mod control_plane;
+mod drift;
 mod eks_anywhere;
 mod etcd;
 mod extension;
@@ -25,6 +26,7 @@ use crate::identity::Identification;
 
 pub use cluster_api::{EtcdadmCluster, Machine, MachineDeployment, MachineSet, MachineTopology};
 pub use control_plane::{ControlPlane, ControlPlaneKind, ControlPlaneReference};
+pub use drift::{Drift, DriftKind};
 pub use eks_anywhere::{EKSA_CLUSTERS, EksaCluster};
 pub use etcd::{EtcdAlarm, EtcdDatabase, EtcdHealth, EtcdInspection, EtcdMember, EtcdMembership};
 pub use extension::{CustomResourceDefinition, ObjectPresence, TakenField, Unfinished, WebhookOutcome, WebhookProbe};

@@ -10,6 +10,8 @@ mod skew;
 mod version;
 
 #[cfg(test)]
+mod outlook_tests;
+#[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize};

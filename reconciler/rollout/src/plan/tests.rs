@@ -8,7 +8,7 @@ fn digest(text: &str) -> TreeDigest {
     TreeDigest::of([text.as_bytes()])
 }
 
-fn stage(name: &str, deployed: &str, target: &str) -> StageInput {
+pub(super) fn stage(name: &str, deployed: &str, target: &str) -> StageInput {
     StageInput {
         stage: name.parse().unwrap(),
         deployed: digest(deployed),
@@ -36,7 +36,7 @@ fn change(component: &str, class: ChangeClass, old: &str, new: &str) -> Componen
     }
 }
 
-fn input(stages: Vec<StageInput>) -> PlanInput {
+pub(super) fn input(stages: Vec<StageInput>) -> PlanInput {
     PlanInput {
         cluster: "mgmt".parse().unwrap(),
         role: ClusterRole::Management,
@@ -71,7 +71,7 @@ fn group(name: &str, deployed: &str, target: &str) -> GroupVersions {
 }
 
 /// The ledger after the plan's next stage was committed, and what is deployed then.
-fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
+pub(super) fn commit(plan: &Plan, ledger: Option<Ledger>) -> Ledger {
     let next = plan.next_stage().unwrap();
     let mut ledger = ledger.unwrap_or_else(|| Ledger {
         cluster: plan.cluster.clone(),

@@ -190,7 +190,7 @@ pub(super) fn observe(
     let request = ObserveRequest {
         expectations,
         kustomizations: Vec::new(),
-        deployed: std::sync::Arc::default(),
+        deployed: std::sync::Arc::clone(&view.deployed),
         freshness: Freshness::Fresh,
         at: Timestamp::now(),
     };

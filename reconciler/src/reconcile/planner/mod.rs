@@ -353,7 +353,7 @@ impl Planner {
         let Planned { plan, parts, kustomizations, reaches_far } = self.plan(&context, &reading.source, cluster)?;
         let running = self.running_plan(&context, &plan)?;
         let roster = Arc::new(planning::people::roster_since(&reading.fleet.policy, &befores));
-        let deployed = Arc::new(DeployedObjects::new(directory.files.files.values().cloned()));
+        let deployed = Arc::new(DeployedObjects::new(directory.files.files.clone()));
         let view = ClusterView {
             name: cluster_name.clone(),
             cluster: Arc::new(cluster.clone()),

@@ -25,6 +25,7 @@ use tests::servers::manifests::{apply, list, objects};
 use tests::servers::{ApiServer, ApiServerOptions, Authority, Folder, Identity, Process, Programs};
 use tests::waiting::until;
 
+use crate::installed::install;
 use crate::machines::CLUSTER_KIND;
 
 /// How long a member has for an answer.
@@ -84,6 +85,9 @@ impl Bench {
         apply(&client, &definitions()?).await?;
         apply(&client, &[json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})]).await?;
         let mut bench = Self::beside(programs, folder.path(), &server).await?;
+        // What Stepgate does here it may do as it is installed.
+        let connection = install(&server, &client).await?;
+        bench.cluster = KubernetesCluster::management(connection, folder.path().join("backups"));
         (bench._own, bench.quota) = (Some((folder, server)), quota);
         let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": CLUSTER, "namespace": NAMESPACE}, "spec": {}});

@@ -3,17 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::core::DynamicObject;
-use rollout::{DisruptionBudget, EvictedPod, RollingNodes};
+use rollout::{DisruptionBudget, EvictedPod, MachinePool, RollingNodes};
 use serde_json::Value;
 
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
-use crate::client::kind::{Kind, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, PERSISTENT_VOLUME, POD_DISRUPTION_BUDGET};
+use crate::client::kind::{
+    Kind, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, PERSISTENT_VOLUME, POD_DISRUPTION_BUDGET,
+};
 use crate::client::request::Selection;
 use crate::objects;
 
 /// The annotation of pods that a kubelet runs from its own files.
 const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// The label of Machines that stand for an instance of a MachinePool.
+const POOL: &str = "cluster.x-k8s.io/pool-name";
 
 /// The label of everything that belongs to a cluster.
 const CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
@@ -56,11 +61,19 @@ async fn nodes(management: &Connection, rolling: &RollingNodes) -> Result<BTreeM
         .map(|known| known.name)
         .collect();
     let sets: Vec<_> = list(&MACHINE_SET).await?.iter().map(objects::machine_set).collect();
-    let mut nodes = BTreeMap::new();
+    let pools: Vec<_> = list(&MACHINE_POOL).await?.iter().map(objects::machine_pool).collect();
+    let rolls = |pool: &&MachinePool| pool.group.as_ref().is_some_and(|group| rolling.groups.contains(group));
+    let pools: Vec<&MachinePool> = pools.iter().filter(rolls).collect();
+    // Without a Machine for each, whoever makes the instances takes them away: no budget keeps it from that for ever.
+    let mut nodes: BTreeMap<String, bool> =
+        pools.iter().flat_map(|pool| pool.nodes.iter().flatten()).map(|node| (node.clone(), true)).collect();
     for object in list(&MACHINE).await? {
         // Owner and node are written alike in every version.
         let machine = objects::machine(&object, objects::Contract::V1Beta2, &sets, &[]);
-        let is_of_group = machine.owner.as_ref().is_some_and(|owner| groups.contains(owner));
+        let labels = object.metadata.labels.as_ref();
+        let pool = labels.and_then(|labels| labels.get(POOL));
+        let is_of_pool = pool.is_some_and(|name| pools.iter().any(|pool| pool.name == *name));
+        let is_of_group = machine.owner.as_ref().is_some_and(|owner| groups.contains(owner)) || is_of_pool;
         if let Some(node) = machine.node.filter(|_| is_of_group || (rolling.control_plane && machine.control_plane)) {
             nodes.insert(node, drain_ends(&object));
         }

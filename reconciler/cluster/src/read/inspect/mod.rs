@@ -5,6 +5,7 @@
 
 mod apis;
 mod certificates;
+mod drift;
 mod etcd;
 mod evictions;
 mod helm;
@@ -16,21 +17,28 @@ use kube::core::DynamicObject;
 use policy::CheckName;
 use rollout::{ChecksExpectation, Inspection};
 
+use crate::DeployedObjects;
 use crate::client::connection::Connection;
 use crate::client::error::RequestError;
 use crate::client::kind::{Kind, MUTATING_WEBHOOK_CONFIGURATION, NODE, POD, VALIDATING_WEBHOOK_CONFIGURATION};
 use crate::read::probe;
 
 /// Reads what the checks of this expectation look at, in the cluster itself and in the one that manages it.
-pub(crate) async fn inspect(management: &Connection, own: &Connection, expectation: &ChecksExpectation) -> Inspection {
+pub(crate) async fn inspect(
+    management: &Connection,
+    own: &Connection,
+    expectation: &ChecksExpectation,
+    deployed: &DeployedObjects,
+) -> Inspection {
     let mut inspection = Inspection::default();
-    let (configurations, secrets, unfit, etcd, pods, nodes) = join!(
+    let (configurations, secrets, unfit, etcd, pods, nodes, drifts) = join!(
         configurations(own),
         certificates::of_secrets(management, expectation.cluster.as_ref()),
         objects::unfit(own, &expectation.definitions),
         etcd::inspect(management, own, expectation.cluster.as_ref()),
         own.list(&POD, Some("v1"), None, None),
         own.list(&NODE, Some("v1"), None, None),
+        drift::drifts(own, deployed.of_files(&expectation.compared)),
     );
     match unfit {
         Ok(unfit) => inspection.unfit = unfit,
@@ -48,6 +56,11 @@ pub(crate) async fn inspect(management: &Connection, own: &Connection, expectati
             Vec::new()
         }
     };
+    let (drifts, problem) = drifts;
+    inspection.drifts = drifts;
+    if let Some(error) = problem {
+        note(&mut inspection, CheckName::Drift, &error);
+    }
     let pods = pods.unwrap_or_else(|error| {
         note(&mut inspection, CheckName::Images, &error);
         if expectation.rolling.is_some() {

@@ -138,7 +138,8 @@ impl<'a> Reading<'a> {
             }
         };
         let machines = part.machines(&cluster.management, served, own, reads);
-        let inspection = async { Some(inspect::inspect(&cluster.management, own?, reads.checks?).await) };
+        let inspect = async |own, checks| inspect::inspect(&cluster.management, own, checks, self.deployed).await;
+        let inspection = async { Some(inspect(own?, reads.checks?).await) };
         let (machines, inspection, own) = futures::join!(machines, inspection, part.own(own, reads, told));
         part.add(machines);
         part.observation.inspection = inspection;

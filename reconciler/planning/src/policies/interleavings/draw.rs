@@ -13,7 +13,7 @@ use super::super::Field;
 pub struct Knobs(pub [u8; FORMS.len()]);
 
 /// Each field with its forms, as lines of `stepgate.yaml`.
-const FORMS: [(&str, &[&str]); 15] = [
+const FORMS: [(&str, &[&str]); 16] = [
     (
         "people",
         &[
@@ -52,6 +52,7 @@ const FORMS: [(&str, &[&str]); 15] = [
     ("apply", &["flux", "direct"]),
     ("author", &["{name: Stepgate, email: stepgate@x.org}", "{name: Mallory, email: mallory@x.org}"]),
     ("signing", &["null", "{format: gpg}"]),
+    ("signatures", &["off", "require"]),
 ];
 
 /// Fields of which two values cannot be met at once: what changes them lets nothing land, so they are changed less often.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use policy::{Apply, Approval, ForgePolicy, OnFailure, Policy};
+use policy::{Apply, Approval, ForgePolicy, OnFailure, Policy, Signatures};
 use rollout::StageId;
 
 /// The repository that the forge of the team has; any other is that of whoever made it.
@@ -17,6 +17,8 @@ pub struct Landing<'a> {
     pub under: &'a Policy,
     /// The host that its manifest comes from.
     pub host: Option<&'static str>,
+    /// Whether its manifest carries a signature that fits.
+    pub is_signed: bool,
     pub goes_down: bool,
     pub is_edited: bool,
     /// Whether it takes back what was merged too late.
@@ -66,6 +68,9 @@ fn one(all: &[&Policy], policy: &Policy, newest: bool, landing: &Landing<'_>) ->
     }
     if let Some(host) = landing.host.filter(|host| !policy.fetch_allow.iter().any(|allowed| allowed == host)) {
         return Some(format!("{host} may not be asked"));
+    }
+    if policy.signatures == Signatures::Require && !landing.is_signed {
+        return Some("its manifest is not signed".to_owned());
     }
     if landing.goes_down && !policy.allows_downgrade("mgmt") {
         return Some("it goes down".to_owned());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use domain::{CommitId, PlanDigest};
 use jiff::{SignedDuration, Timestamp};
-use policy::{GivenApproval, Means, Owner, OwningEntry, Policy, StagePolicy};
+use policy::{GivenApproval, Means, Owner, OwningEntry, Policy, Signatures, StagePolicy};
 use rollout::{
     ApprovalFacts, ApprovalRecord, ApprovalScope, ApprovalState, ChangeClass, ClusterRole, ComponentChange,
     DeployCommit, DeployHead, Effect, GateHistory, Ledger, LedgerState, Observation, People, Plan, RenderFailure,
@@ -410,6 +410,7 @@ impl Play {
             at: self.now,
             under: newest,
             host: version.and_then(host),
+            is_signed: version.is_none_or(is_signed),
             goes_down: version.zip(before).is_some_and(|(after, before)| after < before),
             is_edited: version.is_some_and(|version| version >= EDITED),
             takes_back,
@@ -423,6 +424,11 @@ impl Play {
             self.violation.get_or_insert(format!("{what} lands, and {why}"));
         }
     }
+}
+
+/// Whether the manifest of a version is signed. What people edit is no manifest of a release.
+fn is_signed(version: u32) -> bool {
+    version >= EDITED || version.is_multiple_of(2)
 }
 
 /// The host that the manifest of a version comes from.

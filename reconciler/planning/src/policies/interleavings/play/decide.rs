@@ -47,6 +47,7 @@ impl Play {
         let mut input = self.cluster.plan_input(id, &state.parts, &wanted, Some(state.ledger.clone()));
         input.policy = befores.plan_policy(policy, newest, "mgmt");
         let allowed = befores.fetch_allow(newest);
+        let is_required = befores.signatures(newest) == Signatures::Require;
         for stage in &mut input.stages {
             let (name, text) = (stage.stage.name.clone(), stage.stage.to_string());
             let (before, after) = (state.parts[&name], wanted[&name]);
@@ -65,8 +66,9 @@ impl Play {
                     artifacts: Vec::new(),
                 }];
                 let host = host(after).filter(|host| !allowed.iter().any(|known| known == host));
-                stage.render_error =
-                    host.map(|host| RenderFailure { message: format!("{host} is not allowed"), help: String::new() });
+                let unsigned = (is_required && !is_signed(after)).then(|| "it is not signed".to_owned());
+                let message = host.map(|host| format!("{host} is not allowed")).or(unsigned);
+                stage.render_error = message.map(|message| RenderFailure { message, help: String::new() });
             }
         }
         plan(input)
