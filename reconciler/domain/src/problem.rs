@@ -69,6 +69,8 @@ pub enum ProblemCode {
     MissingKubernetesVersion,
     /// A Kubernetes version is out of standard support, and the cluster has no licence.
     ExtendedSupport,
+    /// A signature that the policy requires is missing, or does not fit.
+    Signature,
     /// A waiver of a check whose last day is over.
     ExpiredWaiver,
     /// A field differs from what is deployed, and cannot be changed in place.
@@ -131,6 +133,7 @@ impl fmt::Display for ProblemCode {
             Self::MissingBundle => "missing-bundle",
             Self::MissingKubernetesVersion => "missing-kubernetes-version",
             Self::ExtendedSupport => "extended-support",
+            Self::Signature => "signature",
             Self::ExpiredWaiver => "expired-waiver",
             Self::ImmutableField => "immutable-field",
             Self::OverlayConflict => "overlay-conflict",

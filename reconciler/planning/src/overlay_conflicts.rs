@@ -3,11 +3,13 @@
 //! A component is compared four times: before and after, each without the overlays (the base) and with them. What the team set before follows
 //! from the two of before, what upstream changed from the two bases, and what the team sets now from the two of after.
 
+use std::collections::BTreeSet;
+
 use kustomize_rs::{BuildError, Resources};
 use overlays::RenderedTree;
 use yaml::Node;
 
-use crate::difference::{Change, FieldDifference, ObjectDifference, compare, is_manifest, objects, redacted};
+use crate::difference::{Change, FieldDifference, ObjectDifference, compare, is_manifest, objects_in, redacted};
 
 /// A component before and after, without the overlays and with them.
 pub struct Sides<'a> {
@@ -26,8 +28,8 @@ pub struct Sides<'a> {
 /// # Errors
 /// When a side cannot be read as objects.
 pub fn conflicts(sides: &Sides<'_>) -> Result<Vec<String>, BuildError> {
-    let (base_before, before) = (read(sides.base_before)?, read(sides.before)?);
-    let (base_after, after) = (read(sides.base_after)?, read(sides.after)?);
+    let (base_before, before) = pair(sides.base_before, sides.before)?;
+    let (base_after, after) = pair(sides.base_after, sides.after)?;
     let team_before = compare(&base_before, &before);
     let upstream = compare(&base_before, &base_after);
     let team_now = compare(&base_after, &after);
@@ -48,13 +50,28 @@ pub fn conflicts(sides: &Sides<'_>) -> Result<Vec<String>, BuildError> {
     Ok(found)
 }
 
-fn read(tree: &RenderedTree) -> Result<Resources, BuildError> {
+/// A component without the overlays and with them. Where these move it to another namespace, it is compared there: it would have
+/// no object in common with what it was.
+fn pair(base: &RenderedTree, with_overlays: &RenderedTree) -> Result<(Resources, Resources), BuildError> {
+    let (alone, with_overlays) = (read(base, None)?, read(with_overlays, None)?);
+    let spread = |objects: &Resources| -> BTreeSet<String> {
+        let namespaces = objects.iter().map(|object| object.namespace().to_string());
+        namespaces.filter(|namespace| !namespace.is_empty()).collect()
+    };
+    let (before, after) = (spread(&alone), spread(&with_overlays));
+    let moved = after.first().filter(|_| after.len() == 1 && before != after);
+    // What cannot be moved as a whole is compared where it is.
+    let base = moved.and_then(|namespace| read(base, Some(namespace)).ok()).unwrap_or(alone);
+    Ok((base, with_overlays))
+}
+
+fn read(tree: &RenderedTree, namespace: Option<&str>) -> Result<Resources, BuildError> {
     let is_object = |path: &str| {
         let name = path.rsplit('/').next().unwrap_or_default();
         is_manifest(name) && !kustomize_rs::FILE_NAMES.contains(&name)
     };
     let files = tree.files.iter().filter(|(path, _)| is_object(path.as_str()));
-    objects(files.map(|(path, bytes)| (path.to_string(), bytes.to_vec())))
+    objects_in(files.map(|(path, bytes)| (path.to_string(), bytes.to_vec())), namespace)
 }
 
 fn of_object<'a, 'r>(
@@ -153,6 +170,21 @@ mod tests {
         assert_eq!(
             told("replicas: 1", "replicas: 3", "replicas: 2", "replicas: 3"),
             ["Deployment n/x: spec.replicas: upstream had 1 and has 2 now; the overlay sets 3"]
+        );
+    }
+
+    #[test]
+    fn a_component_that_the_overlay_moves_to_another_namespace_is_compared_there() {
+        let of = |namespace: &str, spec: &str| {
+            let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\n".to_owned();
+            tree(&[deployment("x", spec).replace("namespace: n", &format!("namespace: {namespace}")), role])
+        };
+        let (base_before, before) = (of("n", "replicas: 1"), of("team", "replicas: 3"));
+        let (base_after, after) = (of("n", "replicas: 2"), of("team", "replicas: 3"));
+        let sides = Sides { base_before: &base_before, before: &before, base_after: &base_after, after: &after };
+        assert_eq!(
+            conflicts(&sides).unwrap(),
+            ["Deployment team/x: spec.replicas: upstream had 1 and has 2 now; the overlay sets 3"]
         );
     }
 

@@ -1,12 +1,17 @@
 //! Whose signatures are missing or do not fit, as far as the policies that count ask for them.
 
 use bundles::{Bundles, EksdSignatureVerdict, SignatureVerdict, VersionsBundle};
+use domain::{Problem, ProblemCode};
 use overlays::{ClusterSpec, Fleet};
 use policy::{Policy, Signatures};
 use rollout::check::UnprovenManifest;
 use rollout::{Block, ObjectReference};
 
 use crate::policies::Befores;
+
+/// What helps where a signature is missing or does not fit.
+const HELP: &str =
+    "take the file anew from its release, as it is published: `stepgate bundle verify` says what it is signed for";
 
 /// What is not proven of the bundle that a cluster goes to; nothing where nobody asks.
 #[must_use]
@@ -22,6 +27,27 @@ pub fn unproven(fleet: &Fleet, cluster: &ClusterSpec, befores: &Befores, newest:
         .map(String::as_str)
         .collect();
     of_bundles(&file.bundles, &versions, asked == Signatures::Require)
+}
+
+/// What a repository whose policy requires signatures lacks, by cluster: their next rollout is blocked.
+#[must_use]
+pub fn problems(fleet: &Fleet) -> Vec<Problem> {
+    let befores = Befores::default();
+    let of = |cluster: &ClusterSpec| {
+        let required = unproven(fleet, cluster, &befores, &fleet.policy).into_iter().filter(|known| known.is_required);
+        let place = cluster.places.bundle_reference.as_ref().unwrap_or(&cluster.places.name).clone();
+        let name = cluster.name.clone();
+        let problem = move |known: UnprovenManifest| {
+            let message = format!(
+                "{} has no signature that fits, which `signatures: require` asks for: {}",
+                known.object, known.message
+            );
+            let problem = Problem::new(ProblemCode::Signature, message).cluster(&name).path(&place.path);
+            problem.at(place.line, place.column).hint(HELP)
+        };
+        required.map(problem).collect::<Vec<_>>()
+    };
+    fleet.clusters.iter().flat_map(of).collect()
 }
 
 fn of_bundles(bundles: &Bundles, versions: &[&str], is_required: bool) -> Vec<UnprovenManifest> {
@@ -66,13 +92,14 @@ fn of_bundles(bundles: &Bundles, versions: &[&str], is_required: bool) -> Vec<Un
 /// What forbids the rollout. No waiver counts here: whoever can push could write one.
 pub(crate) fn blocks(unproven: &[UnprovenManifest]) -> Vec<Block> {
     let required = unproven.iter().filter(|known| known.is_required);
-    let block = |known: &UnprovenManifest| {
-        Block {
+    let block = |known: &UnprovenManifest| Block {
         code: "signature".to_owned(),
         stage: None,
-        message: format!("{} has no signature that fits, which `signatures: require` asks for: {}", known.object, known.message),
-        help: "take the file anew from its release, as it is published: `stepgate bundle verify` says what it is signed for".to_owned(),
-    }
+        message: format!(
+            "{} has no signature that fits, which `signatures: require` asks for: {}",
+            known.object, known.message
+        ),
+        help: HELP.to_owned(),
     };
     required.map(block).collect()
 }

@@ -6,6 +6,7 @@ mod redaction;
 mod secrets;
 
 pub use compare::{Change, FieldDifference, ObjectDifference, compare};
+pub(crate) use objects::objects_in;
 pub use objects::{is_manifest, objects};
 pub use redaction::{harmless, redacted};
 pub use secrets::without_secrets;

@@ -17,6 +17,17 @@ pub fn is_manifest(name: &str) -> bool {
 /// # Errors
 /// [`BuildError`] with the file's name, where one of them holds no objects.
 pub fn objects(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Result<Resources, BuildError> {
+    objects_in(files, None)
+}
+
+/// The same, in this namespace where one is given, as a kustomization moves them there.
+///
+/// # Errors
+/// As [`objects`].
+pub(crate) fn objects_in(
+    files: impl IntoIterator<Item = (String, Vec<u8>)>,
+    namespace: Option<&str>,
+) -> Result<Resources, BuildError> {
     let mut tree = MemoryFileSystem::new();
     let mut names = Vec::new();
     for (path, bytes) in files {
@@ -27,7 +38,9 @@ pub fn objects(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Result<Res
     if names.is_empty() {
         return Ok(Resources::default());
     }
-    let kustomization: Mapping = [("resources".to_owned(), Node::from(names))].into_iter().collect();
+    let namespace = namespace.map(|namespace| ("namespace".to_owned(), Node::from(namespace)));
+    let resources = ("resources".to_owned(), Node::from(names));
+    let kustomization: Mapping = namespace.into_iter().chain([resources]).collect();
     tree.insert("kustomization.yaml", emit(&kustomization.into()).into_bytes());
     let options = Options { include_local_config: true, ..Options::default() };
     build(&tree, "", &options).map_err(|mut error| {

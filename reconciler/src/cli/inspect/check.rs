@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use domain::{Problem, ProblemCode, Scope, Severity};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use planning::{kube_vip, support, waivers};
+use planning::{kube_vip, signatures, support, waivers};
 use serde::Serialize;
 
 use crate::cli::common::error::CommandError;
@@ -172,6 +172,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let unsupported = support::problems(opened.fleet(), today);
     problems.extend(unsupported.iter().map(ProblemReport::from));
     problems.extend(waivers::problems(&opened.fleet().policy, today).iter().map(ProblemReport::from));
+    let unsigned = signatures::problems(opened.fleet());
+    problems.extend(unsigned.iter().map(ProblemReport::from));
     problems.extend(kube_vip::problems(opened.fleet()).iter().map(ProblemReport::from));
     // What cannot be read of a cluster's record is told by whoever plans it.
     let changes = |cluster| opened.planner.immutable_changes(&opened.reading, cluster).unwrap_or_default();
@@ -187,9 +189,6 @@ pub fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         problems,
     };
     output::print(arguments.output, &report)?;
-    Ok(if opened.fleet().problems.iter().chain(&immutable).chain(&unsupported).any(Problem::is_error) {
-        Exit::Error
-    } else {
-        Exit::Success
-    })
+    let mut own = opened.fleet().problems.iter().chain(&immutable).chain(&unsupported).chain(&unsigned);
+    Ok(if own.any(Problem::is_error) { Exit::Error } else { Exit::Success })
 }
