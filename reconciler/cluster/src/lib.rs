@@ -318,7 +318,8 @@ pub trait Cluster: Send + Sync {
     /// Reads everything that the request's expectations look at. What cannot be read is unreachable or unread, with the reason.
     fn observe<'a>(&'a self, request: &'a ObserveRequest) -> BoxFuture<'a, Observation>;
 
-    /// What there is in the management cluster of these objects, and what Flux applies there. One that cannot tell finds nothing at all.
+    /// What there is in the management cluster of these objects, and what Flux applies there. One
+    /// that cannot tell finds nothing at all.
     fn found<'a>(&'a self, _objects: &'a [ObjectReference]) -> BoxFuture<'a, Result<FoundObjects, ClusterError>> {
         Box::pin(std::future::ready(Ok(FoundObjects::default())))
     }

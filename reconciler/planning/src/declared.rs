@@ -1,12 +1,14 @@
 //! What a manifest declares, beside the object that a server holds.
 //!
-//! A server adds defaults and writes amounts and times in its own way: only fields that the manifest sets count, by what they mean.
+//! A server adds defaults and writes amounts and times in its own way: only fields that the
+//! manifest sets count, by what they mean.
 
 use jiff::SignedDuration;
 use serde_json::Value;
 
-/// Fields that a server writes itself, or that say which object it is.
-const APART: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
+/// Fields that a server writes itself, that say which object it is, or that are taken out when it
+/// is decrypted.
+const APART: [&str; 5] = ["apiVersion", "kind", "metadata", "sops", "status"];
 
 /// Fields whose texts hold no secret, whatever the object.
 const TOLD: [&str; 8] = ["apiVersion", "eksaVersion", "image", "kind", "kubernetesVersion", "name", "uri", "version"];
@@ -28,7 +30,8 @@ pub struct OtherValue {
     pub declared: String,
 }
 
-/// The fields that `declared` sets and `object` has otherwise. Metadata is left out: everybody adds to it, and nothing follows from it.
+/// The fields that `declared` sets and `object` has otherwise. Metadata is left out: everybody adds
+/// to it, and nothing follows from it.
 pub fn other_values(declared: &Value, object: &Value) -> Vec<OtherValue> {
     let mut found = Vec::new();
     for (key, wanted) in declared.as_object().into_iter().flatten() {
@@ -46,6 +49,14 @@ fn compare(wanted: &Value, is: Option<&Value>, key: &str, path: &str, found: &mu
                 compare(wanted, others.get(key), key, &format!("{path}.{key}"), found);
             }
         }
+        // Defaults and controllers add items of their own.
+        (Value::Array(items), Some(Value::Array(others))) if are_named(items) && are_named(others) => {
+            for wanted in items {
+                let item = wanted.get("name").and_then(Value::as_str).unwrap_or_default();
+                let is = others.iter().find(|other| other.get("name") == wanted.get("name"));
+                compare(wanted, is, key, &format!("{path}[{item}]"), found);
+            }
+        }
         (Value::Array(items), Some(Value::Array(others))) if items.len() == others.len() => {
             for (index, (wanted, is)) in items.iter().zip(others).enumerate() {
                 compare(wanted, Some(is), key, &format!("{path}[{index}]"), found);
@@ -58,6 +69,10 @@ fn compare(wanted: &Value, is: Option<&Value>, key: &str, path: &str, found: &mu
             declared: told(key, wanted),
         }),
     }
+}
+
+fn are_named(items: &[Value]) -> bool {
+    !items.is_empty() && items.iter().all(|item| item.get("name").is_some_and(Value::is_string))
 }
 
 fn told(key: &str, value: &Value) -> String {
@@ -76,8 +91,8 @@ fn is_same(wanted: &Value, is: Option<&Value>) -> bool {
         (wanted, Some(is)) if wanted == is => true,
         // The server leaves out what is empty.
         (wanted, None | Some(Value::Null)) => is_empty(wanted),
-        // What Flux substitutes is another text in the cluster.
-        (Value::String(wanted), Some(_)) if wanted.contains("${") => true,
+        // What Flux substitutes or decrypts is another text in the cluster.
+        (Value::String(wanted), Some(_)) if wanted.contains("${") || wanted.starts_with("ENC[") => true,
         (Value::String(wanted), Some(Value::String(is))) => is_same_text(wanted, is),
         (Value::String(text), Some(Value::Number(number))) | (Value::Number(number), Some(Value::String(text))) => {
             amount(text) == number.as_f64()
@@ -151,6 +166,22 @@ mod tests {
             &json!({"interval": "10m0s", "memory": "1Gi", "cpu": 1, "port": 80.0, "workers": [{"name": "a", "count": 3}],
                 "name": "prod", "added": true}),
             &[],
+        );
+    }
+
+    #[test]
+    fn items_that_others_add_are_no_difference_and_those_that_are_gone_are() {
+        let declared =
+            json!({"variables": [{"name": "a", "value": 1}, {"name": "b", "value": "ENC[AES256_GCM,data:x]"}]});
+        check(
+            &declared,
+            &json!({"variables": [{"name": "default"}, {"name": "b", "value": "x"}, {"name": "a", "value": 1}]}),
+            &[],
+        );
+        check(
+            &declared,
+            &json!({"variables": [{"name": "a", "value": 2}]}),
+            &[("spec.variables[a].value", Some("2"), "1"), ("spec.variables[b]", None, "2 fields")],
         );
     }
 

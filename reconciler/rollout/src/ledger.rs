@@ -133,7 +133,8 @@ pub struct Ledger {
     /// What the cluster goes back to, or is kept at, instead of what the source branch asks for; none where that counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Rollback>,
-    /// What ran otherwise than the source branch said when the cluster was recorded all the same, a line each.
+    /// What ran otherwise than the source branch said when the cluster was recorded all the same, a
+    /// line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub as_declared: Vec<String>,
     /// Evidence of the last gate; none until it is closed.

@@ -43,7 +43,8 @@ fn bundles(data: &Path, release: &str) -> anyhow::Result<String> {
     Ok(text.replace("cluster-controller/v0.24.4/", "cluster-controller/v0.25.2/"))
 }
 
-/// Gives the cluster Flux' definitions as the release has them: those of the Flux that runs here are of another release.
+/// Gives the cluster Flux' definitions as the release has them: those of the Flux that runs here
+/// are of another release.
 async fn define_flux(scene: &Scene) -> anyhow::Result<()> {
     let output = scene.stepgate(&["render", "--cluster", CLUSTER, "--component", "flux-system"]).output()?;
     ensure!(output.status.success(), "stepgate render: {}", String::from_utf8_lossy(&output.stderr));

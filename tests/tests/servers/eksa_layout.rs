@@ -53,7 +53,8 @@ fn flux_that_is_there_already_goes_on_and_applies_what_stepgate_commits() {
         let url = scene.git.url(scene.repository.served().1);
         let bundle = fleet.get(BUNDLE).context("no bundle")?;
 
-        // What EKS Anywhere has brought about: its components, its files on the source branch, and Flux that applies them, with the images of the
+        // What EKS Anywhere has brought about: its components, its files on the source branch, and
+        // Flux that applies them, with the images of the
         // bundle.
         take_definitions_of_flux(&programs, &mirror.join(INSTALL))?;
         let files = [
@@ -145,7 +146,8 @@ fn flux_that_is_there_already_goes_on_and_applies_what_stepgate_commits() {
     });
 }
 
-/// Two stages that went forward go back in reverse order through their gates, Flux applies them, and the cluster is kept there until somebody
+/// Two stages that went forward go back in reverse order through their gates, Flux applies them,
+/// and the cluster is kept there until somebody
 /// ends that.
 async fn goes_back_is_kept_there_and_goes_on(scene: &Scene) -> anyhow::Result<()> {
     let rollback = async |more: &[&str]| {
@@ -205,7 +207,8 @@ fn rendered(scene: &Scene, arguments: &[&str]) -> anyhow::Result<Vec<Value>> {
     Ok(rendered)
 }
 
-/// Where nobody had that repository any more, it would be written as EKS Anywhere lays it out, with Flux' objects as they are.
+/// Where nobody had that repository any more, it would be written as EKS Anywhere lays it out, with
+/// Flux' objects as they are.
 async fn assert_is_written_as_it_is(scene: &Scene, url: &str) -> anyhow::Result<()> {
     let is_carried_out =
         async || Ok(specification(scene).await?.data.pointer("/status/reconciledGeneration").is_some().then_some(()));
@@ -226,7 +229,8 @@ async fn assert_is_written_as_it_is(scene: &Scene, url: &str) -> anyhow::Result<
     Ok(())
 }
 
-/// Installs the components of the cluster as EKS Anywhere does: whatever is no specification, and not Flux' own.
+/// Installs the components of the cluster as EKS Anywhere does: whatever is no specification, and
+/// not Flux' own.
 async fn install(scene: &Scene) -> anyhow::Result<()> {
     let mut installed = rendered(scene, &[])?;
     let group = |object: &Value| object["apiVersion"].as_str().unwrap_or_default().to_owned();
@@ -243,7 +247,8 @@ async fn install(scene: &Scene) -> anyhow::Result<()> {
     apply(&scene.client, &installed).await
 }
 
-/// Gives the demo's manifest of Flux in the mirror the definitions of the Flux that runs: whoever applies it must not take the kinds away that it
+/// Gives the demo's manifest of Flux in the mirror the definitions of the Flux that runs: whoever
+/// applies it must not take the kinds away that it
 /// works by.
 fn take_definitions_of_flux(programs: &Programs, path: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;

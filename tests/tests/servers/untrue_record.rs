@@ -1,4 +1,5 @@
-//! A record says what runs: where the cluster runs something else it is refused, and forced it says so.
+//! A record says what runs: where the cluster runs something else it is refused, and forced it says
+//! so.
 
 use anyhow::ensure;
 use kube::api::{Patch, PatchParams};

@@ -1,4 +1,5 @@
-//! A cluster that nobody keeps in git: its repository is written from what the API server holds, it is recorded, and nothing is left to do.
+//! A cluster that nobody keeps in git: its repository is written from what the API server holds, it
+//! is recorded, and nothing is left to do.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -130,7 +131,8 @@ fn a_cluster_of_eks_anywhere_becomes_a_repository_with_nothing_left_to_do() {
             "not refused"
         );
 
-        // What EKS Anywhere leaves behind: its components, its release, its specification by kubectl, and the machines.
+        // What EKS Anywhere leaves behind: its components, its release, its specification by
+        // kubectl, and the machines.
         let specification = fleet.get("clusters/mgmt/cluster.yaml").context("no cluster")?;
         // Docker has no configurations of machines.
         let specification =

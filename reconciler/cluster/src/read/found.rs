@@ -1,4 +1,5 @@
-//! What is in the management cluster under the names that a fleet uses, and what Flux applies there.
+//! What is in the management cluster under the names that a fleet uses, and what Flux applies
+//! there.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -24,7 +24,8 @@ const GROUPS: [&str; 5] = [
 pub struct LiveObjects {
     /// The server's address.
     pub server: String,
-    /// Every object of EKS Anywhere, Cluster API, EKS-D and Flux, and EKS Anywhere's controller, with those who own their fields.
+    /// Every object of EKS Anywhere, Cluster API, EKS-D and Flux, and EKS Anywhere's controller,
+    /// with those who own their fields.
     pub objects: Vec<Value>,
     /// Whether Flux is there.
     pub serves_flux: bool,

@@ -1,6 +1,7 @@
 //! Credentials in objects: no repository may hold one.
 //!
-//! A secret may stand in any field. What is looked for is what EKS Anywhere's and Cluster API's kinds have fields for, and what betrays
+//! A secret may stand in any field. What is looked for is what EKS Anywhere's and Cluster API's
+//! kinds have fields for, and what betrays
 //! itself by its form; whoever takes the files over looks at the rest.
 
 use serde_json::Value;

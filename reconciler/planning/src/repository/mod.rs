@@ -1,6 +1,8 @@
-//! The repository that describes clusters which run already: from what a management cluster holds to the files that a team would keep.
+//! The repository that describes clusters which run already: from what a management cluster holds
+//! to the files that a team would keep.
 //!
-//! Architecture Invariant: what is proposed is what was declared, read by the same rules as any repository. A cluster that is between two
+//! Architecture Invariant: what is proposed is what was declared, read by the same rules as any
+//! repository. A cluster that is between two
 //! versions, or that cannot be told from another, is refused: no file says the truth of it.
 
 mod credentials;
@@ -120,7 +122,8 @@ pub fn propose(live: &Live<'_>, names: &[String]) -> Result<Proposal, Vec<Refusa
     if refusals.is_empty() { Ok(proposal) } else { Err(refusals) }
 }
 
-/// The clusters that are described: those of EKS Anywhere, and those of Cluster API that are not made by it.
+/// The clusters that are described: those of EKS Anywhere, and those of Cluster API that are not
+/// made by it.
 fn clusters<'a>(live: &Live<'_>, all: &[Object<'a>], names: &[String]) -> Result<Vec<Object<'a>>, Vec<Refusal>> {
     let is_of_eksa = |name: &str| all.iter().any(|known| known.is(EKSA, "Cluster") && known.name == name);
     let is_cluster = |known: &&Object<'_>| {
@@ -165,7 +168,8 @@ fn same_names(clusters: &[Object<'_>]) -> Vec<Refusal> {
     told.collect()
 }
 
-/// What belongs to each cluster, the cluster first, as it was declared. Which that is, the reading of repositories knows.
+/// What belongs to each cluster, the cluster first, as it was declared. Which that is, the reading
+/// of repositories knows.
 fn members<'a>(all: &[Object<'a>], clusters: &[Object<'a>]) -> Vec<(Object<'a>, Vec<Member<'a>>)> {
     let controllers = stripped::controllers(all.iter().map(|object| object.value));
     let has_eksa = clusters.iter().any(|cluster| cluster.group == EKSA);
@@ -216,7 +220,8 @@ fn members<'a>(all: &[Object<'a>], clusters: &[Object<'a>]) -> Vec<(Object<'a>, 
     clusters.iter().map(of).collect()
 }
 
-/// Which release a cluster follows stands in it, though EKS Anywhere itself writes it where nobody has.
+/// Which release a cluster follows stands in it, though EKS Anywhere itself writes it where nobody
+/// has.
 fn with_release(object: &Object<'_>, declared: &mut Value) {
     let spec = declared.get_mut("spec").and_then(Value::as_object_mut);
     let Some(spec) = spec.filter(|_| object.is(EKSA, "Cluster")) else { return };

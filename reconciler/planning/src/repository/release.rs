@@ -15,7 +15,8 @@ pub(super) struct Release<'a> {
     pub(super) release: Option<Object<'a>>,
 }
 
-/// What a cluster follows, as EKS Anywhere looks it up: by its version, by its reference, by its name; else what its manager follows.
+/// What a cluster follows, as EKS Anywhere looks it up: by its version, by its reference, by its
+/// name; else what its manager follows.
 pub(super) fn release<'a>(cluster: &Object<'a>, all: &[Object<'a>]) -> Result<Release<'a>, Refusal> {
     let manager = cluster.text("/spec/managementCluster/name").filter(|manager| *manager != cluster.name);
     let manager = manager.and_then(|name| all.iter().find(|known| known.is(EKSA, "Cluster") && known.name == name));

@@ -1,6 +1,8 @@
-//! What somebody has declared of an object: without what the server writes, what controllers set, and defaults.
+//! What somebody has declared of an object: without what the server writes, what controllers set,
+//! and defaults.
 //!
-//! Who set a field stands in `metadata.managedFields`. Who applies on the server's side owns what was declared and no more; of who
+//! Who set a field stands in `metadata.managedFields`. Who applies on the server's side owns what
+//! was declared and no more; of who
 //! writes otherwise, defaults included, kubectl's annotation tells what was declared.
 
 use std::collections::BTreeSet;
@@ -17,13 +19,15 @@ const OF_CLUSTER_API: &str = "capi-";
 const DECLARERS: [&str; 8] =
     ["kubectl", "kustomize-controller", "helm", "argocd", "eks-a-cli", "eksctl", "clusterctl", "stepgate"];
 
-/// Those of kubectl's names under which whole objects are declared. Others, such as `kubectl-edit`, change single fields.
+/// Those of kubectl's names under which whole objects are declared. Others, such as `kubectl-edit`,
+/// change single fields.
 const WHOLE: [&str; 3] = ["kubectl-client-side-apply", "kubectl-create", "kubectl-replace"];
 
 /// What kubectl has applied last, itself included.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Beginnings of labels and annotations that say who applied the object, or ask somebody to look at it.
+/// Beginnings of labels and annotations that say who applied the object, or ask somebody to look at
+/// it.
 const STAMPS: [&str; 4] =
     ["kubectl.kubernetes.io/", "kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/", "reconcile.fluxcd.io/"];
 
@@ -67,7 +71,8 @@ pub(super) fn declared(object: &Value, controllers: &BTreeSet<&str>, keeps_statu
         let by_kubectl = text(entry, "operation") == "Update" && text(entry, "manager").starts_with(WHOLE[0]);
         Some(Owned { fields: entry.get("fieldsV1")?, applied: last_applied.as_ref().filter(|_| by_kubectl) })
     };
-    // Where somebody has only edited what another program made, what that program wrote was declared.
+    // Where somebody has only edited what another program made, what that program wrote was
+    // declared.
     let is_edited_alone = entries(object).filter(is_declarer).all(|entry| is_editor(&text(entry, "manager")));
     let owners: Vec<Owned<'_>> =
         entries(object).filter(is_declarer).filter(|_| !is_edited_alone).filter_map(owner).collect();

@@ -2,7 +2,8 @@ use serde_json::json;
 
 use super::*;
 
-/// EKS Anywhere's management cluster at rest: its specification, its release, its controller, and what it has made.
+/// EKS Anywhere's management cluster at rest: its specification, its release, its controller, and
+/// what it has made.
 fn eks_anywhere() -> Vec<Value> {
     let api = "anywhere.eks.amazonaws.com/v1alpha1";
     let metadata = |name: &str, namespace: &str| {

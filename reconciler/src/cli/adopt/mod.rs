@@ -42,12 +42,15 @@ pub struct Arguments {
     /// recorded of them stays.
     #[arg(long, requires = "clusters")]
     replace_identity: bool,
-    /// Record what the source branch says although the cluster runs something else: Flux applies the source branch's side at once, without
+    /// Record what the source branch says although the cluster runs something else: Flux applies
+    /// the source branch's side at once, without
     /// a gate. What ran stands in the ledger.
     #[arg(long)]
     as_declared: bool,
-    /// Record nothing: write the repository that describes what the management cluster holds into this folder. These are the specifications of
-    /// the clusters that are named, or of all, the bundles that they follow, a policy, and Flux' objects as they were found. No file is
+    /// Record nothing: write the repository that describes what the management cluster holds into
+    /// this folder. These are the specifications of
+    /// the clusters that are named, or of all, the bundles that they follow, a policy, and Flux'
+    /// objects as they were found. No file is
     /// overwritten, and none is written where a cluster is between two versions.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["abandon", "replace_identity", "as_declared", "yes"])]
     write: Option<PathBuf>,

@@ -13,7 +13,8 @@ use crate::cli::common::exit::Exit;
 use crate::cli::common::output;
 use crate::cli::run::verb::runtime;
 
-/// Reads the management cluster and writes its repository below `folder`; nothing at all where anything speaks against it.
+/// Reads the management cluster and writes its repository below `folder`; nothing at all where
+/// anything speaks against it.
 pub(super) fn run(access: &ClusterArguments, clusters: &[String], folder: &Path) -> Result<Exit, CommandError> {
     let connection = access.connect()??;
     let live = runtime()?.block_on(live_objects(&connection)).map_err(|error| {
@@ -58,7 +59,8 @@ fn write(proposal: &Proposal, folder: &Path) -> Result<Exit, CommandError> {
     let mut written = Vec::new();
     for (path, text) in &files {
         if let Err(error) = write_file(path, text, &mut written) {
-            // What is there in part describes nothing. That it cannot be removed either changes nothing.
+            // What is there in part describes nothing. That it cannot be removed either changes
+            // nothing.
             written.iter().for_each(|path| drop(fs::remove_file(path)));
             let error = CommandError::from(error).context(format!("nothing was written: {}", path.display()));
             return Err(error.hint("name a folder that may be written and has room"));

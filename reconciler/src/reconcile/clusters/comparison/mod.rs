@@ -1,7 +1,9 @@
-//! What runs in a cluster, beside what the source branch says of it: versions, images by digest, definitions, the specification, and what Flux
+//! What runs in a cluster, beside what the source branch says of it: versions, images by digest,
+//! definitions, the specification, and what Flux
 //! applies of all that.
 //!
-//! What cannot be read is unknown and named: it is neither as the source branch says, nor otherwise.
+//! What cannot be read is unknown and named: it is neither as the source branch says, nor
+//! otherwise.
 
 mod images;
 mod specification;
@@ -24,7 +26,8 @@ use planning::expectation::of_objects;
 pub struct Comparison {
     /// Workloads, definitions and machines that were compared.
     pub compared: usize,
-    /// Whether any workload of the source branch is there, those of Flux apart, or the cluster's own specification. Definitions run nothing.
+    /// Whether any workload of the source branch is there, those of Flux apart, or the cluster's
+    /// own specification. Definitions run nothing.
     pub is_installed: bool,
     /// Where they differ.
     pub differences: Vec<RunningDifference>,
@@ -175,7 +178,8 @@ impl Comparison {
         }
     }
 
-    /// What makes a record of the source branch untrue. Of a cluster on which nothing is installed yet a record is no word of what runs: there
+    /// What makes a record of the source branch untrue. Of a cluster on which nothing is installed
+    /// yet a record is no word of what runs: there
     /// only machines count.
     pub fn untrue(&self) -> impl Iterator<Item = &RunningDifference> {
         self.differences.iter().filter(|difference| self.is_installed || difference.runs.is_some())

@@ -1,4 +1,5 @@
-//! The objects of a cluster's specification, and Flux that applies them, as the management cluster has them.
+//! The objects of a cluster's specification, and Flux that applies them, as the management cluster
+//! has them.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +43,8 @@ fn reference(object: &Value) -> Option<ObjectReference> {
     (!is_apart).then_some(reference)
 }
 
-/// Compares what the management cluster holds of the specification, and tells what Flux applies of all that would be recorded.
+/// Compares what the management cluster holds of the specification, and tells what Flux applies of
+/// all that would be recorded.
 pub(super) async fn compare(view: &ClusterView, cluster: &dyn Cluster, comparison: &mut Comparison) {
     let declared = declared(view);
     let references: Vec<ObjectReference> = declared.iter().map(|(reference, _)| reference.clone()).collect();
@@ -118,7 +120,8 @@ fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// An object apart from its version, as manifests and inventories name it: where they name no namespace, that is `default` or none.
+/// An object apart from its version, as manifests and inventories name it: where they name no
+/// namespace, that is `default` or none.
 fn key<'a>(
     group: &'a str,
     kind: &'a str,
