@@ -84,7 +84,7 @@ enum Verb {
         #[arg(long)]
         role: Role,
         /// The Node object; by default `NODE_NAME` of the environment, or the host's name.
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", value_parser = node_name)]
         node: Option<String>,
         /// What is there of etcd before its upgrade.
         #[arg(long, value_enum, default_value_t = EtcdBackup::Snapshot)]
@@ -183,7 +183,8 @@ fn call(cli: Cli) -> Result<String, Ended> {
     let (step, target) = match cli.verb {
         Verb::Copy { from, role, node: name, .. } => {
             let source = Source::read(&from).map_err(|error| refused(anyhow!(error)))?;
-            let name = name.or_else(|| variable("NODE_NAME")).map_or_else(host_name, Ok).map_err(refused)?;
+            let name = name.or_else(|| variable("NODE_NAME")).map_or_else(|| host_name(&root), Ok).map_err(refused)?;
+            let name = node_name(&name).map_err(|error| refused(anyhow!(error)))?;
             return node.copy(&source, name, role);
         }
         Verb::Rollback(target) => return node.rollback(&target.target),
@@ -223,11 +224,21 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// It becomes part of paths of the API server.
+fn node_name(text: &str) -> Result<String, String> {
+    let is_known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    if !text.is_empty() && text.len() <= 253 && text.bytes().all(is_known) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is not a name of a Node: lower-case letters, digits, \"-\" and \".\""))
+    }
+}
+
 /// As kubelet names its Node by itself.
-fn host_name() -> anyhow::Result<String> {
-    let name = rustix::system::uname();
-    let name = name.nodename().to_str().context("the host's name is not UTF-8: give --node")?;
-    Ok(name.to_lowercase())
+fn host_name(root: &Root) -> anyhow::Result<String> {
+    let path = "/proc/sys/kernel/hostname";
+    let name = std::fs::read_to_string(root.unfollowed(path)).with_context(|| format!("{path}: give --node"))?;
+    Ok(name.trim().to_lowercase())
 }
 
 fn api(root: &Root, kubeconfig: Option<&Path>) -> anyhow::Result<Option<Api>> {

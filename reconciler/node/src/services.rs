@@ -67,9 +67,8 @@ pub fn digest_of_process(root: &Root, process: u32) -> anyhow::Result<Digest> {
 /// # Errors
 /// When that cannot be written.
 pub fn owe_restart(work: &mut Work<'_>, unit: &str) -> anyhow::Result<()> {
-    if work.journal.restarts.iter().any(|owed| owed.unit == unit) {
-        return Ok(());
-    }
+    // A restart that was owed before may have been made, and does not count for what changes now.
+    work.journal.restarts.retain(|owed| owed.unit != unit);
     work.journal.restarts.push(Restart { unit: unit.to_owned(), before: None });
     work.save()
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::journal::{Role, State};
 use crate::manifest::Component;
 use crate::proof::{Wanted, images_of_target, prove};
+use crate::services::owe_restart;
 use crate::static_pods::{self, CONTROL_PLANE};
 use crate::step::Step;
 use crate::work::{Work, own_path};
@@ -24,6 +25,8 @@ pub fn perform(work: &mut Work<'_>) -> anyhow::Result<String> {
     let files = work.component(Component::Kubeadm);
     let program = files.iter().find(|file| file.path.name() == "kubeadm").context("the release has no kubeadm")?;
     let verb = if work.journal.role == Role::FirstControlPlane { "apply" } else { "node" };
+    // It changes kubelet's configuration; the new kubelet may be the same program.
+    owe_restart(work, "kubelet")?;
     let result = work.run(program.path.as_str(), &["upgrade", verb, "--config", configuration.as_str()]);
     if let Err(error) = result {
         bail!("{error:#}\n{}", what_it_left(work));
@@ -41,7 +44,9 @@ pub fn perform(work: &mut Work<'_>) -> anyhow::Result<String> {
 /// `CoreDNS` is left alone: what is in its ConfigMap is nowhere else.
 fn upgrade_configuration(work: &Work<'_>) -> Value {
     let version = work.journal.target.kubernetes_version.to_string();
-    let ignored = &work.choices.ignored_preflight_errors;
+    // What these two check is not done.
+    let mut ignored = vec!["CoreDNSUnsupportedPlugins", "CoreDNSMigration"];
+    ignored.extend(work.choices.ignored_preflight_errors.iter().map(String::as_str));
     let policy = &work.choices.image_pull_policy;
     let skipped = ["addon/coredns"];
     json!({

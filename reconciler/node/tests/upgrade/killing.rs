@@ -1,5 +1,6 @@
 //! The real program, killed at random moments.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use stepgate_node::step::Step;
@@ -23,7 +24,7 @@ fn program_killed_at_random_moments_ends_the_upgrade_at_last() {
                 machine.skip(Step::Kubeadm);
             }
             for _ in 0..5 {
-                let mut child = machine.command(arguments).stderr(std::process::Stdio::null()).spawn().unwrap();
+                let mut child = machine.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
                 std::thread::sleep(Duration::from_micros(random.u64(0..40_000)));
                 kills += usize::from(child.try_wait().unwrap().is_none());
                 child.kill().unwrap();

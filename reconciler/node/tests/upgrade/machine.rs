@@ -30,6 +30,7 @@ case "$1" in
     echo "ActiveEnterTimestampMonotonic=$(cat "$root/run/$2.since")" ;;
   restart)
     echo "$2" >>"$root/run/restarts"
+    if grep -q '^# breaks' "$root/usr/bin/$2"; then touch "$root/run/$2.broken"; else rm -f "$root/run/$2.broken"; fi
     case $2 in kubelet) pid=200 ;; *) pid=100 ;; esac
     cp "$root/usr/bin/$2" "$root/proc/$pid/exe.new" && mv "$root/proc/$pid/exe.new" "$root/proc/$pid/exe"
     since=$(cat "$root/run/$2.since"); echo $((since + 1)) >"$root/run/$2.since" ;;
