@@ -276,7 +276,7 @@ fn the_holder_goes_last_and_no_machine_before_its_successor_is_proven() {
         bench.marked_to_go_first(&marked).await?;
         bench.run_kube_vip(NEW).await?;
 
-        let second = bench.next_to_go(&[first.clone()]).await?;
+        let second = bench.next_to_go(std::slice::from_ref(&first)).await?;
         assert_eq!(&second, names[0]);
         bench.run_kube_vip(NEW).await?;
 

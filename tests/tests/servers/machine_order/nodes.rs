@@ -2,6 +2,7 @@
 //! register them, and gone with their machines.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
@@ -50,9 +51,9 @@ async fn follow(client: &Client, namespace: &str, running: &mut BTreeMap<String,
         Api::<Node>::all(client.clone()).delete(&name, &DeleteParams::default()).await?;
     }
     for (name, version) in wanted {
-        if !running.contains_key(&name) {
-            let kubelet = FakeKubelet::start(client, &[&name], &version).await?;
-            running.insert(name, kubelet);
+        if let Entry::Vacant(new) = running.entry(name) {
+            let kubelet = FakeKubelet::start(client, &[new.key()], &version).await?;
+            new.insert(kubelet);
         }
     }
     Ok(())
