@@ -48,6 +48,8 @@ pub struct GateHistory {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Departures {
     gate: Option<GateKey>,
+    /// Since when they were watched: a process that began later has not seen the first ones go.
+    since: Option<Timestamp>,
     present: Vec<String>,
     gone: Vec<String>,
     holders: Vec<String>,
@@ -55,9 +57,10 @@ pub(crate) struct Departures {
 
 impl Departures {
     /// After one more reading of these machines.
-    fn after(&self, gate: &GateKey, present: Vec<String>, holder: Option<&str>) -> Self {
+    fn after(&self, gate: &GateKey, present: Vec<String>, holder: Option<&str>, at: Timestamp) -> Self {
         let mut next = if self.gate.as_ref() == Some(gate) { self.clone() } else { Self::default() };
         next.gate = Some(gate.clone());
+        next.since.get_or_insert(at);
         let gone = next.present.iter().filter(|name| !present.contains(name));
         next.gone.extend(gone.cloned().collect::<Vec<_>>());
         next.present = present;
@@ -76,18 +79,28 @@ impl GateHistory {
 
     /// The same, after one more reading of the machines of the control plane whose gate this is.
     #[must_use]
-    pub(crate) fn with_machines(mut self, gate: &GateKey, present: Vec<String>, holder: Option<&str>) -> Self {
-        self.departures = self.departures.after(gate, present, holder);
+    pub(crate) fn with_machines(
+        mut self,
+        gate: &GateKey,
+        present: Vec<String>,
+        holder: Option<&str>,
+        at: Timestamp,
+    ) -> Self {
+        self.departures = self.departures.after(gate, present, holder, at);
         self
     }
 
     /// What was seen of the machines of a control plane while its gate was watched, for its evidence.
     pub(crate) fn facts(&self, gate: &GateKey) -> Vec<Fact> {
-        let Departures { gate: known, gone, holders, .. } = &self.departures;
+        let Departures { gate: known, since, gone, holders, .. } = &self.departures;
         if known.as_ref() != Some(gate) {
             return Vec::new();
         }
-        let fact = |object: &str, names: &[String]| Fact { object: object.to_owned(), seen: names.join(", then ") };
+        let since = since.map(|since| format!(" (watched since {since:.0})")).unwrap_or_default();
+        let fact = |object: &str, names: &[String]| Fact {
+            object: object.to_owned(),
+            seen: format!("{}{since}", names.join(", then ")),
+        };
         let order = (!gone.is_empty()).then(|| fact("machines that went, in their order", gone));
         let moves = (holders.len() > 1).then(|| fact("holders of the virtual address", holders));
         order.into_iter().chain(moves).collect()
@@ -165,6 +178,7 @@ mod tests {
     #[test]
     fn machines_are_told_in_the_order_in_which_they_were_seen_to_go() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let mut second = 0;
         let mut history = GateHistory::default();
         for (present, holder) in [
             (&["a", "b", "c"][..], Some("b")),
@@ -173,14 +187,17 @@ mod tests {
             (&["b", "d", "e"], Some("b")),
             (&["d", "e", "f"], Some("e")),
         ] {
-            history = history.with_machines(&key(), names(present), holder);
+            second += 1;
+            history = history.with_machines(&key(), names(present), holder, at(second));
         }
         let told: Vec<String> = history.facts(&key()).into_iter().map(|fact| fact.seen).collect();
-        assert_eq!(told, ["a, then c, then b", "b, then e"]);
+        // A process that begins in between tells from when on it has looked.
+        let since = " (watched since 1970-01-01T00:00:01Z)";
+        assert_eq!(told, [format!("a, then c, then b{since}"), format!("b, then e{since}")]);
         // Of another commit it says nothing, and a later reading of that begins anew.
         let other = GateKey { commit: Some("1".repeat(40).parse().unwrap()), ..key() };
         assert!(history.facts(&other).is_empty());
-        assert!(history.with_machines(&other, names(&["d"]), None).facts(&other).is_empty());
+        assert!(history.with_machines(&other, names(&["d"]), None, at(9)).facts(&other).is_empty());
     }
 
     #[test]

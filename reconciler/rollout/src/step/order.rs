@@ -56,7 +56,7 @@ pub(super) fn with_machines(world: &World, observation: &Observation, history: G
         return history;
     }
     let holder = observation.virtual_address.as_ref().and_then(|address| address.holder.as_deref());
-    history.with_machines(&gate.as_gate().key(), present, holder)
+    history.with_machines(&gate.as_gate().key(), present, holder, observation.read_at)
 }
 
 /// What the gate of a control plane says of its machines' order, until its time is over.
