@@ -32,7 +32,7 @@ use crate::machines::CLUSTER_KIND;
 const ANSWER: Duration = Duration::from_secs(5);
 
 pub const NEEDED: &[&str] = &["etcd", "kube-apiserver"];
-pub const NAMESPACE: &str = "fleet";
+pub const NAMESPACE: &str = "eksa-system";
 pub const ETCD: &str = "shop-etcd";
 pub const CLUSTER: &str = "shop";
 pub const ETCDADM: (&str, &str) = ("etcdcluster.cluster.x-k8s.io/v1beta1", "EtcdadmCluster");
@@ -97,7 +97,8 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Without members and objects, on a server that serves the kinds of etcd's controller; its files go below `folder`.
+    /// Without members and objects, on a server that serves the kinds of etcd's controller; its
+    /// files go below `folder`.
     pub async fn beside(programs: Programs, folder: &Path, server: &ApiServer) -> anyhow::Result<Self> {
         let client = server.client().await?;
         let authority = Authority::new()?;
@@ -211,7 +212,8 @@ impl Bench {
         Ok(())
     }
 
-    /// An old machine is no longer owned, so that Cluster API gives it to its Cluster; its member stays one.
+    /// An old machine is no longer owned, so that Cluster API gives it to its Cluster; its member
+    /// stays one.
     pub async fn disown(&mut self, name: &str) -> anyhow::Result<()> {
         self.members.get_mut(name).context("no such machine")?.owned = false;
         let uid = self.api(CLUSTER_KIND).get(CLUSTER).await?.metadata.uid;
@@ -358,8 +360,9 @@ impl Bench {
         Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
     }
 
-    /// Does what its controller does by itself, until this is dropped: replaces members one by one where another template is wanted,
-    /// and lets old ones go once the control plane has moved to `version`. Members of template [`BROKEN`] never start.
+    /// Does what its controller does by itself, until this is dropped: replaces members one by one
+    /// where another template is wanted, and lets old ones go once the control plane has moved to
+    /// `version`. Members of template [`BROKEN`] never start.
     pub async fn follow(&mut self, version: &str) -> anyhow::Result<()> {
         loop {
             let etcd = self.api(ETCDADM).get(ETCD).await?;

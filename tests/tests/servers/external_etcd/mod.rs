@@ -1,6 +1,7 @@
 //! The gate of external etcd on real members: replaced one by one, broken, and without a quorum.
 
 mod bench;
+mod eks_anywhere;
 mod once;
 
 use std::time::Duration;
@@ -95,16 +96,16 @@ fn a_broken_member_an_orphan_and_silence_open_no_gate() {
         // It was made a member, and never starts. Its controller believes that it is well.
         let broken = bench.join(false).await?;
         bench.status(true).await?;
-        says(&bench, OldMembers::MayStay, &format!("Machine fleet/{broken}: /health: does not answer")).await?;
+        says(&bench, OldMembers::MayStay, &format!("Machine eksa-system/{broken}: /health: does not answer")).await?;
         // It is deleted, and its member is left behind.
         bench.remove(&broken, false).await?;
         says(&bench, OldMembers::MayStay, "is among the members, and no machine has its address").await?;
         // One that stands still is not known to be well.
         bench.members[second].process.as_ref().unwrap().stall()?;
-        says(&bench, OldMembers::MayStay, &format!("Machine fleet/{second}: /health: not known")).await?;
+        says(&bench, OldMembers::MayStay, &format!("Machine eksa-system/{second}: /health: not known")).await?;
         bench.members[second].process.as_ref().unwrap().resume()?;
         bench.lose_secrets().await?;
-        says(&bench, OldMembers::MayStay, "Secret fleet/shop-apiserver-etcd-client is not there").await?;
+        says(&bench, OldMembers::MayStay, "Secret eksa-system/shop-apiserver-etcd-client is not there").await?;
         bench.keep_secrets().await?;
         says(&bench, OldMembers::MayStay, "is among the members, and no machine").await
     });
@@ -119,7 +120,8 @@ fn a_lost_quorum_fails_and_a_leader_elected_anew_does_not() {
         let said = verdict(&bench.read().await, OldMembers::MayStay);
         ensure!(said.starts_with("wait: ") && said.contains("connection refused"), "{said}");
         bench.kill(&names[1])?;
-        says(&bench, OldMembers::MayStay, "fail: EtcdadmCluster fleet/shop-etcd: members: has lost its quorum").await?;
+        says(&bench, OldMembers::MayStay, "fail: EtcdadmCluster eksa-system/shop-etcd: members: has lost its quorum")
+            .await?;
         for name in &names[..2] {
             bench.members.get_mut(name).unwrap().process.as_mut().unwrap().restart()?;
             bench.healthy(name).await?;
@@ -187,7 +189,7 @@ fn a_full_member_raises_an_alarm_that_holds_until_it_is_disarmed() {
         bench.lose_secrets().await?;
         let said = bench.checked().await?;
         ensure!(said.status == CheckStatus::Unknown && !said.holds() && !said.waits(), "{said:?}");
-        ensure!(said.line().contains("Secret fleet/shop-apiserver-etcd-client is not there"), "{said:?}");
+        ensure!(said.line().contains("Secret eksa-system/shop-apiserver-etcd-client is not there"), "{said:?}");
         Ok(())
     });
 }

@@ -1,4 +1,5 @@
-//! Bumps of etcd and Kubernetes together, from git to machines: real members, Cluster API's own control plane, and Flux.
+//! Bumps of etcd and Kubernetes together, from git to machines: real members, Cluster API's own
+//! control plane, and Flux.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +13,8 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use simulator::{DesiredMachines, DesiredObject};
-use tests::servers::isolated;
 use tests::servers::manifests::{apply, define, kind, kind_in, list};
+use tests::servers::{Programs, isolated};
 use tests::waiting::{LONG_PATIENCE, until, until_within};
 use tokio::task::JoinHandle;
 
@@ -25,22 +26,23 @@ use crate::simulator::machines::MachineProvider;
 
 const FILE: &str = "clusters/shop/cluster.yaml";
 
-/// The commits of the deploy branch: recorded, a stage that is taken back, the same stage with members that come up, and so on.
+/// The commits of the deploy branch: recorded, a stage that is taken back, the same stage with
+/// members that come up, and so on.
 const STAGES: [&str; 6] = ["verify", "etcd", "etcd", "etcd", "control-plane", "verify"];
 const PAUSED: &str = "cluster.x-k8s.io/paused";
 
 /// What the marks of the step of etcd begin with.
 const MARKS: [&str; 2] = [PAUSED, "etcdcluster.cluster.x-k8s.io/"];
 
-const OLD: (&str, &str) = ("v1.34.0", "etcd-1");
-const NEW: (&str, &str) = ("v1.35.0", "etcd-2");
+pub const OLD: (&str, &str) = ("v1.34.0", "etcd-1");
+pub const NEW: (&str, &str) = ("v1.35.0", "etcd-2");
 const FAILING: (&str, &str) = ("v1.35.0", BROKEN);
 
 /// Time enough for a member that comes up.
-const UNDONE: &str = "stages: {etcd: {timeout: 25s, onFailure: revert}}\n";
+pub const UNDONE: &str = "stages: {etcd: {timeout: 25s, onFailure: revert}}\n";
 
 /// The objects of the cluster at a version of Kubernetes and a template of members.
-fn objects(provider: &MachineProvider, (version, template): (&str, &str)) -> anyhow::Result<Vec<Value>> {
+pub fn objects(provider: &MachineProvider, (version, template): (&str, &str)) -> anyhow::Result<Vec<Value>> {
     let machines = DesiredMachines {
         namespace: NAMESPACE.to_owned(),
         name: CLUSTER.to_owned(),
@@ -81,7 +83,7 @@ fn text(objects: &[Value]) -> String {
     objects.iter().map(Value::to_string).collect::<Vec<_>>().join("\n---\n")
 }
 
-/// Cluster API's definition lets a Cluster refer to an external etcd, as EKS Anywhere's Cluster API does.
+/// Cluster API's definition lets a Cluster refer to an external etcd, as that of EKS Anywhere does.
 async fn let_clusters_refer_to_etcd(client: &Client) -> anyhow::Result<()> {
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
     let name = "clusters.cluster.x-k8s.io";
@@ -95,8 +97,8 @@ async fn let_clusters_refer_to_etcd(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Machines in memory sign a member's certificate with the key of etcd's authority, wherever etcd is: they are given that of the cluster's own, beside
-/// the one that members are signed by.
+/// Machines in memory sign a member's certificate with the key of etcd's authority, wherever etcd is:
+/// they are given that of the cluster's own, beside the one that members are signed by.
 async fn let_machines_in_memory_sign(client: &Client) -> anyhow::Result<()> {
     let secrets = kind_in(client, ("v1", "Secret"), NAMESPACE).await?;
     let name = |purpose: &str| format!("{CLUSTER}-{purpose}");
@@ -112,24 +114,61 @@ async fn let_machines_in_memory_sign(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The machines that there ever were, by UID.
-#[derive(Debug, Clone, Default)]
-struct Seen {
-    etcd: BTreeSet<String>,
-    control_plane: BTreeSet<String>,
-    /// Machines of the control plane while that was paused.
-    while_paused: BTreeSet<String>,
-    /// How many machines of etcd there had been when the control plane began to roll.
-    etcd_before: Option<usize>,
+/// A cluster with members that are well and a control plane that is up, as [`OLD`] has it. Nothing
+/// is in git yet.
+pub struct Stand {
+    pub scene: Scene,
+    pub provider: MachineProvider,
+    pub bench: Bench,
 }
 
-struct Rolls {
+impl Stand {
+    pub async fn start(programs: Programs) -> anyhow::Result<Self> {
+        let scene = Scene::start(&programs).await?;
+        let provider = MachineProvider::start(&programs, &scene.server).await?;
+        let kinds = definitions()?;
+        let own = kinds.into_iter().filter(|definition| {
+            let name = definition["metadata"]["name"].as_str();
+            !["clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io"].map(Some).contains(&name)
+        });
+        define(&scene.client, &own.collect::<Vec<_>>()).await?;
+        let_clusters_refer_to_etcd(&scene.client).await?;
+        apply(&scene.client, &[json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})])
+            .await?;
+        let mut bench = Bench::beside(programs, &scene.file("etcd"), &scene.server).await?;
+        apply(&scene.client, &objects(&provider, OLD)?).await?;
+        let cluster = kind_in(&scene.client, CLUSTER_KIND, NAMESPACE).await?.get(CLUSTER).await?;
+        ensure!(cluster.data.pointer("/spec/managedExternalEtcdRef/name") == Some(&json!(ETCD)), "{cluster:?}");
+        bench.first().await?;
+        let_machines_in_memory_sign(&scene.client).await?;
+        let control_plane = kind_in(&scene.client, CONTROL_PLANE, NAMESPACE).await?;
+        let is_up = async || {
+            let known = control_plane.get(CLUSTER).await?;
+            Ok((known.data.pointer("/status/availableReplicas") == Some(&json!(1))).then_some(()))
+        };
+        until_within("the control plane is up", LONG_PATIENCE, is_up).await?;
+        Ok(Self { scene, provider, bench })
+    }
+}
+
+/// The machines that there ever were, by UID.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    pub etcd: BTreeSet<String>,
+    pub control_plane: BTreeSet<String>,
+    /// Machines of the control plane while that was paused.
+    pub while_paused: BTreeSet<String>,
+    /// How many machines of etcd there had been when the control plane began to roll.
+    pub etcd_before: Option<usize>,
+}
+
+pub struct Rolls {
     seen: Arc<Mutex<Seen>>,
     task: JoinHandle<()>,
 }
 
 impl Rolls {
-    fn follow(client: &Client) -> Self {
+    pub fn follow(client: &Client) -> Self {
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let (client, told) = (client.clone(), Arc::clone(&seen));
         let task = tokio::spawn(async move {
@@ -142,7 +181,7 @@ impl Rolls {
         Self { seen, task }
     }
 
-    fn seen(&self) -> Seen {
+    pub fn seen(&self) -> Seen {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -175,32 +214,11 @@ async fn look(client: &Client, seen: &Mutex<Seen>) -> anyhow::Result<()> {
 fn a_first_member_is_undone_and_the_next_bump_rolls_everything_once() {
     let name = "external_etcd::once::a_first_member_is_undone_and_the_next_bump_rolls_everything_once";
     isolated(name, &machines::needed(), async |programs| {
-        let scene = Scene::start(&programs).await?;
-        let provider = MachineProvider::start(&programs, &scene.server).await?;
-        let kinds = definitions()?;
-        let own = kinds.into_iter().filter(|definition| {
-            let name = definition["metadata"]["name"].as_str();
-            !["clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io"].map(Some).contains(&name)
-        });
-        define(&scene.client, &own.collect::<Vec<_>>()).await?;
-        let_clusters_refer_to_etcd(&scene.client).await?;
-        apply(&scene.client, &[json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})])
-            .await?;
-        let mut bench = Bench::beside(programs, &scene.file("etcd"), &scene.server).await?;
-        let before = objects(&provider, OLD)?;
-        apply(&scene.client, &before).await?;
-        let cluster = kind_in(&scene.client, CLUSTER_KIND, NAMESPACE).await?.get(CLUSTER).await?;
-        ensure!(cluster.data.pointer("/spec/managedExternalEtcdRef/name") == Some(&json!(ETCD)), "{cluster:?}");
-        bench.first().await?;
-        let_machines_in_memory_sign(&scene.client).await?;
-        let control_plane = kind_in(&scene.client, CONTROL_PLANE, NAMESPACE).await?;
-        let is_up = async || {
-            let known = control_plane.get(CLUSTER).await?;
-            Ok((known.data.pointer("/status/availableReplicas") == Some(&json!(1))).then_some(()))
-        };
-        until_within("the control plane is up", LONG_PATIENCE, is_up).await?;
+        let Stand { scene, provider, mut bench } = Stand::start(programs).await?;
         let policy = format!("{POLICY}{UNDONE}");
-        scene.repository.push("Describe the fleet", &[("stepgate.yaml", &policy), (FILE, &text(&before))])?;
+        scene
+            .repository
+            .push("Describe the fleet", &[("stepgate.yaml", &policy), (FILE, &text(&objects(&provider, OLD)?))])?;
         scene.adopt()?;
         scene.connect_flux().await?;
 
