@@ -26,6 +26,7 @@ mod kubernetes_minor;
 mod lost_branch;
 mod machine_order;
 mod machines;
+mod node_upgrader;
 mod pausing;
 mod probing;
 mod recording;
