@@ -227,7 +227,7 @@ async fn restore(
     if is_move {
         // What still moves there is not what would be moved.
         let leaves = options(format!("it is moved to {server}"), &by);
-        cluster.restore(&backup).await?.pause(&leaves).await?;
+        cluster.restore(&backup).await?.leave(&leaves, &server).await?;
         backup = cluster.as_it_is(at).await?;
         restore = opened_restore(cluster, target.as_ref(), &backup).await?;
     }
@@ -253,7 +253,7 @@ async fn opened_restore(
 ) -> Result<Restore, CommandError> {
     match target {
         None => Ok(cluster.restore(backup).await?),
-        Some(target) => Ok(cluster.restore_to(target.clone(), backup)?),
+        Some(target) => Ok(cluster.restore_to(target.clone(), backup).await?),
     }
 }
 

@@ -244,6 +244,40 @@ fn what_was_lost_is_made_anew_with_its_owners_and_goes_on() {
 }
 
 #[test]
+fn owners_that_no_backup_holds_are_linked_anew_or_left_out() {
+    let name = "restored::owners_that_no_backup_holds_are_linked_anew_or_left_out";
+    isolated(name, NEEDED, async |programs| {
+        let fleet = Fleet::start(&programs).await?;
+        let config = ("v1", "ConfigMap");
+        for (place, owner) in [("machines-a", "kept"), ("machines-b", "gone")] {
+            let owner = fleet.create(config, owner, None, json!({})).await?;
+            let link = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": owner.name_any(), "uid": owner.uid()}]);
+            let labels = json!({"cluster.x-k8s.io/cluster-name": CLUSTER});
+            let more = json!({"metadata": {"ownerReferences": link, "labels": labels}, "spec": {}});
+            fleet.create(INFRASTRUCTURE, place, None, more).await?;
+        }
+        fleet.back_up(CLUSTER).await?;
+        let owners = kind_in(&fleet.client, config, NAMESPACE).await?;
+        let owned = kind_in(&fleet.client, INFRASTRUCTURE, NAMESPACE).await?;
+        for name in ["kept", "gone"] {
+            owners.delete(name, &DeleteParams::default()).await?;
+        }
+        for name in ["machines-a", "machines-b"] {
+            owned.delete(name, &DeleteParams::default()).await?;
+        }
+        let made = fleet.create(config, "kept", None, json!({})).await?;
+        let (said, code) = fleet.restore(&["--yes"])?;
+        let remark = "DevMachine fleet/machines-b loses its owner ConfigMap gone, which is neither saved nor there";
+        ensure!(code == 0 && said.contains("2 made anew") && said.contains(remark), "{said}");
+        let linked = owned.get("machines-a").await?.metadata.owner_references.unwrap_or_default();
+        assert_eq!(linked.iter().map(|owner| Some(owner.uid.clone())).collect::<Vec<_>>(), [made.uid()]);
+        assert_eq!(owned.get("machines-b").await?.metadata.owner_references, None);
+        fleet.folder.done();
+        Ok(())
+    });
+}
+
+#[test]
 fn what_is_newer_than_the_backup_is_only_overwritten_by_name() {
     let name = "restored::what_is_newer_than_the_backup_is_only_overwritten_by_name";
     isolated(name, NEEDED, async |programs| {
@@ -411,6 +445,13 @@ fn a_cluster_moves_to_another_management_cluster_as_it_is() {
         let left = cluster_of(&fleet.client).await?;
         assert_eq!(left["spec"]["paused"], json!(true));
         ensure!(left.to_string().contains("it is moved to"), "{left}");
+        // There it never goes on, whatever is restored there.
+        let (said, code) = fleet.restore(&["--yes"])?;
+        ensure!(code == 3 && said.contains("in the way: Cluster fleet/machines was moved to https://"), "{said}");
+        assert_eq!(cluster_of(&fleet.client).await?["spec"]["paused"], json!(true));
+        let here = fleet.server.kubeconfig().display().to_string();
+        let (said, code) = fleet.restore(&["--to", &here, "--yes"])?;
+        ensure!(code == 2 && said.contains("leave --to out"), "{said}");
 
         // An old one that does not answer may go on by itself: somebody has to say that it never will.
         let old = fleet.server.kubeconfig().display().to_string();

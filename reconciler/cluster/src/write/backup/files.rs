@@ -22,6 +22,9 @@ const ENCRYPTED: &str = ".age";
 /// The extension of a folder that is being written.
 pub(super) const PARTIAL: &str = "partial";
 
+/// The extension of a folder whose place another one takes.
+pub(super) const REPLACED: &str = "replaced";
+
 /// A backup that was read, and found whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Backup {
@@ -52,10 +55,16 @@ pub(super) fn write(
         let _ = fs::remove_dir_all(&partial);
         return written;
     }
+    let failed = |source| BackupError::of_file(folder, source);
+    // At no moment there is neither of them: whoever finds only the replaced one gives it its name back.
+    let replaced = folder.with_extension(REPLACED);
     if folder.exists() {
-        fs::remove_dir_all(folder).map_err(|source| BackupError::of_file(folder, source))?;
+        fs::rename(folder, &replaced).map_err(failed)?;
     }
-    fs::rename(&partial, folder).map_err(|source| BackupError::of_file(folder, source))?;
+    fs::rename(&partial, folder).map_err(failed)?;
+    if replaced.exists() {
+        fs::remove_dir_all(&replaced).map_err(failed)?;
+    }
     written
 }
 

@@ -8,7 +8,7 @@ use domain::RolloutId;
 use jiff::Timestamp;
 use rollout::BackupReport;
 
-use super::files::{PARTIAL, check_backup, read_header};
+use super::files::{PARTIAL, REPLACED, check_backup, read_header};
 
 /// The newest whole backup below `root`.
 pub(crate) fn newest(root: &Path) -> Option<BackupReport> {
@@ -56,11 +56,16 @@ pub(super) fn remove_old(root: &Path, retention: Retention, now: Timestamp) {
     }
 }
 
-/// Removes what attempts have left that did not come to an end.
+/// Removes what attempts have left that did not come to an end. A backup that was to be replaced by one of them gets its name back.
 pub(super) fn remove_attempts(root: &Path) {
-    for folder in directories(root) {
-        let is_attempt = folder.extension().is_some_and(|extension| extension == PARTIAL);
-        if is_attempt && is_of_rollout(&folder) {
+    for folder in directories(root).into_iter().filter(|folder| is_of_rollout(folder)) {
+        let extension = folder.extension().and_then(|extension| extension.to_str());
+        let place = folder.with_extension("");
+        if extension == Some(REPLACED) && !place.exists() {
+            if let Err(error) = fs::rename(&folder, &place) {
+                tracing::warn!(folder = %folder.display(), %error, "a backup could not be given its name back");
+            }
+        } else if matches!(extension, Some(PARTIAL | REPLACED)) {
             remove(&folder);
         }
     }
@@ -139,6 +144,26 @@ mod tests {
         assert_eq!(newest(root).unwrap().rollout.as_str(), "cccccccccccc");
         remove_old(root, most(0), at(5));
         assert_eq!(names(root), ["cccccccccccc", "eeeeeeeeeeee", "mine.partial", "notes"]);
+    }
+
+    #[test]
+    fn a_backup_that_was_not_replaced_in_the_end_gets_its_name_back() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let report = take(root, "aaaaaaaaaaaa", 1);
+        let (folder, replaced) = (root.join("aaaaaaaaaaaa"), root.join("aaaaaaaaaaaa.replaced"));
+        fs::rename(&folder, &replaced).unwrap();
+        fs::create_dir(root.join("aaaaaaaaaaaa.partial")).unwrap();
+        assert_eq!(newest(root), None);
+        remove_attempts(root);
+        assert_eq!((names(root), newest(root)), (vec!["aaaaaaaaaaaa".to_owned()], Some(report)));
+        // Replaced in the end, the older one is only still to be removed.
+        fs::create_dir(&replaced).unwrap();
+        remove_attempts(root);
+        assert_eq!(names(root), ["aaaaaaaaaaaa"]);
+        assert_eq!(names(&folder), ["backup.json"]);
+        take(root, "aaaaaaaaaaaa", 2);
+        assert_eq!(names(root), ["aaaaaaaaaaaa"]);
     }
 
     #[test]

@@ -66,29 +66,35 @@ impl Restore {
                 let differing = differing.map(|object| format!("{} is {}", object.object, object.state.word()));
                 return Err(RestoreError::Unsettled { passes: PASSES, differing: differing.collect() });
             }
-            self.keep_still(&read, options).await?;
+            self.keep_still(&read, options, None).await?;
             self.put(&read, options, &mut restored).await?;
         }
         Ok(restored)
     }
 
-    /// Keeps still what is there: before it goes elsewhere. It stays so until somebody ends it.
+    /// Keeps still what is there, since another management cluster, at this address, gets it. Here it never goes on.
     ///
     /// # Errors
     /// When a request fails.
-    pub async fn pause(&self, options: &RestoreOptions) -> Result<(), RequestError> {
-        self.keep_still(&self.read().await?, options).await
+    pub async fn leave(&self, options: &RestoreOptions, to: &str) -> Result<(), RequestError> {
+        self.keep_still(&self.read().await?, options, Some(to)).await
     }
 
     /// Pauses what is there and pauses others.
-    async fn keep_still(&self, read: &Read<'_>, options: &RestoreOptions) -> Result<(), RequestError> {
+    async fn keep_still(
+        &self,
+        read: &Read<'_>,
+        options: &RestoreOptions,
+        moved_to: Option<&str>,
+    ) -> Result<(), RequestError> {
         for beside in &read.objects {
             let (Some(live), Some(address), Some(pause)) = (&beside.live, &beside.address, pause_of(&beside.key))
             else {
                 continue;
             };
             if mark_of(live).is_none() {
-                self.patch(beside, address, pausing(pause, &options.mark(was_paused(live)))).await?;
+                let mark = RestoreMark { moved_to: moved_to.map(str::to_owned), ..options.mark(was_paused(live)) };
+                self.patch(beside, address, pausing(pause, &mark)).await?;
             }
         }
         Ok(())
@@ -215,7 +221,7 @@ impl Restore {
     async fn let_go(&self, read: &Read<'_>, restored: &mut Restored) -> Result<(), RequestError> {
         let mut kept: Vec<(&Beside<'_>, &Address, Pause, RestoreMark)> = Vec::new();
         for beside in &read.objects {
-            let mark = beside.live.as_ref().and_then(mark_of);
+            let mark = beside.live.as_ref().and_then(mark_of).filter(|mark| mark.moved_to.is_none());
             if let (Some(address), Some(pause), Some(mark)) = (&beside.address, pause_of(&beside.key), mark) {
                 kept.push((beside, address, pause, mark));
             }
@@ -231,7 +237,13 @@ impl Restore {
 
 impl RestoreOptions {
     fn mark(&self, paused_before: bool) -> RestoreMark {
-        RestoreMark { owner: self.owner.clone(), reason: self.reason.clone(), since: self.at, paused_before }
+        RestoreMark {
+            owner: self.owner.clone(),
+            reason: self.reason.clone(),
+            since: self.at,
+            paused_before,
+            moved_to: None,
+        }
     }
 }
 

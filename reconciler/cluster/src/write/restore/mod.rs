@@ -24,6 +24,7 @@ use serde_json::Value;
 pub use self::act::{RestoreOptions, Restored};
 pub use self::compare::{ComparedObject, SavedState};
 use self::object::key;
+use self::pausing::RESTORING;
 use self::selection::{Scope, select};
 use crate::ClusterError;
 use crate::client::connection::Connection;
@@ -69,6 +70,14 @@ pub enum RestoreError {
         /// UID of `kube-system` here.
         wanted: String,
     },
+    /// The other management cluster is none.
+    #[error("{server} is the management cluster that backup {location} was taken in; leave --to out")]
+    SameManagement {
+        /// Where the backup lies.
+        location: String,
+        /// The server that --to leads to.
+        server: String,
+    },
     /// Something is in the way.
     #[error("nothing was restored: {}", obstacles.join("; "))]
     InTheWay {
@@ -96,6 +105,8 @@ pub struct Comparison {
     pub objects: Vec<ComparedObject>,
     /// Clusters that a restore which was broken off keeps paused, each with who began it and when.
     pub kept_still: Vec<String>,
+    /// Clusters that another management cluster has now, each with where it is.
+    pub moved: Vec<String>,
     /// What is restored otherwise than it was saved.
     pub remarks: Vec<String>,
 }
@@ -128,7 +139,9 @@ impl Comparison {
             };
             Some(format!("{object} is {} ({detail}): {help}", state.word()))
         };
-        self.objects.iter().filter_map(in_the_way).collect()
+        let elsewhere =
+            |moved: &String| format!("{moved}: restore it there, or take {RESTORING} off where it is gone from there");
+        self.moved.iter().map(elsewhere).chain(self.objects.iter().filter_map(in_the_way)).collect()
     }
 }
 
@@ -164,7 +177,7 @@ impl KubernetesCluster {
                 wanted: uid(&here),
             });
         }
-        self.restore_to(self.management.clone(), backup)
+        self.restore_at(self.management.clone(), backup)
     }
 
     /// Which of these Kustomizations Flux applies: they are there, and nobody has suspended them.
@@ -211,8 +224,17 @@ impl KubernetesCluster {
     /// What this backup holds of this cluster, to be restored in another management cluster.
     ///
     /// # Errors
-    /// When the backup is of another cluster.
-    pub fn restore_to(&self, target: Connection, backup: &Backup) -> Result<Restore, RestoreError> {
+    /// When the backup is of another cluster, or was taken in that management cluster.
+    pub async fn restore_to(&self, target: Connection, backup: &Backup) -> Result<Restore, RestoreError> {
+        let there = target.identity().await?;
+        if backup.header.management.as_ref().is_some_and(|taken_in| taken_in.is_of_same_cluster(&there)) {
+            let location = backup.header.report.location.clone();
+            return Err(RestoreError::SameManagement { location, server: target.server().to_owned() });
+        }
+        self.restore_at(target, backup)
+    }
+
+    fn restore_at(&self, target: Connection, backup: &Backup) -> Result<Restore, RestoreError> {
         let (name, namespace) = (&self.reference.name, &self.reference.namespace);
         let header = &backup.header;
         header.must_be_of(name, namespace, Path::new(&header.report.location))?;

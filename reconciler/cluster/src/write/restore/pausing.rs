@@ -33,6 +33,9 @@ pub(crate) struct RestoreMark {
     pub(crate) since: Timestamp,
     /// Whether it was paused before, by somebody else.
     pub(crate) paused_before: bool,
+    /// The API server of the management cluster that it was moved to: here it never goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) moved_to: Option<String>,
 }
 
 /// How an object is paused.

@@ -51,7 +51,12 @@ impl Read<'_> {
             Some(format!("{} since {} by {}: {}", beside.key, mark.since, mark.owner, mark.reason))
         };
         let kept_still = self.objects.iter().filter_map(kept).collect();
-        Comparison { objects, kept_still, remarks: self.remarks.clone() }
+        let moved = self.objects.iter().filter_map(|beside| {
+            let mark = beside.live.as_ref().and_then(mark_of)?;
+            Some(format!("{} was moved to {} by {}", beside.key, mark.moved_to?, mark.owner))
+        });
+        let moved = moved.collect();
+        Comparison { objects, kept_still, moved, remarks: self.remarks.clone() }
     }
 }
 
