@@ -44,29 +44,38 @@ pub enum WantedImage {
 pub fn prove(work: &Work<'_>, wanted: &Wanted) -> anyhow::Result<String> {
     let mut since: Option<(Instant, String)> = None;
     loop {
-        match look(work, wanted)? {
+        // A look that the end of the time cuts short would only say that.
+        let problems = match look(work, wanted)? {
             Ok(identity) => match &since {
                 Some((start, same)) if *same == identity => {
                     if start.elapsed() >= work.choices.soak {
                         let soak = work.choices.soak.as_secs();
                         return Ok(format!("kubelet {} Ready, for {soak} s without a restart", wanted.version));
                     }
+                    Vec::new()
                 }
-                _ => since = Some((Instant::now(), identity)),
+                _ => {
+                    since = Some((Instant::now(), identity));
+                    Vec::new()
+                }
             },
             Err(problems) => {
                 since = None;
-                if work.time_left().is_zero() {
-                    bail!("the node is not proven healthy at {}: {}", wanted.version, problems.join("; "));
-                }
+                problems
             }
+        };
+        if work.time_left() <= 2 * BETWEEN_LOOKS {
+            if problems.is_empty() {
+                bail!("the node did not stay the same for {} s: something restarts", work.choices.soak.as_secs());
+            }
+            bail!("the node is not proven healthy at {}: {}", wanted.version, problems.join("; "));
         }
-        if work.time_left().is_zero() {
-            bail!("the node did not stay the same for {} s: something restarts", work.choices.soak.as_secs());
-        }
-        std::thread::sleep(Duration::from_secs(1).min(work.time_left()));
+        std::thread::sleep(BETWEEN_LOOKS);
     }
 }
+
+/// The pause between two looks.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// One look: what must not change while everything holds, or all that is not true.
 ///

@@ -40,7 +40,7 @@ fn roll(seed: u64, brakes: bool) -> Course {
         kubelet_versions: KubeletVersions::Required,
         kube_vip: Some(KubeVipExpectation { image: None, lease: None }),
         order: MachineOrderRules { lease: None, brakes },
-        gate: policy::ControlPlaneGate::Whole,
+        gate: ControlPlaneGate::Whole,
     };
     let rollout = "0123456789ab".parse().unwrap();
     let (mut course, mut kills) =
