@@ -25,6 +25,14 @@ pub struct ImageReferenceError {
     reason: &'static str,
 }
 
+impl ImageReferenceError {
+    /// Why, without the text: it may hold a login.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+}
+
 impl ImageReference {
     /// Host, port and path, without tag and digest.
     #[must_use]

@@ -85,7 +85,10 @@ struct Platform {
 impl Place {
     /// Reads a reference as container runtimes do: without a host it is of Docker Hub, without a tag the latest.
     pub(crate) fn parse(image: &str) -> Result<Self, String> {
-        let parsed = image.parse::<ImageReference>().map_err(|error| error.to_string())?;
+        // Without its text: what somebody has written may hold a login.
+        let parsed = image
+            .parse::<ImageReference>()
+            .map_err(|error| format!("it is not a valid image reference: {}", error.reason()))?;
         let is_host = |part: &str| part.contains(['.', ':']) || part == "localhost";
         let (host, repository) = match parsed.repository().split_once('/') {
             Some((host, repository)) if is_host(host) => (host.to_ascii_lowercase(), repository.to_owned()),

@@ -84,6 +84,7 @@ enum Told {
 
 fn told(image: &PlannedImage, states: &BTreeMap<&str, &ImageState>, nodes: &BTreeSet<String>) -> Told {
     let place = image.mirror.as_ref().unwrap_or(&image.image);
+    let shown = shown(place);
     let own = states.get(image.image.as_str()).filter(|_| image.mirror.is_some());
     match states.get(place.as_str()) {
         None => Told::Unknown("fetch.allow of stepgate.yaml lets no registry be asked".to_owned()),
@@ -91,7 +92,8 @@ fn told(image: &PlannedImage, states: &BTreeMap<&str, &ImageState>, nodes: &BTre
         Some(ImageState::Unknown { reason }) => Told::Unknown(reason.clone()),
         Some(ImageState::Missing { reason }) => match own {
             Some(ImageState::Found { .. }) => {
-                let message = format!("the mirror of the nodes has no {place}: they pull {} instead", image.image);
+                let message =
+                    format!("the mirror of the nodes has no {shown}: they pull {} instead", self::shown(&image.image));
                 let remedy = "copy it into the mirror, or see that nodes reach its own registry";
                 Told::Finding(CheckFinding::warn(message).remedy(remedy))
             }
@@ -100,7 +102,7 @@ fn told(image: &PlannedImage, states: &BTreeMap<&str, &ImageState>, nodes: &BTre
                 Told::Unknown(format!("without the login that their pods name: {reason}"))
             }
             Some(ImageState::Missing { .. } | ImageState::Unknown { .. }) | None => {
-                Told::Finding(CheckFinding::fail(format!("there is no image {place}: {reason}")))
+                Told::Finding(CheckFinding::fail(format!("there is no image {shown}: {reason}")))
             }
         },
         Some(ImageState::Found { architectures }) => {
@@ -115,15 +117,26 @@ fn told(image: &PlannedImage, states: &BTreeMap<&str, &ImageState>, nodes: &BTre
                 return Told::Fine;
             }
             let (has, lacking) = (architectures.join(", "), lacking.join(" and "));
-            let message = format!("image {place} is for {has} alone, and there are nodes of {lacking}");
+            let message = format!("image {shown} is for {has} alone, and there are nodes of {lacking}");
             let remedy = "push it for these nodes, or bind its pods to others (nodeSelector kubernetes.io/arch)";
             Told::Finding(CheckFinding::fail(message).remedy(remedy))
         }
     }
 }
 
+/// The image without a login: no reference has one, and what somebody has written may.
+fn shown(image: &str) -> String {
+    match image.rsplit_once('@') {
+        Some((rest, digest)) if digest.starts_with("sha256:") || digest.starts_with("sha512:") => {
+            format!("{}@{digest}", shown(rest))
+        }
+        Some((_, rest)) => format!("***@{rest}"),
+        None => image.to_owned(),
+    }
+}
+
 fn grouped(reason: &str, images: &[&str]) -> CheckFinding {
-    let mut named: Vec<String> = images.iter().take(NAMED).map(|image| (*image).to_owned()).collect();
+    let mut named: Vec<String> = images.iter().take(NAMED).map(|image| shown(image)).collect();
     let more = images.len().saturating_sub(NAMED);
     if more > 0 {
         named.push(format!("{more} more"));
@@ -138,7 +151,8 @@ fn grouped(reason: &str, images: &[&str]) -> CheckFinding {
 fn unpulled(known: &UnpulledImage, of_plan: &BTreeSet<&str>) -> CheckFinding {
     let UnpulledImage { object, image, reason, node } = known;
     let place = node.iter().map(|node| format!(" on node {node}")).collect::<String>();
-    let message = format!("image {image} could not be pulled{place}: {reason}");
+    let image_shown = shown(image);
+    let message = format!("image {image_shown} could not be pulled{place}: {reason}");
     let finding = if of_plan.contains(image.as_str()) {
         CheckFinding::fail(format!("{message}; it is an image of the plan"))
     } else {
@@ -240,6 +254,19 @@ mod tests {
         let expected = "Pod n/p: image a.example/x:1 could not be pulled on node worker-1: ImagePullBackOff";
         assert_eq!((other.status, other.to_string().as_str()), (CheckStatus::Warn, expected));
         assert_eq!(unpulled(&known, &["a.example/x:1"].into()).status, CheckStatus::Fail);
+    }
+
+    #[test]
+    fn a_login_in_a_reference_is_not_shown() {
+        let digest = format!("sha256:{}", "0".repeat(64));
+        for (image, expected) in [
+            ("https://me:secret@r.example.com/one:v1".to_owned(), "***@r.example.com/one:v1".to_owned()),
+            (format!("me:secret@r.example.com/a@{digest}"), format!("***@r.example.com/a@{digest}")),
+            (format!("r.example.com/a:v1@{digest}"), format!("r.example.com/a:v1@{digest}")),
+        ] {
+            assert_eq!(shown(&image), expected);
+            assert!(grouped("silent", &[image.as_str()]).message.contains(&expected));
+        }
     }
 
     #[test]

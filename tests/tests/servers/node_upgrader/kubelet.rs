@@ -71,9 +71,10 @@ pub struct StaticPods {
 impl StaticPods {
     /// Of the machine below `root`.
     pub fn run(client: &Client, root: PathBuf, node: &'static str) -> Self {
-        let (client, crashing, rounds) = (client.clone(), Arc::default(), Arc::default());
-        let (seen, counted): (Arc<Mutex<(String, String)>>, Arc<Mutex<u32>>) =
-            (Arc::clone(&crashing), Arc::clone(&rounds));
+        let client = client.clone();
+        let crashing: Arc<Mutex<(String, String)>> = Arc::default();
+        let rounds: Arc<Mutex<u32>> = Arc::default();
+        let (seen, counted) = (Arc::clone(&crashing), Arc::clone(&rounds));
         let task = tokio::spawn(async move {
             loop {
                 let crashing = seen.lock().unwrap().clone();
