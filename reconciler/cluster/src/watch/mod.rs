@@ -41,6 +41,9 @@ const WATCH_SECONDS: u32 = 290;
 /// How long a server is left alone that refuses to go on where a watch ended.
 const EXPIRED: Duration = Duration::from_secs(1);
 
+/// So often in a row a server says that it does not serve a resource before that is believed.
+const REFUSALS: u32 = 5;
+
 /// The longest pause before a watch that failed is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -223,6 +226,7 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
     let config = watcher::Config::default().any_semantic().timeout(WATCH_SECONDS);
     let mut streaming = true;
     let mut told = false;
+    let mut refusals = 0;
     loop {
         let config = if streaming { config.clone().streaming_lists() } else { config.clone().page_size(PAGE) };
         let mut stream = std::pin::pin!(watcher::watcher(api.clone(), config));
@@ -232,6 +236,7 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
             let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
             if event.is_ok() {
                 pauses.reset();
+                refusals = 0;
             }
             match event {
                 Ok(Event::Init) => listed = Some(HashSet::new()),
@@ -253,7 +258,14 @@ async fn watch(connection: Connection, resource: ApiResource, state: Arc<Mutex<S
                     streaming = false;
                     break;
                 }
-                Err(error) if is_gone(&error) => return,
+                // A server that has just begun does not serve everything yet.
+                Err(error) if is_gone(&error) => {
+                    refusals += 1;
+                    if refusals > REFUSALS {
+                        return;
+                    }
+                    tokio::time::sleep(EXPIRED).await;
+                }
                 Err(error) if is_expired(&error) => {
                     // Told within a watch, it is begun anew; of a request that was refused it would be asked for the same for ever.
                     tokio::time::sleep(EXPIRED).await;
