@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::DynamicObject;
 use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 use tests::servers::manifests::{kind_in, list};
@@ -174,6 +175,14 @@ fn a_cluster_that_was_lost_goes_on_with_the_machines_it_has() {
         scene.repository.push("Kubernetes 1.35", &[(FILE, &machines::cluster("v1.35.0"))])?;
         scene.stage_is(CLUSTER, "control-plane").await?;
         drop(controller);
+        // What was saved is older than what is there once Flux has applied the stage.
+        scene
+            .until("the stage is applied", || async {
+                let planes = list(&scene.client, CONTROL_PLANE, NAMESPACE).await?;
+                let is_new = |plane: &DynamicObject| plane.data.pointer("/spec/version") == Some(&json!("v1.35.0"));
+                Ok(planes.iter().any(is_new).then_some(()))
+            })
+            .await?;
         let names = std::fs::read_dir(scene.file("backups").join(CLUSTER))?;
         let names: Vec<String> =
             names.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect::<anyhow::Result<_>>()?;

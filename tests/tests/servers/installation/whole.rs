@@ -23,7 +23,7 @@ const STAGES: [&str; 10] =
 const KUSTOMIZATION: (&str, &str) = ("kustomize.toolkit.fluxcd.io/v1", "Kustomization");
 
 /// What is granted and not needed in this cluster, and why it is granted.
-const NOT_NEEDED_HERE: [(&str, &str); 20] = [
+const NOT_NEEDED_HERE: [(&str, &str); 19] = [
     ("create subjectaccessreviews.authorization.k8s.io", "metrics are on loopback here; scraping.rs asks for it"),
     ("create tokenreviews.authentication.k8s.io", "the same"),
     ("delete machines.cluster.x-k8s.io", STACKED),
@@ -42,7 +42,6 @@ const NOT_NEEDED_HERE: [(&str, &str); 20] = [
     ("list ocirepositories.source.toolkit.fluxcd.io", "servers without watch-list are listed before they are watched"),
     ("list prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", NOTHING_GOES),
     ("list volumeattributesclasses.storage.k8s.io", NOTHING_GOES),
-    ("patch etcdadmclusters.etcdcluster.cluster.x-k8s.io", STACKED),
     ("patch ocirepositories.source.toolkit.fluxcd.io", "Flux fetches from git here"),
 ];
 
