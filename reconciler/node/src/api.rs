@@ -144,6 +144,7 @@ impl Api {
             if Instant::now() > deadline {
                 bail!("the time is over: {error:#}");
             }
+            // A server that restarts tells nobody when it is back.
             std::thread::sleep(Duration::from_millis(500));
         }
     }

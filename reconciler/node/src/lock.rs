@@ -41,6 +41,7 @@ impl Lock {
                         "another call works on this node, or a program that it started still runs (it holds {STATE}/lock)"
                     )
                 }
+                // The holder ends without telling anybody.
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
             }
         }

@@ -146,6 +146,7 @@ fn end_of(child: &mut Child, limit: Duration) -> io::Result<Exit> {
             child.wait()?;
             return Ok(Exit::TimeOver);
         }
+        // The standard library waits for a child without a limit or not at all.
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(200));
     }

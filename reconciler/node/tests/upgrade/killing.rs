@@ -25,6 +25,7 @@ fn program_killed_at_random_moments_ends_the_upgrade_at_last() {
             }
             for _ in 0..5 {
                 let mut child = machine.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                // The moment of the kill is what the test is about.
                 std::thread::sleep(Duration::from_micros(random.u64(0..40_000)));
                 kills += usize::from(child.try_wait().unwrap().is_none());
                 child.kill().unwrap();
